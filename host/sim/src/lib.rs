@@ -42,7 +42,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::clock::SimClock;
+pub use crate::discovery::Resource;
 pub use crate::faults::FaultScript;
+pub use crate::server::aggregated::Aggregated;
 pub use crate::store::{EventType, Version, WriteRecord, WriteVerb};
 
 /// How an embedded cluster is set up.
@@ -62,6 +64,8 @@ pub struct SimConfig {
     pub service_account_admission: bool,
     /// Warnings for clients that create objects. Default: none.
     pub notices: Option<Arc<dyn Notices>>,
+    /// APIs that are served beside the kinds of the cluster. Default: none.
+    pub aggregated: Option<Arc<dyn Aggregated>>,
     /// TLS, which also decides who may connect: everybody who is connected has all permissions. Default: none, for everybody.
     pub tls: Option<Arc<ServerConfig>>,
 }
@@ -76,6 +80,7 @@ impl Default for SimConfig {
             bookmark_interval: Duration::from_secs(60),
             service_account_admission: false,
             notices: None,
+            aggregated: None,
             tls: None,
         }
     }

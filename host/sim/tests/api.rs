@@ -131,3 +131,60 @@ async fn unknown_fields_are_dropped_warned_of_or_refused() {
     assert_eq!(warned.headers["warning"], "299 - \"unknown field \\\"spec.foo\\\"\"");
     assert!(warned.is(StatusCode::CREATED)["spec"].get("foo").is_none());
 }
+
+/// One resource with the number of Pods, while there are any.
+#[derive(Debug)]
+struct PodCount;
+
+impl pintle_sim::Aggregated for PodCount {
+    fn groups(&self) -> &[&str] {
+        &["count.example.com"]
+    }
+
+    fn resources(&self, objects: &dyn Fn(&str) -> Vec<std::sync::Arc<Value>>) -> Vec<pintle_sim::Resource> {
+        let resource = pintle_sim::Resource {
+            group: "count.example.com".to_owned(),
+            version: "v1".to_owned(),
+            plural: "counts".to_owned(),
+            kind: "Count".to_owned(),
+            verbs: vec!["get"],
+            ..Default::default()
+        };
+        if objects("pods").is_empty() { Vec::new() } else { vec![resource] }
+    }
+
+    fn get(
+        &self,
+        path: &[&str],
+        query: &dyn Fn(&str) -> Option<String>,
+        objects: &dyn Fn(&str) -> Vec<std::sync::Arc<Value>>,
+    ) -> Result<Value, (u16, String)> {
+        match path {
+            [_, _, "counts", name] => Ok(json!({"name": name, "n": objects("pods").len(), "of": query("of")})),
+            _ => Err((404, "no such count".to_owned())),
+        }
+    }
+}
+
+#[tokio::test]
+async fn apis_of_other_servers_are_served_while_they_have_something() {
+    let aggregated: Option<std::sync::Arc<dyn pintle_sim::Aggregated>> = Some(std::sync::Arc::new(PodCount));
+    let server = Server::with(pintle_sim::SimConfig { aggregated, ..Default::default() }).await;
+    let has_group =
+        |groups: &Value| groups["groups"].as_array().unwrap().iter().any(|g| g["name"] == "count.example.com");
+    let count = "/apis/count.example.com/v1/counts/all?of=pods";
+    assert!(!has_group(&server.get("/apis").await.is(StatusCode::OK)));
+    server.get("/apis/count.example.com/v1").await.is(StatusCode::NOT_FOUND);
+    server.get(count).await.is(StatusCode::NOT_FOUND);
+    server.post(PODS, &pod("a")).await.is(StatusCode::CREATED);
+    assert!(has_group(&server.get("/apis").await.is(StatusCode::OK)));
+    let group = server.get("/apis/count.example.com").await.is(StatusCode::OK);
+    assert_eq!(group["preferredVersion"]["groupVersion"], "count.example.com/v1");
+    let list = server.get("/apis/count.example.com/v1").await.is(StatusCode::OK);
+    assert_eq!(list["resources"][0]["name"], "counts");
+    let counted = server.get(count).await.is(StatusCode::OK);
+    assert_eq!(counted, json!({"name": "all", "n": 1, "of": "pods"}));
+    let unknown = server.get("/apis/count.example.com/v1/others/all").await.is(StatusCode::NOT_FOUND);
+    assert_eq!((&unknown["kind"], &unknown["message"]), (&json!("Status"), &json!("no such count")));
+    server.post(count, &json!({})).await.is(StatusCode::METHOD_NOT_ALLOWED);
+}

@@ -19,7 +19,7 @@ pub mod script;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use similar::TextDiff;
 
 use crate::api::ApiClient;
@@ -40,7 +40,7 @@ pub struct Difference {
 /// those whose title or file holds the text.
 ///
 /// # Errors
-/// A file cannot be read or parsed, or two cases have one title.
+/// A file cannot be read or parsed, two cases have one title, or there is no case.
 pub fn cases() -> Result<Vec<Case>> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/behaviour/cases");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -61,6 +61,7 @@ pub fn cases() -> Result<Vec<Case>> {
     }
     let filter = std::env::var("BEHAVIOUR").unwrap_or_default();
     cases.retain(|c| c.title.contains(&filter) || c.place.contains(&filter));
+    ensure!(!cases.is_empty(), "BEHAVIOUR={filter:?}: no case has this in its title or file");
     Ok(cases)
 }
 

@@ -13,6 +13,7 @@
 mod core;
 mod other;
 mod validate;
+mod validate_batch;
 mod validate_pod;
 mod validate_status;
 mod workloads;
@@ -23,6 +24,7 @@ use crate::schema::{self, Node, Shape, TypeSchema};
 
 pub use validate::validate;
 pub(crate) use validate::validate_metadata;
+pub(crate) use workloads::generate_selector;
 
 /// Brings an object into the form in which the real server stores it: canonical, with defaults.
 pub fn apply_defaults(group: &str, version: &str, kind: &str, object: &mut Value) {

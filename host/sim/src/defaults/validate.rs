@@ -2,8 +2,9 @@
 //!
 //! Source: `pkg/apis/{apps,batch,core}/validation`, apimachinery's `validation` packages.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use super::validate_batch as batch;
 use super::validate_pod::{pod_spec, pod_update};
 use super::validate_status::status;
 use crate::cause::Cause;
@@ -17,10 +18,14 @@ type Check = fn(Option<&Value>, &Value, &mut Vec<Cause>);
 const CHECKS: &[(&str, &str, Check)] = &[
     ("apps", "Deployment", deployment),
     ("apps", "ReplicaSet", workload),
-    ("apps", "StatefulSet", workload),
+    ("apps", "StatefulSet", stateful_set),
     ("apps", "DaemonSet", workload),
     ("", "ReplicationController", replication_controller),
-    ("batch", "Job", job),
+    ("apps", "ControllerRevision", batch::revision),
+    ("batch", "Job", batch::job),
+    ("batch", "CronJob", batch::cron_job),
+    ("policy", "PodDisruptionBudget", batch::budget),
+    ("autoscaling", "HorizontalPodAutoscaler", batch::autoscaler),
     ("", "Pod", pod),
     ("", "ConfigMap", config_map),
     ("", "Secret", secret),
@@ -175,6 +180,29 @@ fn workload(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     }
 }
 
+fn stateful_set(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
+    workload(old, object, errors);
+    const MUTABLE: [&str; 7] = [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ];
+    let frozen = |object: &Value| {
+        let mut spec = object["spec"].clone();
+        MUTABLE.iter().for_each(|field| spec[*field] = Value::Null);
+        spec
+    };
+    if old.is_some_and(|old| frozen(old) != frozen(object)) {
+        let (last, rest) = ("minReadySeconds", MUTABLE[..6].join("', '"));
+        let detail = format!("updates to statefulset spec for fields other than '{rest}' and '{last}' are forbidden");
+        errors.push(Cause::forbidden("spec", &detail));
+    }
+}
+
 /// Checks a template whose Pods run for ever.
 fn template(spec: &Value, errors: &mut Vec<Cause>, selected: impl Fn(&Value) -> bool) {
     let template = &spec["template"];
@@ -187,22 +215,35 @@ fn template(spec: &Value, errors: &mut Vec<Cause>, selected: impl Fn(&Value) -> 
         ));
     }
     label_map(labels, "spec.template.labels", errors);
-    pod_spec(&template["spec"], "spec.template.spec", errors);
+    pod_spec(&with_claims(spec), "spec.template.spec", errors);
     let restart = &template["spec"]["restartPolicy"];
     if matches!(restart.as_str(), Some("Never" | "OnFailure")) {
         errors.push(Cause::unsupported("spec.template.spec.restartPolicy", restart, &["Always"]));
     }
 }
 
+/// The spec of the template's Pods, with the volumes that a StatefulSet adds for its claim templates.
+fn with_claims(spec: &Value) -> Value {
+    let mut pod = spec["template"]["spec"].clone();
+    let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
+    let volumes: Vec<Value> = claims.map(|claim| json!({"name": claim["metadata"]["name"]})).collect();
+    if let (false, Some(pod)) = (volumes.is_empty(), pod.as_object_mut())
+        && let Some(present) = pod.entry("volumes").or_insert_with(|| json!([])).as_array_mut()
+    {
+        present.extend(volumes);
+    }
+    pod
+}
+
 /// The number in an int or a percentage.
-fn amount(value: &Value) -> i64 {
+pub(super) fn amount(value: &Value) -> i64 {
     match value {
         Value::String(text) => text.strip_suffix('%').and_then(|text| text.parse().ok()).unwrap_or_default(),
         other => other.as_i64().unwrap_or_default(),
     }
 }
 
-fn int_or_percent(value: &Value, path: &str, errors: &mut Vec<Cause>) {
+pub(super) fn int_or_percent(value: &Value, path: &str, errors: &mut Vec<Cause>) {
     match value {
         Value::String(text) => {
             let digits = text.strip_suffix('%').unwrap_or_default();
@@ -259,23 +300,6 @@ fn replication_controller(_old: Option<&Value>, object: &Value, errors: &mut Vec
         return;
     }
     template(spec, errors, |labels| selector.into_iter().flatten().all(|(key, value)| labels[key] == *value));
-}
-
-fn job(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
-    let spec = &object["spec"];
-    let numbers = ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"];
-    non_negative(spec, "spec", &numbers, errors);
-    pod_spec(&spec["template"]["spec"], "spec.template.spec", errors);
-    let restart = &spec["template"]["spec"]["restartPolicy"];
-    if !matches!(restart.as_str(), Some("Never" | "OnFailure")) {
-        let message = "Required value: valid values: \"OnFailure\", \"Never\"";
-        errors.push(Cause::new("FieldValueRequired", "spec.template.spec.restartPolicy", message));
-    }
-    for field in ["selector", "completionMode"] {
-        if old.is_some_and(|old| old["spec"][field] != spec[field]) {
-            errors.push(Cause::invalid(format!("spec.{field}"), &spec[field], "field is immutable"));
-        }
-    }
 }
 
 fn immutable_data(old: Option<&Value>, object: &Value, fields: &[&str], errors: &mut Vec<Cause>) {

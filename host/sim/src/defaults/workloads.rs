@@ -4,6 +4,33 @@ use serde_json::{Map, Value, json};
 
 use super::{fill, inner, is_unset, text};
 
+/// Labels that tie a Job's Pods to it, and the fields of its metadata that they contain.
+pub(super) const JOB_LABELS: [(&str, &str); 4] = [
+    ("job-name", "name"),
+    ("batch.kubernetes.io/job-name", "name"),
+    ("controller-uid", "uid"),
+    ("batch.kubernetes.io/controller-uid", "uid"),
+];
+
+/// Gives a new Job the selector and labels of its Pods, unless they are set by hand.
+pub(crate) fn generate_selector(job: &mut Value) {
+    if job["spec"]["manualSelector"] == true {
+        return;
+    }
+    let own = job["metadata"].clone();
+    let Some(spec) = job.as_object_mut().and_then(|job| inner(job, "spec")) else { return };
+    let labels = inner(spec, "template").and_then(|template| inner(template, "metadata"));
+    if let Some(labels) = labels.and_then(|metadata| inner(metadata, "labels")) {
+        for (label, field) in JOB_LABELS {
+            labels.entry(label).or_insert_with(|| own[field].clone());
+        }
+    }
+    let selector = inner(spec, "selector").and_then(|selector| inner(selector, "matchLabels"));
+    if let Some(selector) = selector {
+        selector.entry(JOB_LABELS[3].0).or_insert_with(|| own["uid"].clone());
+    }
+}
+
 pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
     match name {
         "apps.v1.DeploymentStrategy" | "apps.v1.DaemonSetUpdateStrategy" if text(map, "type") == "RollingUpdate" => {

@@ -146,9 +146,11 @@ fn hpa_from_v1(object: &mut Value) {
             json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}}),
         );
     }
-    if !all.is_empty() {
-        spec.insert("metrics".into(), Value::Array(all));
+    if all.is_empty() {
+        // As the default of version 2.
+        all.push(json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}));
     }
+    spec.insert("metrics".into(), Value::Array(all));
     if let Some(behavior) = behavior {
         spec.insert("behavior".into(), behavior);
     }

@@ -11,6 +11,7 @@
 //! *Not here*: objects and versions (`store`), which kinds exist (`discovery`), what to break (`faults`).
 
 mod admission;
+pub mod aggregated;
 mod apply;
 mod bootstrap;
 mod check;
@@ -54,6 +55,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use self::objects::has_condition;
 use self::path::{ObjectPath, Path};
 use self::query::Query;
 use self::reply::{Accept, Body, Format, MAX_BODY_BYTES, Reply, Shape};
@@ -204,6 +206,9 @@ impl Api {
                 return Ok(Reply::error(&error, Format::Json).into_response());
             }
         };
+        if let Some(reply) = self.aggregated(&parts.method, parts.uri.path(), &query, format) {
+            return Ok(reply.into_response());
+        }
         let reply = match (path::parse(parts.uri.path()), accept) {
             // These have media types of their own.
             (Path::Other(path), _) => Ok(self.other(&path, format)),
@@ -311,7 +316,7 @@ impl Api {
     }
 
     fn document(&self, path: &Path, accept: Accept, headers: &HeaderMap) -> Reply {
-        let registry = self.registry();
+        let registry = self.documented();
         let aggregated = |core: bool| match accept.shape {
             Shape::Discovery(version) => {
                 let content_type = match version {

@@ -41,7 +41,9 @@ impl Api {
         if !given["status"].is_null() {
             object["status"] = given["status"].clone();
         }
-        if !is_deleting(&given) {
+        // A Job that has a selector has the one that it was created with.
+        let is_complete = &*resource.storage == "jobs.batch" && !given["spec"]["selector"].is_null();
+        if !is_deleting(&given) && !is_complete {
             strategy::finish_create(&resource, &mut object);
         }
         self.fill_defaults(&resource, &mut object);

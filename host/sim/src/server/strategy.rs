@@ -64,8 +64,10 @@ pub(crate) fn complete_empty(resource: &Resource, object: &mut Value) {
 
 /// Fields that the server adds to a new object and that no manager owns.
 pub(crate) fn finish_create(resource: &Resource, object: &mut Value) {
-    if &*resource.storage != "namespaces" {
-        return;
+    match &*resource.storage {
+        "jobs.batch" => return crate::defaults::generate_selector(object),
+        "namespaces" => {}
+        _ => return,
     }
     let finalizers = object.pointer("/spec/finalizers").and_then(Value::as_array);
     let mut finalizers = finalizers.cloned().unwrap_or_default();
@@ -146,12 +148,24 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: Option<&str>, old
             }
             match &*resource.storage {
                 "namespaces" => carry_over(fields, Some(before), "spec"),
+                "daemonsets.apps" => count_template(before, fields),
                 "secrets" => merge_string_data(fields),
                 _ => {}
             }
         }
     }
     count_generation(resource, subresource, old, new);
+}
+
+/// Counts the changes of a DaemonSet's template in its annotation.
+fn count_template(before: &Map<String, Value>, fields: &mut Map<String, Value>) {
+    const COUNT: &str = "deprecated.daemonset.template.generation";
+    let template = |fields: &Map<String, Value>| fields.get("spec").map(|spec| spec["template"].clone());
+    let count = before["metadata"]["annotations"][COUNT].as_str().and_then(|text| text.parse().ok()).unwrap_or(0_i64);
+    let count = count + i64::from(template(before) != template(fields));
+    if let Some(metadata) = fields.get_mut("metadata") {
+        metadata["annotations"][COUNT] = json!(count.to_string());
+    }
 }
 
 fn count_generation(resource: &Resource, subresource: Option<&str>, old: &Value, new: &mut Value) {

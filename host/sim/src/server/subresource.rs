@@ -19,6 +19,8 @@ use crate::discovery::Resource;
 use crate::store::WriteVerb;
 use crate::{patch, selector};
 
+/// Most evicted Pods that a budget's controller has not seen.
+const MAX_DISRUPTED: usize = 2000;
 /// Lifetime of a service account token when the request does not say, in seconds.
 const TOKEN_SECONDS: i64 = 3600;
 
@@ -235,11 +237,29 @@ impl Api {
             error.retry_after_seconds = Some(10);
             return Err(error);
         }
-        if number("/status/disruptionsAllowed") <= 0 {
-            return Err(refuse(if healthy <= desired {
-                format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
-            } else {
-                format!("The disruption budget {name} does not allow evicting pods currently")
+        let forbidden = |detail: &str| {
+            let budgets = GroupResource { group: "policy".into(), resource: "poddisruptionbudget".into() };
+            Err(ApiError::forbidden(&budgets, &name, detail))
+        };
+        if number("/status/disruptionsAllowed") < 0 {
+            return forbidden("pdb disruptions allowed is negative");
+        }
+        if budget["status"]["disruptedPods"].as_object().is_some_and(|pods| pods.len() > MAX_DISRUPTED) {
+            return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
+        }
+        if number("/status/disruptionsAllowed") == 0 {
+            let conditions = budget["status"]["conditions"].as_array().into_iter().flatten();
+            let told = conditions.into_iter().find(|condition| condition["type"] == "DisruptionAllowed");
+            let told = told.filter(|condition| condition["status"] == "False" && condition["message"] != "");
+            let text = |field: &str| told.and_then(|condition| condition[field].as_str()).unwrap_or_default();
+            let refused = format!("The disruption budget {name} does not allow evicting pods currently");
+            return Err(refuse(match text("reason") {
+                "SyncFailed" => format!("{refused} because it failed sync: {}", text("message")),
+                _ if healthy <= desired => {
+                    format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
+                }
+                _ if text("message").is_empty() => refused,
+                reason => format!("{refused} ({reason}): {}", text("message")),
             }));
         }
         if dry_run {
@@ -263,6 +283,14 @@ impl Api {
                 *disrupted = Value::Object(Map::new());
             }
             disrupted[pod_name.as_str()] = json!(now);
+            if allowed == 1 {
+                let generation = new["status"]["observedGeneration"].clone();
+                set_condition(
+                    &mut new,
+                    json!({"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+                        "observedGeneration": generation, "lastTransitionTime": now}),
+                );
+            }
             Ok(new)
         })?;
         Ok(())

@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use super::format::{age, human_duration, labels, list, number, or_none, seconds_between, since, text, text_or};
 use crate::selector;
 
-fn name(object: &Value) -> Value {
+pub(super) fn name(object: &Value) -> Value {
     object["metadata"]["name"].clone()
 }
 
-fn containers(template: &Value) -> (Value, Value) {
+pub(super) fn containers(template: &Value) -> (Value, Value) {
     let containers = list(&template["spec"]["containers"]);
     let column = |field: &str| containers.iter().map(|container| text(&container[field])).collect::<Vec<_>>().join(",");
     (column("name").into(), column("image").into())
 }
 
-fn int(value: &Value) -> Value {
+pub(super) fn int(value: &Value) -> Value {
     number(value).into()
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Cells, cells as c, cells_workloads as w};
+use super::{Cells, cells as c, cells_batch as b, cells_workloads as w};
 
 /// Columns of all other kinds.
 pub(super) const DEFAULT: &[&str] = &["Name", "Age"];
@@ -53,6 +53,76 @@ const PRINTERS: &[Entry] = &[
         "Job",
         &["Name", "Status", "Completions", "Duration", "Age", "Containers*", "Images*", "Selector*"],
         w::job,
+    ),
+    (
+        "batch",
+        "CronJob",
+        &[
+            "Name",
+            "Schedule",
+            "Timezone",
+            "Suspend:boolean",
+            "Active:integer",
+            "Last Schedule",
+            "Age",
+            "Containers*",
+            "Images*",
+            "Selector*",
+        ],
+        b::cron_job,
+    ),
+    ("apps", "ControllerRevision", &["Name", "Controller", "Revision", "Age"], b::revision),
+    (
+        "policy",
+        "PodDisruptionBudget",
+        &["Name", "Min Available", "Max Unavailable", "Allowed Disruptions:integer", "Age"],
+        b::budget,
+    ),
+    (
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        &["Name", "Reference", "Targets", "MinPods", "MaxPods", "Replicas", "Age"],
+        b::autoscaler,
+    ),
+    (
+        "",
+        "PersistentVolume",
+        &[
+            "Name",
+            "Capacity",
+            "Access Modes",
+            "Reclaim Policy",
+            "Status",
+            "Claim",
+            "StorageClass",
+            "VolumeAttributesClass",
+            "Reason",
+            "Age",
+            "VolumeMode*",
+        ],
+        b::volume,
+    ),
+    (
+        "",
+        "PersistentVolumeClaim",
+        &[
+            "Name",
+            "Status",
+            "Volume",
+            "Capacity",
+            "Access Modes",
+            "StorageClass",
+            "VolumeAttributesClass",
+            "Age",
+            "VolumeMode*",
+        ],
+        b::claim,
+    ),
+    (
+        "storage.k8s.io",
+        "StorageClass",
+        &["Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"],
+        b::storage_class,
     ),
     ("", "Service", &["Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector*"], c::service),
     (

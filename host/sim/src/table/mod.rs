@@ -9,6 +9,7 @@
 //! Source: `pkg/printers/internalversion/printers.go`, apiextensions' table convertor. Columns carry no descriptions.
 
 mod cells;
+mod cells_batch;
 mod cells_workloads;
 mod columns;
 mod custom;

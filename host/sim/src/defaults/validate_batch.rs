@@ -1,0 +1,327 @@
+//! Validation of Jobs, CronJobs, budgets, autoscalers and revisions.
+//!
+//! Source: `pkg/apis/{batch,policy,autoscaling,apps}/validation`.
+
+use serde_json::{Value, json};
+
+use super::validate::{amount, int_or_percent, label_map, non_negative};
+use super::validate_pod::pod_spec;
+use crate::cause::Cause;
+use crate::selector::selects;
+
+/// Fields of a Job that do not change.
+const IMMUTABLE: [&str; 6] =
+    ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"];
+
+pub(super) fn job(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
+    let spec = &object["spec"];
+    job_spec(spec, "spec", errors);
+    if old.is_none() {
+        generated_labels(object, errors);
+    }
+    let selector = &spec["selector"];
+    if selector.is_null() {
+        errors.push(Cause::required("spec.selector"));
+    } else if !selects(selector, &spec["template"]["metadata"]["labels"]) {
+        let labels = &spec["template"]["metadata"]["labels"];
+        let detail = "`selector` does not match template `labels`";
+        errors.push(Cause::invalid("spec.template.metadata.labels", labels, detail));
+    }
+    if let Some(old) = old {
+        job_update(old, object, errors);
+    }
+}
+
+fn generated_labels(object: &Value, errors: &mut Vec<Cause>) {
+    let (spec, metadata) = (&object["spec"], &object["metadata"]);
+    let labels = &spec["template"]["metadata"]["labels"];
+    // The server did not create a Job without this label, but restores its past.
+    if spec["manualSelector"] == true || labels["batch.kubernetes.io/controller-uid"].is_null() {
+        return;
+    }
+    for (label, field) in super::workloads::JOB_LABELS {
+        if labels[label] != metadata[field] {
+            let detail = format!("must be '{}'", metadata[field].as_str().unwrap_or_default());
+            errors.push(Cause::invalid("spec.template.metadata.labels", labels, &detail));
+        }
+    }
+    let expected: Value =
+        super::workloads::JOB_LABELS.iter().map(|(label, field)| (*label, metadata[*field].clone())).collect();
+    if !selects(&spec["selector"], &expected) {
+        errors.push(Cause::invalid("spec.selector", &spec["selector"], "`selector` not auto-generated"));
+    }
+}
+
+fn job_spec(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
+    let numbers = [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ];
+    non_negative(spec, path, &numbers, errors);
+    let is_indexed = match spec["completionMode"].as_str() {
+        Some("Indexed") => true,
+        Some("NonIndexed") | None => false,
+        _ => {
+            let field = format!("{path}.completionMode");
+            errors.push(Cause::unsupported(field, &spec["completionMode"], &["Indexed", "NonIndexed"]));
+            false
+        }
+    };
+    if is_indexed && spec["completions"].is_null() {
+        let detail = "Required value: when completion mode is Indexed";
+        errors.push(Cause::new("FieldValueRequired", format!("{path}.completions"), detail));
+    }
+    if !spec["maxFailedIndexes"].is_null() && spec["backoffLimitPerIndex"].is_null() {
+        let detail = "Required value: when maxFailedIndexes is specified";
+        errors.push(Cause::new("FieldValueRequired", format!("{path}.backoffLimitPerIndex"), detail));
+    }
+    for field in ["backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"] {
+        if !is_indexed && !spec[field].is_null() {
+            errors.push(Cause::invalid(format!("{path}.{field}"), &spec[field], "requires indexed completion mode"));
+        }
+    }
+    let template = &spec["template"];
+    label_map(&template["metadata"]["labels"], &format!("{path}.template.labels"), errors);
+    pod_spec(&template["spec"], &format!("{path}.template.spec"), errors);
+    let restart = &template["spec"]["restartPolicy"];
+    let field = format!("{path}.template.spec.restartPolicy");
+    match restart.as_str() {
+        Some("OnFailure") if !spec["podFailurePolicy"].is_null() => {
+            errors.push(Cause::invalid(
+                field,
+                restart,
+                "only \"Never\" is supported when podFailurePolicy is specified",
+            ));
+        }
+        Some("Never" | "OnFailure") => {}
+        _ => {
+            let message = "Required value: valid values: \"OnFailure\", \"Never\"";
+            errors.push(Cause::new("FieldValueRequired", field, message));
+        }
+    }
+}
+
+fn job_update(old: &Value, object: &Value, errors: &mut Vec<Cause>) {
+    let (before, spec) = (&old["spec"], &object["spec"]);
+    let mut unchanged = |field: &str, same: bool| {
+        if !same {
+            errors.push(Cause::invalid(format!("spec.{field}"), &spec[field], "field is immutable"));
+        }
+    };
+    for field in IMMUTABLE {
+        unchanged(field, before[field] == spec[field]);
+    }
+    // A Job that is suspended, and has no Pods, may be sent elsewhere.
+    let is_suspended = before["suspend"] == true
+        && old["status"]["active"].as_i64().unwrap_or(0) == 0
+        && (old["status"]["startTime"].is_null() || crate::server::has_condition(old, "Suspended"));
+    let frozen =
+        |spec: &Value| if is_suspended { without_directives(&spec["template"]) } else { spec["template"].clone() };
+    unchanged("template", frozen(before) == frozen(spec));
+    if spec["completionMode"] != "Indexed" {
+        unchanged("completions", before["completions"] == spec["completions"]);
+    } else if before["completions"] != spec["completions"] && spec["completions"] != spec["parallelism"] {
+        let detail = "can only be modified in tandem with spec.parallelism";
+        errors.push(Cause::invalid("spec.completions", &spec["completions"], detail));
+    }
+}
+
+/// A template without where its Pods run and what they ask for.
+fn without_directives(template: &Value) -> Value {
+    let mut template = template.clone();
+    for field in ["labels", "annotations"] {
+        template["metadata"][field] = Value::Null;
+    }
+    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+        template["spec"][field] = Value::Null;
+    }
+    if let Some(affinity) = template["spec"].get_mut("affinity").and_then(Value::as_object_mut) {
+        affinity.remove("nodeAffinity");
+    }
+    if template["spec"]["affinity"] == json!({}) {
+        template["spec"]["affinity"] = Value::Null;
+    }
+    for list in ["containers", "initContainers"] {
+        for container in template["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            container["resources"] = Value::Null;
+        }
+    }
+    template
+}
+
+pub(super) fn cron_job(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
+    let spec = &object["spec"];
+    let schedule = &spec["schedule"];
+    match schedule.as_str() {
+        None | Some("") => errors.push(Cause::required("spec.schedule")),
+        Some(text) if text.contains("TZ") => {
+            let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+            errors.push(Cause::invalid("spec.schedule", schedule, detail));
+        }
+        Some(_) => {}
+    }
+    let numbers = ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
+    non_negative(spec, "spec", &numbers, errors);
+    let policies = ["Allow", "Forbid", "Replace"];
+    if !spec["concurrencyPolicy"].as_str().is_some_and(|policy| policies.contains(&policy)) {
+        errors.push(Cause::unsupported("spec.concurrencyPolicy", &spec["concurrencyPolicy"], &policies));
+    }
+    job_spec(&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec", errors);
+    if spec["jobTemplate"]["spec"]["manualSelector"] == true {
+        let path = "spec.jobTemplate.spec.manualSelector";
+        errors.push(Cause::unsupported(path, &json!(true), &["nil", "false"]));
+    }
+    let name = &object["metadata"]["name"];
+    if old.is_none() && name.as_str().is_some_and(|name| name.len() > 52) {
+        errors.push(Cause::invalid("metadata.name", name, "must be no more than 52 characters"));
+    }
+}
+
+pub(super) fn budget(_old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
+    let spec = &object["spec"];
+    if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+        errors.push(Cause::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
+    }
+    for field in ["minAvailable", "maxUnavailable"] {
+        let path = format!("spec.{field}");
+        int_or_percent(&spec[field], &path, errors);
+        if spec[field].is_string() && amount(&spec[field]) > 100 {
+            errors.push(Cause::invalid(path, &spec[field], "must not be greater than 100%"));
+        }
+    }
+}
+
+pub(super) fn autoscaler(_old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
+    let spec = &object["spec"];
+    let (min, max) = (spec["minReplicas"].as_i64().unwrap_or(1), spec["maxReplicas"].as_i64().unwrap_or(0));
+    if min < 1 {
+        errors.push(Cause::invalid("spec.minReplicas", &min.into(), "must be greater than or equal to 1"));
+    }
+    match max {
+        0 => {
+            let detail = "Required value: must be set and greater than 0";
+            errors.push(Cause::new("FieldValueRequired", "spec.maxReplicas", detail));
+        }
+        max if max < 0 => {
+            errors.push(Cause::invalid("spec.maxReplicas", &max.into(), "must be greater than or equal to 1"));
+        }
+        _ => {}
+    }
+    if max < min {
+        let detail = "must be greater than or equal to `minReplicas`";
+        errors.push(Cause::invalid("spec.maxReplicas", &max.into(), detail));
+    }
+    for field in
+        ["kind", "name"].iter().filter(|field| spec["scaleTargetRef"][**field].as_str().unwrap_or("").is_empty())
+    {
+        errors.push(Cause::required(format!("spec.scaleTargetRef.{field}")));
+    }
+}
+
+pub(super) fn revision(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
+    non_negative(object, "", &["revision"], errors);
+    if old.is_some_and(|old| old["data"] != object["data"]) {
+        errors.push(Cause::invalid("data", &object["data"], "field is immutable"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::defaults::{apply_defaults, validate, workloads};
+
+    fn job_with(change: impl FnOnce(&mut Value)) -> Value {
+        let mut job = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"spec": {"restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "i"}]}}}});
+        change(&mut job);
+        apply_defaults("batch", "v1", "Job", &mut job);
+        workloads::generate_selector(&mut job);
+        job
+    }
+
+    fn errors(kind: (&str, &str), old: Option<&Value>, object: &Value) -> Vec<String> {
+        let errors = validate(kind.0, kind.1, old, object);
+        errors.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
+    }
+
+    #[test]
+    fn a_job_selects_its_own_pods_by_uid() {
+        let job = job_with(|_| ());
+        assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+        let labels = json!({"job-name": "j", "batch.kubernetes.io/job-name": "j", "controller-uid": "u",
+            "batch.kubernetes.io/controller-uid": "u"});
+        assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
+        assert_eq!(errors(("batch", "Job"), None, &job), [] as [&str; 0]);
+        let foreign = job_with(|job| job["spec"]["template"]["metadata"]["labels"] = json!({"job-name": "other"}));
+        assert!(errors(("batch", "Job"), None, &foreign)[0].ends_with("must be 'j'"));
+        let manual = job_with(|job| {
+            job["spec"]["manualSelector"] = true.into();
+            job["spec"]["selector"] = json!({"matchLabels": {"a": "b"}});
+            job["spec"]["template"]["metadata"]["labels"] = json!({"a": "b"});
+        });
+        assert_eq!(manual["spec"]["selector"], json!({"matchLabels": {"a": "b"}}));
+        assert_eq!(errors(("batch", "Job"), None, &manual), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn fields_of_a_job_are_immutable_unless_it_is_suspended() {
+        let job = job_with(|_| ());
+        let indexed = |n: i64| {
+            job_with(|job| {
+                job["spec"] = json!({"completionMode": "Indexed", "completions": n,
+            "parallelism": n, "template": job["spec"]["template"]})
+            })
+        };
+        let suspended = job_with(|job| job["spec"]["suspend"] = true.into());
+        let changed = |object: &Value, path: &str, value: Value| {
+            let mut object = object.clone();
+            *object.pointer_mut(path).unwrap() = value;
+            object
+        };
+        let image = "/spec/template/spec/containers/0/image";
+        let labels = "/spec/template/metadata/labels/job-name";
+        for (old, new, wanted) in [
+            (&job, changed(&job, "/spec/parallelism", json!(4)), None),
+            (&job, changed(&job, "/spec/suspend", json!(true)), None),
+            (&job, changed(&job, "/spec/completions", json!(4)), Some("spec.completions")),
+            (&job, changed(&job, image, json!("j")), Some("spec.template")),
+            (&job, changed(&job, "/spec/completionMode", json!("Indexed")), Some("spec.completionMode")),
+            (&indexed(2), indexed(3), None),
+            (&indexed(2), changed(&indexed(2), "/spec/completions", json!(3)), Some("spec.completions")),
+            (&suspended, changed(&suspended, labels, json!("x")), None),
+            (&suspended, changed(&suspended, image, json!("j")), Some("spec.template")),
+        ] {
+            let errors = errors(("batch", "Job"), Some(old), &new);
+            assert_eq!(errors.first().and_then(|error| error.split(": ").next()), wanted, "{errors:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_contradict_one_another_are_named() {
+        let target = json!({"kind": "Deployment", "name": "d"});
+        for (kind, spec, wanted) in [
+            (("policy", "PodDisruptionBudget"), json!({"minAvailable": 1}), None),
+            (("policy", "PodDisruptionBudget"), json!({"minAvailable": 1, "maxUnavailable": 1}), Some("spec")),
+            (("policy", "PodDisruptionBudget"), json!({"maxUnavailable": "101%"}), Some("spec.maxUnavailable")),
+            (("autoscaling", "HorizontalPodAutoscaler"), json!({"maxReplicas": 1, "scaleTargetRef": target}), None),
+            (("autoscaling", "HorizontalPodAutoscaler"), json!({"scaleTargetRef": target}), Some("spec.maxReplicas")),
+            (
+                ("autoscaling", "HorizontalPodAutoscaler"),
+                json!({"minReplicas": 3, "maxReplicas": 2, "scaleTargetRef": target}),
+                Some("spec.maxReplicas"),
+            ),
+            (("batch", "Job"), json!({"completionMode": "Indexed"}), Some("spec.completions")),
+            (("batch", "Job"), json!({"backoffLimitPerIndex": 1}), Some("spec.backoffLimitPerIndex")),
+            (("batch", "CronJob"), json!({"schedule": "TZ=UTC * * * * *"}), Some("spec.schedule")),
+        ] {
+            let object = json!({"metadata": {"name": "x"}, "spec": spec});
+            let errors = errors(kind, None, &object);
+            assert_eq!(errors.first().and_then(|error| error.split(": ").next()), wanted, "{errors:?}");
+        }
+    }
+}

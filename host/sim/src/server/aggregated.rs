@@ -1,0 +1,82 @@
+//! APIs that are served beside the kinds of the cluster, as an aggregated API server does.
+//!
+//! *Invariants*: 1. they are read only; 2. discovery shows what [`Aggregated::resources`] lists at that moment.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::Value;
+
+use super::Api;
+use super::query::Query;
+use super::reply::{Format, Reply};
+use super::status::ApiError;
+use crate::discovery::{Registry, Resource};
+
+/// Groups whose objects follow from others.
+pub trait Aggregated: std::fmt::Debug + Send + Sync {
+    /// The groups that may be served. They take precedence over custom kinds.
+    fn groups(&self) -> &[&str];
+
+    /// What is served now. `objects`: those of a core kind, by plural.
+    fn resources(&self, objects: &dyn Fn(&str) -> Vec<Arc<Value>>) -> Vec<Resource>;
+
+    /// The answer to a GET, by the parts of its path behind `/apis`.
+    ///
+    /// # Errors
+    /// The HTTP status and a message.
+    fn get(
+        &self,
+        path: &[&str],
+        query: &dyn Fn(&str) -> Option<String>,
+        objects: &dyn Fn(&str) -> Vec<Arc<Value>>,
+    ) -> Result<Value, (u16, String)>;
+}
+
+impl Api {
+    fn core_objects(&self, plural: &str) -> Vec<Arc<Value>> {
+        self.store.view(|view| view.range(plural, None).map(|entry| Arc::clone(&entry.value)).collect())
+    }
+
+    /// The kinds served at the moment, those of other servers included.
+    pub(super) fn documented(&self) -> Arc<Registry> {
+        let registry = self.registry();
+        let Some(aggregated) = &self.config.aggregated else { return registry };
+        let others = aggregated.resources(&|plural| self.core_objects(plural));
+        if others.is_empty() {
+            return registry;
+        }
+        Arc::new(Registry::new(registry.resources().iter().cloned().chain(others.into_iter().map(Arc::new)).collect()))
+    }
+
+    /// The answer to a request on an object of another server, if it is one.
+    pub(super) fn aggregated(&self, method: &Method, path: &str, query: &Query, format: Format) -> Option<Reply> {
+        let aggregated = self.config.aggregated.as_ref()?;
+        let path = path.strip_prefix("/apis/")?;
+        if !aggregated.groups().iter().any(|group| path.split('/').next() == Some(*group)) {
+            return None;
+        }
+        let path: Vec<String> = path.split('/').map(super::path::decode).collect();
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let [group, version, _, ..] = path.as_slice() else { return None };
+        let is_served = aggregated
+            .resources(&|plural| self.core_objects(plural))
+            .iter()
+            .any(|resource| resource.group == *group && resource.version == *version);
+        // A custom kind may be in such a group until then.
+        if !is_served {
+            return None;
+        }
+        if *method != Method::GET {
+            return Some(Reply::error(&ApiError::method_not_allowed(), format));
+        }
+        let query = |name: &str| query.get(name).map(str::to_owned);
+        Some(match aggregated.get(&path, &query, &|plural| self.core_objects(plural)) {
+            Ok(value) => Reply::json(200, format, &value),
+            Err((code, message)) => {
+                let reason = if code == 404 { "NotFound" } else { "BadRequest" };
+                Reply::error(&ApiError::new(code, reason, message), format)
+            }
+        })
+    }
+}
