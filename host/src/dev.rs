@@ -4,6 +4,7 @@ mod access;
 mod definitions;
 mod hints;
 mod kubeconfig;
+mod metrics;
 mod ready;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,6 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::access::Access;
 use self::kubeconfig::Kubeconfig;
+use self::metrics::Metrics;
 use self::ready::{Ready, Started};
 use crate::cli::{DevArgs, PluginArgs};
 use crate::host::{Host, Wiring};
@@ -56,8 +58,14 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let access = Access::new()?;
     let unattended = Arc::new(Unattended::default());
     let tls = Some(access.tls.clone());
-    let config =
-        SimConfig { address, history_writes: 0, notices: Some(unattended.clone()), tls, ..SimConfig::default() };
+    let config = SimConfig {
+        address,
+        history_writes: 0,
+        notices: Some(unattended.clone()),
+        aggregated: Some(Arc::new(Metrics)),
+        tls,
+        ..SimConfig::default()
+    };
     let cluster =
         SimCluster::start(config).await.context("start the embedded cluster; choose another port with --port")?;
     let kubeconfig = access.kubeconfig(&cluster.base_url())?;
@@ -76,6 +84,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let nodes = SimNodes::start(SimNodesConfig {
         n_nodes: args.nodes as usize,
         ready_delay: Duration::from_millis(u64::from(args.ready_delay_ms)),
+        volumes: true,
         ..SimNodesConfig::new(Connect::Kubeconfig(kubeconfig.clone()))
     })
     .await

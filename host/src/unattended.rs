@@ -37,6 +37,9 @@ fn missing(kind: &Kind, running: impl FnOnce() -> BTreeSet<Kind>) -> Option<Stri
     (!is_attended).then(|| format!("no controller for {kind} is running: {why}"))
 }
 
+/// Kinds of the core group that the simulated nodes of `pintle dev` act on.
+const BY_NODES: [&str; 2] = ["PersistentVolumeClaim", "PersistentVolume"];
+
 /// What `pintle dev` tells clients that create objects. Without a manager, nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Unattended {
@@ -53,6 +56,9 @@ impl Unattended {
 
 impl Notices for Unattended {
     fn created(&self, kind: &Kind, object: &Value) -> Option<String> {
+        if kind.group.is_empty() && BY_NODES.contains(&&*kind.name) {
+            return None;
+        }
         let manager = self.manager.get()?.upgrade()?;
         let message = missing(kind, || manager.reconciled())?;
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();

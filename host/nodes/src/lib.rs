@@ -2,27 +2,39 @@
 //!
 //! ```text
 //! watch Pods -> pod::ObservedPod -> Machine (decides, no I/O) -> Write -> bounded pool of requests -> API server
-//!                                      ^------------------ outcome ---------------------'
+//!                                     |        ^----------- outcome ---------------------'
+//!                     behaviour (annotations, program) -> containers (over time) -> report (status)
 //! ```
 //!
 //! Invariants:
 //! 1. [`Machine`] has no I/O and no clock: time is an argument of every call.
 //! 2. At most one write per Pod is in flight, and at most [`SimNodesConfig::n_in_flight`] in all.
-//! 3. Decisions depend on the observed Pod alone, so a restart or a relist changes nothing.
+//! 3. What containers do follows from the Pod and the time. A restart continues from the statuses of the Pods, to the second.
 //! 4. Only Pods bound to this set's nodes get a status, and a write carries the Pod's uid.
 //!
 //! Not here: knowledge of the embedded server; the nodes use HTTP and work with any API server.
 //!
 //! Source: kubelet's `status_manager.go` and kwok's Pod stages, for the visible life of a Pod.
 
+mod behaviour;
 mod client;
+mod containers;
 mod machine;
+pub mod metrics;
+mod node;
 mod pod;
+mod program;
+mod quantity;
 mod register;
+mod report;
 mod requests;
 mod run;
+mod scheduler;
+mod storage;
 mod target;
 mod time;
+mod volumes;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,9 +44,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub use behaviour::Behaviour;
 pub use client::{ApiClient, ClientError};
-pub use machine::{Machine, MachineConfig, Outcome};
-pub use pod::{Behaviour, ObservedPod};
+pub use machine::{Machine, MachineConfig, Nodes, Outcome};
+pub use node::ObservedNode;
+pub use pod::ObservedPod;
 pub use requests::Write;
 pub use target::TargetError;
 
@@ -58,13 +72,21 @@ pub struct SimNodesConfig {
     pub n_nodes: usize,
     /// Prefix of node names, followed by a number; default `sim-node-`. Two sets on one cluster need different prefixes.
     pub name_prefix: String,
+    /// Whether to simulate the Nodes that others create with the label `sim.pintle.dev/node: "true"`, too; default true. Two sets on
+    /// one cluster need this in one of them at most.
+    pub adopt: bool,
+    /// Whether to bind PersistentVolumeClaims, and to make volumes for those of a StorageClass with any provisioner; default false.
+    /// Set it to true where neither kube-controller-manager nor a provisioner does.
+    pub volumes: bool,
     /// Whether to bind unbound Pods round robin, as a trivial scheduler; default true. Set it to false beside a real
     /// scheduler.
     pub bind: bool,
     /// Delay from binding to Running and Ready; default zero.
     pub ready_delay: Duration,
-    /// Delay from deletion to the Pod's end; default zero. The Pod's own grace period does not count.
+    /// Delay from deletion to the Pod's end, at most its grace period; default zero.
     pub stop_delay: Duration,
+    /// First and longest wait before a container starts again; default 1 s and 30 s, a tenth of a kubelet's.
+    pub back_off: (Duration, Duration),
     /// Maximum writes in flight; default 64. Fewer are slower; more crowd out other clients.
     pub n_in_flight: usize,
     /// Interval of lease renewal per node; default 10 s. `None` keeps no leases, so a node lifecycle controller marks the
@@ -81,9 +103,12 @@ impl SimNodesConfig {
             connect,
             n_nodes: 3,
             name_prefix: "sim-node-".to_owned(),
+            adopt: true,
+            volumes: false,
             bind: true,
             ready_delay: Duration::ZERO,
             stop_delay: Duration::ZERO,
+            back_off: (Duration::from_secs(1), Duration::from_secs(30)),
             n_in_flight: 64,
             heartbeat: Some(Duration::from_secs(10)),
             n_pods_per_node: 10_000,
@@ -164,10 +189,15 @@ impl SimNodes {
         register::all(&client, &config, &names).await?;
         let cancel = CancellationToken::new();
         let stats = Arc::new(SimNodesStats::default());
-        let mut tasks =
-            vec![tokio::spawn(run::pods(client.clone(), config.clone(), Arc::clone(&stats), cancel.clone()))];
+        let (publish, nodes) = tokio::sync::watch::channel(Arc::new(Nodes::new()));
+        let of_pods = run::pods(client.clone(), config.clone(), nodes.clone(), Arc::clone(&stats), cancel.clone());
+        let of_nodes = register::follow(client.clone(), config.clone(), publish, cancel.clone());
+        let mut tasks = vec![tokio::spawn(of_pods), tokio::spawn(of_nodes)];
+        if config.volumes {
+            tasks.push(tokio::spawn(storage::follow(client.clone(), cancel.clone())));
+        }
         if let Some(interval) = config.heartbeat {
-            tasks.push(tokio::spawn(register::heartbeats(client, names.clone(), interval, cancel.clone())));
+            tasks.push(tokio::spawn(register::heartbeats(client, nodes, interval, cancel.clone())));
         }
         Ok(Self { cancel, tasks, stats, names })
     }

@@ -6,35 +6,43 @@
 //! deleted Pod leaves only stale timers, which are skipped.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use crate::pod::{Behaviour, ObservedPod};
-use crate::requests::{self, Report, Step, Write};
-use crate::time::rfc3339;
+use crate::behaviour::Behaviour;
+use crate::containers::{Facts, PodRun, RunCounts, later};
+use crate::node::{NodeState, ObservedNode};
+use crate::pod::{ObservedPod, ObservedStatus};
+use crate::report::Report;
+use crate::requests::{self, Step, Write};
+use crate::scheduler::fits;
 
 /// First Pod address; about eight million follow.
 const FIRST_POD_IP: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 1);
 /// Number of addresses before they repeat.
 const N_POD_IPS: u32 = (1 << 23) - 2;
+/// Most counters of runs that are kept when their Pods are gone.
+const MAX_RUN_COUNTS: usize = 100_000;
 /// First and longest delay after a failed write.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// Settings of the decisions.
 #[derive(Debug, Clone)]
 pub struct MachineConfig {
-    /// Node names.
+    /// Names of the first nodes, which are ready until [`Machine::set_nodes`].
     pub nodes: Vec<String>,
     /// Whether to bind unbound Pods round robin.
     pub bind: bool,
     /// Delay from binding to Running and Ready.
     pub ready_delay: Duration,
-    /// Delay from deletion to the Pod's end.
+    /// Delay from deletion to the Pod's end, at most its grace period.
     pub stop_delay: Duration,
+    /// First and longest wait before a container starts again.
+    pub back_off: (Duration, Duration),
 }
 
 /// The result of a write.
@@ -56,8 +64,8 @@ struct Tracked {
     /// When this machine first saw the Pod bound, and first saw its deletion timestamp.
     bound_at: Option<Timestamp>,
     deleted_at: Option<Timestamp>,
-    /// Start time of the containers, as reported.
-    started: Option<Timestamp>,
+    /// The containers, once the Pod is bound to one of the nodes.
+    run: Option<PodRun>,
     ip: Option<Ipv4Addr>,
     in_flight: Option<Step>,
     due: Option<Timestamp>,
@@ -65,35 +73,51 @@ struct Tracked {
     n_failures: u32,
 }
 
+/// Simulated nodes by name.
+pub type Nodes = BTreeMap<String, ObservedNode>;
+
 /// The deciding half of the simulated nodes.
 #[derive(Debug)]
 pub struct Machine {
     config: MachineConfig,
-    nodes: HashSet<String>,
+    nodes: Arc<Nodes>,
     pods: HashMap<Arc<str>, Tracked>,
     ready: VecDeque<Arc<str>>,
     timers: BinaryHeap<Reverse<(Timestamp, Arc<str>)>>,
+    run_counts: RunCounts,
     next_node: usize,
     next_ip: u32,
-}
-
-fn later(time: Timestamp, by: Duration) -> Timestamp {
-    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-    time.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
 impl Machine {
     /// Creates a machine without Pods.
     pub fn new(config: MachineConfig) -> Self {
-        let nodes = config.nodes.iter().cloned().collect();
+        let nodes = config.nodes.iter().map(|name| (name.clone(), ObservedNode::named(name))).collect();
         Self {
             config,
-            nodes,
+            nodes: Arc::new(nodes),
             pods: HashMap::new(),
             ready: VecDeque::new(),
             timers: BinaryHeap::new(),
+            run_counts: RunCounts::new(),
             next_node: 0,
             next_ip: 0,
+        }
+    }
+
+    /// Processes a change of the nodes.
+    pub fn set_nodes(&mut self, nodes: Arc<Nodes>, now: Timestamp) {
+        if *nodes == *self.nodes {
+            return;
+        }
+        // Up to now, the nodes were as they were.
+        for tracked in self.pods.values_mut() {
+            advance(&self.config, &self.nodes, &mut self.run_counts, tracked, now);
+        }
+        self.nodes = nodes;
+        let uids: Vec<Arc<str>> = self.pods.keys().cloned().collect();
+        for uid in &uids {
+            self.plan(uid, now);
         }
     }
 
@@ -105,14 +129,16 @@ impl Machine {
     /// Processes a Pod from a list or a watch.
     pub fn observe(&mut self, mut pod: ObservedPod, now: Timestamp) {
         let uid: Arc<str> = pod.metadata.uid.as_str().into();
-        let version = pod.version();
+        let version = pod.version_number();
         if let Some(ip) = pod.status.pod_ip.as_deref().and_then(|ip| ip.parse::<Ipv4Addr>().ok()) {
             self.skip_ip(ip);
         }
-        let behaviour = Behaviour::from_annotations(&pod.metadata.annotations);
+        let behaviour = Behaviour::of(&pod);
         match self.pods.get_mut(&uid) {
             Some(tracked) if version < tracked.version => return,
             Some(tracked) => {
+                // Up to now, the Pod was as it was.
+                advance(&self.config, &self.nodes, &mut self.run_counts, tracked, now);
                 // A Pod keeps its node: an older observation must not make it look unbound again.
                 if pod.spec.node_name.is_none() {
                     pod.spec.node_name = tracked.pod.spec.node_name.take();
@@ -123,14 +149,13 @@ impl Machine {
             }
             None => {
                 let ip = pod.status.pod_ip.as_deref().and_then(|ip| ip.parse().ok());
-                let started = pod.status.start_time.as_deref().and_then(|time| time.parse().ok());
                 let tracked = Tracked {
                     pod,
                     behaviour,
                     version,
                     bound_at: None,
                     deleted_at: None,
-                    started,
+                    run: None,
                     ip,
                     in_flight: None,
                     due: None,
@@ -146,6 +171,9 @@ impl Machine {
     /// Processes the deletion of a Pod.
     pub fn forget(&mut self, uid: &str) {
         self.pods.remove(uid);
+        if self.run_counts.len() > MAX_RUN_COUNTS {
+            self.run_counts.clear();
+        }
     }
 
     /// Processes a whole list: Pods that are not in it were deleted.
@@ -176,11 +204,13 @@ impl Machine {
                 continue;
             }
             tracked.due = None;
-            let Some((_, step)) = step(&self.config, &self.nodes, tracked) else {
-                continue;
-            };
-            tracked.in_flight = Some(step);
-            return Some(self.write(&uid, step, now));
+            match step(&self.config, &self.nodes, &mut self.run_counts, tracked, now) {
+                Some((due, step)) if due <= now => {
+                    tracked.in_flight = Some(step);
+                    return Some(self.write(&uid, step, now));
+                }
+                _ => self.plan(&uid, now),
+            }
         }
     }
 
@@ -196,25 +226,33 @@ impl Machine {
 
     fn write(&mut self, uid: &Arc<str>, step: Step, now: Timestamp) -> Write {
         let fresh_ip = match self.pods.get(uid) {
-            Some(tracked) if tracked.ip.is_none() && !matches!(step, Step::Bind | Step::Delete) => Some(self.new_ip()),
+            Some(tracked) if tracked.ip.is_none() && step == Step::Report => Some(self.new_ip()),
             _ => None,
         };
-        let node = self.config.nodes.get(self.next_node % self.config.nodes.len().max(1)).cloned();
+        let nodes = Arc::clone(&self.nodes);
+        let turn = self.next_node % nodes.len().max(1);
+        let in_turn = nodes.values().skip(turn).chain(nodes.values().take(turn));
         // The caller has just found the Pod under this key.
         let Some(tracked) = self.pods.get_mut(uid) else {
             return requests::delete(&ObservedPod::default());
         };
         match step {
             Step::Bind => {
-                self.next_node = self.next_node.wrapping_add(1);
-                requests::bind(&tracked.pod, node.as_deref().unwrap_or_default())
+                let chosen = in_turn.enumerate().find(|(_, node)| fits(&tracked.pod, node));
+                let (n_passed, node) = chosen.unzip();
+                self.next_node = (turn + n_passed.unwrap_or_default() + 1) % nodes.len().max(1);
+                requests::bind(&tracked.pod, node.map_or("", |node| &node.metadata.name))
             }
             Step::Delete => requests::delete(&tracked.pod),
-            Step::Run { .. } | Step::Finish { .. } => {
+            Step::Report => {
                 let ip = *tracked.ip.get_or_insert(fresh_ip.unwrap_or(FIRST_POD_IP));
-                let started = rfc3339(*tracked.started.get_or_insert(now));
-                let node = tracked.pod.spec.node_name.as_deref().unwrap_or_default();
-                requests::status(&tracked.pod, &Report { step, ip, node, started: &started, now })
+                let host = requests::host_ip(tracked.pod.spec.node_name.as_deref().unwrap_or_default());
+                let facts = facts(&self.config, &nodes, tracked);
+                let status = tracked
+                    .run
+                    .as_ref()
+                    .map(|run| Report::of(&facts, run, now).patch(&tracked.pod, run, ip, &host, now));
+                requests::status(&tracked.pod, &status.unwrap_or_default())
             }
         }
     }
@@ -260,7 +298,7 @@ impl Machine {
         if tracked.in_flight.is_some() {
             return;
         }
-        let Some((due, _)) = step(&self.config, &self.nodes, tracked) else {
+        let Some((due, _)) = step(&self.config, &self.nodes, &mut self.run_counts, tracked, now) else {
             tracked.due = None;
             return;
         };
@@ -291,57 +329,88 @@ impl Machine {
     }
 }
 
-/// The next step of a Pod, and when it is due.
-fn step(config: &MachineConfig, nodes: &HashSet<String>, tracked: &Tracked) -> Option<(Timestamp, Step)> {
-    let pod = &tracked.pod;
-    let behaviour = &tracked.behaviour;
-    let Some(node) = &pod.spec.node_name else {
-        let scheduler = pod.spec.scheduler_name.as_deref().unwrap_or("default-scheduler");
-        let ours = config.bind && !config.nodes.is_empty() && scheduler == "default-scheduler";
-        let free = pod.spec.scheduling_gates.is_empty() && pod.metadata.deletion_timestamp.is_none();
-        return (ours && free).then_some((Timestamp::MIN, Step::Bind));
-    };
-    if !nodes.contains(node) {
-        return None;
+fn facts<'a>(config: &MachineConfig, nodes: &Nodes, tracked: &'a Tracked) -> Facts<'a> {
+    Facts {
+        pod: &tracked.pod,
+        behaviour: &tracked.behaviour,
+        back_off: config.back_off,
+        deleted: tracked.deleted_at,
+        stop_delay: config.stop_delay,
+        node_is_ready: node_of(nodes, tracked).is_some_and(|node| node.state() == NodeState::Ready),
     }
-    if let Some(deleted) = tracked.deleted_at {
-        if pod.metadata.deletion_grace_period_seconds == Some(0) {
-            return None;
-        }
-        let due = later(deleted, behaviour.stop_after.unwrap_or(config.stop_delay));
-        // The owner of a finalizer needs to see how the Pod ended.
-        let report = !pod.metadata.finalizers.is_empty() && !pod.is_finished();
-        return Some((due, if report { Step::Finish { succeeded: false } } else { Step::Delete }));
-    }
-    if pod.is_finished() {
-        return None;
-    }
-    let bound = tracked.bound_at?;
-    if pod.status.phase != "Running" {
-        let ready = behaviour.ready_after.is_none() && !behaviour.never_ready;
-        return Some((later(bound, config.ready_delay), Step::Run { ready }));
-    }
-    running_step(tracked)
 }
 
-fn running_step(tracked: &Tracked) -> Option<(Timestamp, Step)> {
-    let (pod, behaviour) = (&tracked.pod, &tracked.behaviour);
-    let started = tracked.started.unwrap_or(Timestamp::MIN);
-    let ends = [
-        behaviour.fail_after.map(|after| (later(started, after), Step::Finish { succeeded: false })),
-        behaviour.complete_after.map(|after| (later(started, after), Step::Finish { succeeded: true })),
-    ];
-    let end = ends.into_iter().flatten().min_by_key(|(due, _)| *due);
-    let containers_ready = pod.is_true("ContainersReady");
-    let gates_open = pod.spec.readiness_gates.iter().all(|gate| pod.is_true(&gate.condition_type));
-    let wrong = pod.is_true("Ready") != (containers_ready && gates_open);
-    let change = match (behaviour.never_ready, containers_ready) {
-        (true, true) => Some((Timestamp::MIN, Step::Run { ready: false })),
-        (false, false) => Some((later(started, behaviour.ready_after.unwrap_or_default()), Step::Run { ready: true })),
-        _ if wrong => Some((Timestamp::MIN, Step::Run { ready: containers_ready })),
-        _ => None,
+/// The simulated node of a Pod.
+fn node_of<'a>(nodes: &'a Nodes, tracked: &Tracked) -> Option<&'a ObservedNode> {
+    nodes.get(tracked.pod.spec.node_name.as_ref()?)
+}
+
+/// Brings the containers of a Pod up to date; the time of their next change. On a node that is not ready, nothing happens.
+fn advance(
+    config: &MachineConfig,
+    nodes: &Nodes,
+    counts: &mut RunCounts,
+    tracked: &mut Tracked,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let mut run = tracked.run.take()?;
+    let facts = facts(config, nodes, tracked);
+    let next = if facts.node_is_ready { run.advance(&facts, counts, now) } else { None };
+    tracked.run = Some(run);
+    next
+}
+
+/// The next step of a Pod, and when it is due. A step whose time is ahead may turn out to be none.
+fn step(
+    config: &MachineConfig,
+    nodes: &Nodes,
+    counts: &mut RunCounts,
+    tracked: &mut Tracked,
+    now: Timestamp,
+) -> Option<(Timestamp, Step)> {
+    let pod = &tracked.pod;
+    if pod.spec.node_name.is_none() {
+        let scheduler = pod.spec.scheduler_name.as_deref().unwrap_or("default-scheduler");
+        let ours = config.bind && scheduler == "default-scheduler";
+        let free = pod.spec.scheduling_gates.is_empty() && pod.metadata.deletion_timestamp.is_none();
+        let binds = ours && free && nodes.values().any(|node| fits(pod, node));
+        return binds.then_some((Timestamp::MIN, Step::Bind));
+    }
+    let node_is_ready = match node_of(nodes, tracked)?.state() {
+        NodeState::Ready => true,
+        NodeState::NotReady => false,
+        NodeState::Unreachable => return None,
     };
-    [change, end].into_iter().flatten().min_by_key(|(due, _)| *due)
+    let is_deleted = tracked.deleted_at.is_some();
+    // With a grace period of zero, the API server does not wait for the node.
+    let confirm = (is_deleted && node_is_ready && pod.metadata.deletion_grace_period_seconds != Some(0))
+        .then_some((Timestamp::MIN, Step::Delete));
+    if pod.is_finished() {
+        return confirm;
+    }
+    if tracked.run.is_none() {
+        let begin = later(tracked.bound_at?, config.ready_delay);
+        let run = PodRun::restore(&facts(config, nodes, tracked), counts);
+        if run.is_none() && begin > now && !is_deleted {
+            return Some((begin, Step::Report));
+        }
+        if run.is_none() && !node_is_ready {
+            return None;
+        }
+        tracked.run = Some(run.unwrap_or_else(|| PodRun::new(&tracked.pod, begin.min(now))));
+    }
+    let next = advance(config, nodes, counts, tracked, now);
+    let facts = facts(config, nodes, tracked);
+    let run = tracked.run.as_ref()?;
+    // The owner of a finalizer needs to see how the Pod ended.
+    let is_seen = !(is_deleted && run.is_over(&facts) && facts.pod.metadata.finalizers.is_empty());
+    if is_seen && !Report::of(&facts, run, now).is_in(&facts.pod.status) {
+        return Some((Timestamp::MIN, Step::Report));
+    }
+    if run.is_over(&facts) {
+        return confirm;
+    }
+    next.map(|next| (next, Step::Report))
 }
 
 /// Applies a write to the known Pod, ahead of the watch.
@@ -353,21 +422,16 @@ fn apply(tracked: &mut Tracked, write: &Write) {
             pod.metadata.deletion_timestamp.get_or_insert_default();
             pod.metadata.deletion_grace_period_seconds = Some(0);
         }
-        Step::Run { .. } | Step::Finish { .. } => {
-            let status = &write.body["status"];
-            pod.status.phase = status["phase"].as_str().unwrap_or_default().to_owned();
-            for written in status["conditions"].as_array().into_iter().flatten() {
-                let kind = written["type"].as_str().unwrap_or_default();
-                let value = written["status"].as_str().unwrap_or_default().to_owned();
-                match pod.status.conditions.iter_mut().find(|known| known.r#type == kind) {
-                    Some(known) => known.status = value,
-                    None => pod.status.conditions.push(super::pod::ObservedCondition {
-                        r#type: kind.to_owned(),
-                        status: value,
-                        last_transition_time: written["lastTransitionTime"].as_str().map(str::to_owned),
-                    }),
-                }
-            }
+        Step::Report => {
+            // The body is this crate's own; a field that does not fit is written again after the next observation.
+            let mut written: ObservedStatus = serde_json::from_value(write.body["status"].clone()).unwrap_or_default();
+            let others = std::mem::take(&mut pod.status.conditions);
+            let is_other = |other: &super::pod::ObservedCondition| {
+                !written.conditions.iter().any(|condition| condition.r#type == other.r#type)
+            };
+            let others: Vec<_> = others.into_iter().filter(is_other).collect();
+            written.conditions.extend(others);
+            pod.status = written;
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The fields of a Pod that the nodes use.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+use crate::watch::Watched;
 
 /// A Pod as the watch delivers it, without most fields.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -35,8 +36,22 @@ pub struct ObservedMeta {
     pub deletion_grace_period_seconds: Option<i64>,
     /// Finalizers that are still set.
     pub finalizers: Vec<String>,
+    /// Labels.
+    pub labels: HashMap<String, String>,
     /// Annotations; `sim.pintle.dev/...` control the simulation.
     pub annotations: HashMap<String, String>,
+    /// Owners.
+    pub owner_references: Vec<ObservedOwner>,
+}
+
+/// An owner of an observed Pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ObservedOwner {
+    /// UID.
+    pub uid: String,
+    /// Whether it is the managing controller.
+    pub controller: bool,
 }
 
 /// Spec of an observed Pod.
@@ -55,6 +70,76 @@ pub struct ObservedSpec {
     pub containers: Vec<ObservedContainer>,
     /// Init containers.
     pub init_containers: Vec<ObservedContainer>,
+    /// When containers start again; empty means `Always`.
+    pub restart_policy: String,
+    /// How long the Pod may be active on its node.
+    pub active_deadline_seconds: Option<u64>,
+    /// Labels of its node.
+    pub node_selector: HashMap<String, String>,
+    /// Affinity.
+    pub affinity: Affinity,
+    /// Tolerated taints.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// Affinity of a Pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Affinity {
+    /// Affinity to nodes.
+    pub node_affinity: NodeAffinity,
+}
+
+/// Affinity of a Pod to nodes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeAffinity {
+    /// What its node must have.
+    pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+}
+
+/// Terms of which one must hold.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSelector {
+    /// The terms.
+    pub node_selector_terms: Vec<SelectorTerm>,
+}
+
+/// Requirements that must all hold.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SelectorTerm {
+    /// Requirements of labels.
+    pub match_expressions: Vec<Requirement>,
+    /// Requirements of fields.
+    pub match_fields: Vec<Requirement>,
+}
+
+/// A requirement.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Requirement {
+    /// Label or field.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+    pub operator: String,
+    /// Values.
+    pub values: Vec<String>,
+}
+
+/// A toleration.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Toleration {
+    /// Key; empty for all.
+    pub key: String,
+    /// `Exists` or `Equal`.
+    pub operator: String,
+    /// Value.
+    pub value: String,
+    /// Effect; empty for all.
+    pub effect: String,
 }
 
 /// A readiness gate.
@@ -73,8 +158,76 @@ pub struct ObservedContainer {
     pub name: String,
     /// Image.
     pub image: String,
-    /// `Always` marks an init container as a sidecar.
+    /// Takes precedence over the Pod's policy; `Always` marks an init container as a sidecar.
     pub restart_policy: Option<String>,
+    /// Exit codes after which it starts again, whatever its policy.
+    pub restart_policy_rules: Vec<RestartRule>,
+    /// Command, without arguments.
+    pub command: Vec<String>,
+    /// Arguments.
+    pub args: Vec<String>,
+    /// Environment.
+    pub env: Vec<Variable>,
+    /// Readiness probe.
+    pub readiness_probe: Option<Probe>,
+    /// Startup probe.
+    pub startup_probe: Option<Probe>,
+}
+
+/// A rule of a container's restarts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RestartRule {
+    /// What happens; `Restart` restarts the container.
+    pub action: String,
+    /// The exit codes.
+    pub exit_codes: ExitCodes,
+}
+
+/// Exit codes of a rule.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ExitCodes {
+    /// `In` or `NotIn`.
+    pub operator: String,
+    /// The codes.
+    pub values: Vec<i32>,
+}
+
+/// An environment variable.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Variable {
+    /// Name.
+    pub name: String,
+    /// Value.
+    pub value: String,
+    /// Where the value comes from instead.
+    pub value_from: ValueSource,
+}
+
+/// The source of a variable's value.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ValueSource {
+    /// A field of the Pod.
+    pub field_ref: FieldRef,
+}
+
+/// A field of a Pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FieldRef {
+    /// Its path, for example `metadata.name`.
+    pub field_path: String,
+}
+
+/// A probe, which succeeds once its delay has passed.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Probe {
+    /// Seconds from the start of the container.
+    pub initial_delay_seconds: u32,
 }
 
 /// Status of an observed Pod.
@@ -90,10 +243,18 @@ pub struct ObservedStatus {
     pub start_time: Option<String>,
     /// Conditions.
     pub conditions: Vec<ObservedCondition>,
+    /// Reason of the phase.
+    pub reason: Option<String>,
+    /// The reason in words.
+    pub message: Option<String>,
+    /// Containers.
+    pub container_statuses: Vec<ContainerStatus>,
+    /// Init containers.
+    pub init_container_statuses: Vec<ContainerStatus>,
 }
 
 /// A condition.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObservedCondition {
     /// Type.
@@ -102,98 +263,112 @@ pub struct ObservedCondition {
     pub status: String,
     /// Last transition time.
     pub last_transition_time: Option<String>,
+    /// Reason.
+    pub reason: Option<String>,
+    /// The reason in words.
+    pub message: Option<String>,
+}
+
+/// The status of a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// Name.
+    pub name: String,
+    /// Image.
+    pub image: String,
+    /// Image that was pulled.
+    #[serde(rename = "imageID")]
+    pub image_id: String,
+    /// The container in the runtime.
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+    /// Whether it passes its readiness probe; an init container: whether it has succeeded.
+    pub ready: bool,
+    /// Whether it passes its startup probe.
+    pub started: bool,
+    /// Number of restarts.
+    pub restart_count: u32,
+    /// State.
+    pub state: ContainerState,
+    /// State before the last restart.
+    pub last_state: ContainerState,
+}
+
+/// The state of a container: one field is set, or none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    /// It has not started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    /// It runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<Running>,
+    /// It has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminated: Option<Terminated>,
+}
+
+/// Why a container waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    /// Reason.
+    pub reason: String,
+    /// The reason in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Since when a container runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Running {
+    /// Its start.
+    pub started_at: String,
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Terminated {
+    /// Exit code.
+    pub exit_code: i32,
+    /// Reason.
+    pub reason: String,
+    /// The reason in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Its start; none if it never started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// Its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// The container in the runtime.
+    #[serde(rename = "containerID", skip_serializing_if = "Option::is_none")]
+    pub container_id: Option<String>,
+}
+
+impl Watched for ObservedPod {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
 }
 
 impl ObservedPod {
     /// The resource version as a number; zero if it is not numeric.
-    pub(crate) fn version(&self) -> u64 {
+    pub(crate) fn version_number(&self) -> u64 {
         self.metadata.resource_version.parse().unwrap_or_default()
-    }
-
-    /// Whether a condition is `True`.
-    pub(crate) fn is_true(&self, condition: &str) -> bool {
-        self.status.conditions.iter().any(|found| found.r#type == condition && found.status == "True")
     }
 
     /// Whether the Pod has ended.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
-    }
-}
-
-/// Simulation settings of a Pod, from its annotations `sim.pintle.dev/...`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Behaviour {
-    /// `ready-after: 5s`: Running first, Ready this long afterwards.
-    pub ready_after: Option<Duration>,
-    /// `never-ready: "true"`: Running, but not Ready while the annotation exists.
-    pub never_ready: bool,
-    /// `fail-after: 10s`: ends in phase Failed this long after it started.
-    pub fail_after: Option<Duration>,
-    /// `complete-after: 10s`: ends in phase Succeeded this long after it started.
-    pub complete_after: Option<Duration>,
-    /// `stop-after: 30s`: takes this long to terminate.
-    pub stop_after: Option<Duration>,
-}
-
-impl Behaviour {
-    /// Reads the annotations; a value that is not a duration is ignored.
-    pub fn from_annotations(annotations: &HashMap<String, String>) -> Self {
-        let get = |name: &str| annotations.get(&format!("sim.pintle.dev/{name}"));
-        let duration = |name: &str| get(name).and_then(|text| parse_duration(text));
-        Self {
-            ready_after: duration("ready-after"),
-            never_ready: get("never-ready").is_some_and(|text| text == "true"),
-            fail_after: duration("fail-after"),
-            complete_after: duration("complete-after"),
-            stop_after: duration("stop-after"),
-        }
-    }
-}
-
-/// Parses `250ms`, `5s`, `1m30s`, `2h` or plain seconds.
-fn parse_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
-        let amount: f64 = rest[..digits].parse().ok()?;
-        let unit_end =
-            rest[digits..].find(|letter: char| letter.is_ascii_digit()).map_or(rest.len(), |end| end + digits);
-        let seconds = match &rest[digits..unit_end] {
-            "ms" => amount / 1000.0,
-            "s" | "" => amount,
-            "m" => amount * 60.0,
-            "h" => amount * 3600.0,
-            _ => return None,
-        };
-        total = total.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?;
-        rest = &rest[unit_end..];
-    }
-    Some(total)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_read_as_go_writes_them() {
-        for (text, wanted) in [
-            ("5s", Some(5_000)),
-            ("250ms", Some(250)),
-            ("1m30s", Some(90_000)),
-            ("1.5s", Some(1_500)),
-            ("7", Some(7_000)),
-            ("0s", Some(0)),
-            ("", None),
-            ("soon", None),
-            ("5x", None),
-        ] {
-            assert_eq!(parse_duration(text), wanted.map(Duration::from_millis), "{text}");
-        }
     }
 }

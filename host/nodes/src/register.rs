@@ -1,5 +1,7 @@
 //! Node objects and their leases.
 
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,12 +9,18 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{ApiClient, ClientError};
-use crate::requests::host_ip;
-use crate::time::{rfc3339, rfc3339_micro};
+use crate::machine::Nodes;
+use crate::node::{self, NodeState, ObservedNode};
+use crate::time::rfc3339_micro;
+use crate::watch::{Observation, observe};
 use crate::{SimNodesConfig, SimNodesError};
+
+/// Observations that wait; a full channel blocks the watch.
+const N_WAITING: usize = 64;
 
 /// Tries to reach a server that is still starting.
 const N_TRIES: u32 = 20;
@@ -34,39 +42,90 @@ pub(crate) async fn all(client: &ApiClient, config: &SimNodesConfig, names: &[St
 }
 
 async fn one(client: &ApiClient, config: &SimNodesConfig, name: &str) -> Result<(), ClientError> {
-    send(client, Method::POST, "/api/v1/nodes", JSON, &node(name)).await?;
+    send(client, Method::POST, "/api/v1/nodes", JSON, &node::object(name)).await?;
     let path = format!("/api/v1/nodes/{name}");
-    send(client, Method::PATCH, &format!("{path}/status"), MERGE, &status(config, name)).await?;
-    untaint(client, &path).await
+    let status = node::status(name, NodeState::Ready, config.n_pods_per_node, Timestamp::now());
+    send(client, Method::PATCH, &format!("{path}/status"), MERGE, &status).await?;
+    untaint(client, config, &path).await
 }
 
-/// Removes the taint that admission gives a new node. The node lifecycle controller removes it in a complete cluster; here none may
-/// run. Other taints stay.
-async fn untaint(client: &ApiClient, path: &str) -> Result<(), ClientError> {
+/// Removes the taint that admission gives a new node, before the first Pod is bound.
+async fn untaint(client: &ApiClient, config: &SimNodesConfig, path: &str) -> Result<(), ClientError> {
     let mut n_tries = 0;
     loop {
         n_tries += 1;
-        match try_untaint(client, path).await {
+        match try_untaint(client, config, path).await {
             Err(error) if is_passing(&error) && n_tries < N_TRIES => tokio::time::sleep(BETWEEN_TRIES).await,
             done => return done,
         }
     }
 }
 
-async fn try_untaint(client: &ApiClient, path: &str) -> Result<(), ClientError> {
+async fn try_untaint(client: &ApiClient, config: &SimNodesConfig, path: &str) -> Result<(), ClientError> {
     let node = client.send(Method::GET, path, JSON, Bytes::new()).await?;
-    let node: Value = serde_json::from_slice(&node).map_err(|error| ClientError::Transport(error.to_string()))?;
-    let taints = node["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
-    let rest: Vec<&Value> = taints
-        .iter()
-        .filter(|taint| taint["key"] != "node.kubernetes.io/not-ready" || taint["effect"] != "NoSchedule")
-        .collect();
-    if rest.len() == taints.len() {
-        return Ok(());
+    let node: ObservedNode =
+        serde_json::from_slice(&node).map_err(|error| ClientError::Transport(error.to_string()))?;
+    settle(client, &node, config.n_pods_per_node).await
+}
+
+/// Sends what a node needs.
+async fn settle(client: &ApiClient, node: &ObservedNode, n_pods: u32) -> Result<(), ClientError> {
+    for write in node::writes(node, n_pods, Timestamp::now()) {
+        client.send(write.method, &write.path, write.content_type, Bytes::from(write.body.to_string())).await?;
     }
-    // The resourceVersion prevents the loss of a taint that another client adds meanwhile.
-    let body = json!({"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": rest}});
-    client.send(Method::PATCH, path, MERGE, Bytes::from(body.to_string())).await.map(|_| ())
+    Ok(())
+}
+
+/// Follows the Nodes until cancelled: publishes the simulated ones, and sends what they need.
+pub(crate) async fn follow(
+    client: ApiClient,
+    config: SimNodesConfig,
+    publish: watch::Sender<Arc<Nodes>>,
+    cancel: CancellationToken,
+) {
+    let (sender, mut seen) = mpsc::channel(N_WAITING);
+    let watcher = tokio::spawn(observe::<ObservedNode>(client.clone(), "/api/v1/nodes", sender, cancel.clone()));
+    let own: HashSet<String> = config.node_names().into_iter().collect();
+    let is_simulated = |node: &ObservedNode| own.contains(&node.metadata.name) || (config.adopt && node.is_labelled());
+    let mut nodes = Nodes::new();
+    let mut unsettled: BTreeSet<String> = BTreeSet::new();
+    loop {
+        let observation = tokio::select! {
+            () = cancel.cancelled() => break,
+            observation = seen.recv() => observation,
+            () = tokio::time::sleep(BETWEEN_TRIES), if !unsettled.is_empty() => None,
+        };
+        match observation {
+            Some(Observation::List(all)) => {
+                nodes = all.into_iter().filter(is_simulated).map(|node| (node.metadata.name.clone(), node)).collect();
+                unsettled = nodes.keys().cloned().collect();
+            }
+            Some(Observation::Changed(node)) if is_simulated(&node) => {
+                unsettled.insert(node.metadata.name.clone());
+                nodes.insert(node.metadata.name.clone(), *node);
+            }
+            Some(Observation::Changed(node)) => drop(nodes.remove(&node.metadata.name)),
+            Some(Observation::Deleted(uid)) => nodes.retain(|_, node| node.metadata.uid != uid),
+            None => {}
+        }
+        publish.send_replace(Arc::new(nodes.clone()));
+        for name in std::mem::take(&mut unsettled) {
+            let Some(node) = nodes.get(&name) else { continue };
+            let result = tokio::select! {
+                () = cancel.cancelled() => break,
+                result = settle(&client, node, config.n_pods_per_node) => result,
+            };
+            if let Err(error) = result {
+                tracing::debug!(node = name, %error, "node not updated");
+                // A newer version comes with the watch; anything else is tried again.
+                if !matches!(error.code(), Some(404 | 409)) {
+                    unsettled.insert(name);
+                }
+            }
+        }
+    }
+    // A watcher that panicked has already stopped.
+    let _ = watcher.await;
 }
 
 /// Whether a retry may help.
@@ -99,55 +158,34 @@ async fn send(
     }
 }
 
-fn node(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": name, "labels": {
-            "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
-            "sim.pintle.dev/node": "true",
-        }},
-        "spec": {},
-    })
-}
-
-fn status(config: &SimNodesConfig, name: &str) -> Value {
-    let now = rfc3339(Timestamp::now());
-    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
-        json!({"type": kind, "status": status, "reason": reason, "message": message,
-            "lastHeartbeatTime": now, "lastTransitionTime": now})
-    };
-    let resources =
-        json!({"cpu": "1k", "memory": "4Ti", "ephemeral-storage": "4Ti", "pods": config.n_pods_per_node.to_string()});
-    json!({"status": {
-        "capacity": resources, "allocatable": resources,
-        "addresses": [{"type": "InternalIP", "address": host_ip(name)}, {"type": "Hostname", "address": name}],
-        "conditions": [
-            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        ],
-        "nodeInfo": {
-            "machineID": name, "systemUUID": name, "bootID": name, "kernelVersion": "simulated", "osImage": "simulated",
-            "containerRuntimeVersion": "sim://1", "kubeletVersion": "v1.36.3", "kubeProxyVersion": "",
-            "operatingSystem": "linux", "architecture": "amd64",
-        },
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-    }})
-}
-
-/// Renews the leases until cancelled.
-pub(crate) async fn heartbeats(client: ApiClient, names: Vec<String>, interval: Duration, cancel: CancellationToken) {
+/// Renews the leases of the nodes that can be reached until cancelled.
+pub(crate) async fn heartbeats(
+    client: ApiClient,
+    mut nodes: watch::Receiver<Arc<Nodes>>,
+    interval: Duration,
+    cancel: CancellationToken,
+) {
     let seconds = interval.as_secs().saturating_mul(4).max(1);
     loop {
+        let reachable = |node: &&ObservedNode| node.state() != NodeState::Unreachable;
+        let names: Vec<String> =
+            nodes.borrow_and_update().values().filter(reachable).map(|node| node.metadata.name.clone()).collect();
         let now = rfc3339_micro(Timestamp::now());
         let beats = stream::iter(&names).for_each_concurrent(N_AT_ONCE, |name| beat(&client, name, &now, seconds));
         tokio::select! {
             () = cancel.cancelled() => return,
             () = beats => {}
         }
+        let has_new_names = async {
+            let is_new =
+                |nodes: &Arc<Nodes>| nodes.values().filter(reachable).any(|node| !names.contains(&node.metadata.name));
+            if nodes.wait_for(is_new).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
             () = cancel.cancelled() => return,
+            () = has_new_names => {}
             () = tokio::time::sleep(interval) => {}
         }
     }

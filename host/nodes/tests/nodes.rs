@@ -124,3 +124,82 @@ async fn hundreds_of_pods_are_ready_within_the_deadline() {
     nodes.stop().await;
     cluster.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_come_fail_recover_and_go_by_command() {
+    let (cluster, nodes, client) = start(Duration::ZERO).await;
+    let node = json!({"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "edge", "labels": {"sim.pintle.dev/node": "true", "zone": "far"}}});
+    let send = async |method, path: &str, media, body: &Value| {
+        client.send(method, path, media, body.to_string().into()).await.unwrap();
+    };
+    send(http::Method::POST, "/api/v1/nodes", "application/json", &node).await;
+    let mut far = pod("far");
+    far["spec"]["nodeSelector"] = json!({"zone": "far"});
+    create(&client, &far).await;
+    let pods = until(&cluster, "a Pod on the new node", |pods| pods.iter().all(is_ready) && pods.len() == 1).await;
+    assert_eq!(pods[0]["spec"]["nodeName"], "edge");
+    let find = |name: &str| {
+        let all = cluster.objects("", "nodes");
+        all.iter().find(|node| node["metadata"]["name"] == name).map(|node| (**node).clone())
+    };
+    let edge = find("edge").unwrap();
+    assert_eq!((is_ready(&edge), &edge["spec"]["taints"]), (true, &Value::Null), "{edge}");
+    let merge = "application/merge-patch+json";
+    let fail = json!({"metadata": {"annotations": {"sim.pintle.dev/not-ready": "true"}}});
+    send(http::Method::PATCH, "/api/v1/nodes/edge", merge, &fail).await;
+    until(&cluster, "the Pod not ready", |pods| !pods.iter().any(is_ready)).await;
+    until(&cluster, "the node not ready", |_| {
+        find("edge").is_some_and(|node| !is_ready(&node) && node["spec"]["taints"].is_array())
+    })
+    .await;
+    let recover = json!({"metadata": {"annotations": {"sim.pintle.dev/not-ready": null}}});
+    send(http::Method::PATCH, "/api/v1/nodes/edge", merge, &recover).await;
+    until(&cluster, "the Pod ready again", |pods| pods.iter().all(is_ready)).await;
+    until(&cluster, "the node ready again", |_| {
+        find("edge").is_some_and(|node| is_ready(&node) && node["spec"]["taints"].is_null())
+    })
+    .await;
+    let lease = |name: &str| {
+        cluster.objects("coordination.k8s.io", "leases").iter().any(|lease| lease["metadata"]["name"] == name)
+    };
+    until(&cluster, "the lease of the new node", |_| lease("edge")).await;
+    send(http::Method::DELETE, "/api/v1/nodes/edge", "application/json", &json!({})).await;
+    create(&client, &pod("next")).await;
+    let is_next_ready = |pods: &[Value]| pods.iter().any(|pod| pod["metadata"]["name"] == "next" && is_ready(pod));
+    until(&cluster, "a Pod on another node", is_next_ready).await;
+    assert_eq!(find("edge"), None);
+    nodes.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_a_class_are_bound_to_volumes_that_go_with_them() {
+    let cluster = SimCluster::start(SimConfig::default()).await.unwrap();
+    let connect = Connect::Kubeconfig(cluster.kubeconfig());
+    let client = ApiClient::new(&connect).unwrap();
+    let nodes = SimNodes::start(SimNodesConfig { volumes: true, ..SimNodesConfig::new(connect) }).await.unwrap();
+    let post = async |path: &str, body: Value| {
+        client.send(http::Method::POST, path, "application/json", body.to_string().into()).await.unwrap();
+    };
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"},
+        "provisioner": "sim.example.com", "volumeBindingMode": "WaitForFirstConsumer"});
+    post("/apis/storage.k8s.io/v1/storageclasses", class).await;
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec":
+        {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    post("/api/v1/namespaces/default/persistentvolumeclaims", claim).await;
+    let mut user = pod("user");
+    user["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+    create(&client, &user).await;
+    let phase = |plural: &str| cluster.objects("", plural).first().map(|object| object["status"]["phase"].clone());
+    until(&cluster, "claim and volume bound", |_| {
+        ["persistentvolumeclaims", "persistentvolumes"].iter().all(|plural| phase(plural) == Some(json!("Bound")))
+    })
+    .await;
+    let claim = "/api/v1/namespaces/default/persistentvolumeclaims/data";
+    client.send(http::Method::DELETE, claim, "application/json", Vec::new().into()).await.unwrap();
+    // No controller removes the finalizers that protect a volume in use; here, none added them.
+    until(&cluster, "the volume gone", |_| phase("persistentvolumes").is_none()).await;
+    nodes.stop().await;
+    cluster.shutdown().await;
+}

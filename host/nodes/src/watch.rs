@@ -1,0 +1,170 @@
+//! Lists and watches a kind, again after each interruption.
+//!
+//! Not here: what the objects mean.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{ApiClient, ClientError};
+
+/// Objects per page of a list.
+const N_PER_PAGE: usize = 500;
+/// First and longest delay before list and watch are retried.
+const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// An object of a watched kind.
+pub(crate) trait Watched: DeserializeOwned + Send {
+    /// The resource version.
+    fn version(&self) -> &str;
+    /// The uid.
+    fn uid(&self) -> &str;
+}
+
+/// What a watch delivers.
+pub(crate) enum Observation<T> {
+    /// All objects.
+    List(Vec<T>),
+    /// One object is new or has changed.
+    Changed(Box<T>),
+    /// The object with this uid was deleted.
+    Deleted(String),
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "T: DeserializeOwned")]
+struct Page<T> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default = "Vec::new")]
+    items: Vec<T>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+    r#continue: String,
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// Lists and watches until cancelled: again from the start after 410, after a delay when the server is unreachable. `path`: that of
+/// the collection.
+pub(crate) async fn observe<T: Watched>(
+    client: ApiClient,
+    path: &'static str,
+    sender: mpsc::Sender<Observation<T>>,
+    cancel: CancellationToken,
+) {
+    let mut pause = RECONNECT.0;
+    let mut version = None;
+    loop {
+        let from = version.take();
+        let result = tokio::select! {
+            () = cancel.cancelled() => return,
+            result = list_and_watch(&client, path, &sender, from, &mut pause) => result,
+        };
+        match result {
+            Ok(next) => {
+                version = next;
+                continue;
+            }
+            Err(error) => tracing::debug!(path, %error, "watch interrupted"),
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(RECONNECT.1),
+        }
+    }
+}
+
+/// One watch, after a list if there is no version to continue from. Returns the version to continue from, if any.
+async fn list_and_watch<T: Watched>(
+    client: &ApiClient,
+    path: &str,
+    sender: &mpsc::Sender<Observation<T>>,
+    from: Option<String>,
+    pause: &mut Duration,
+) -> Result<Option<String>, ClientError> {
+    let mut version = match from {
+        Some(version) => version,
+        None => {
+            let (version, objects) = list(client, path).await?;
+            // A closed channel means that the nodes are stopping; the caller handles it.
+            let _ = sender.send(Observation::List(objects)).await;
+            version
+        }
+    };
+    let path = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion={version}");
+    let mut lines = match client.watch(&path).await {
+        Err(error) if error.code() == Some(410) => return Ok(None),
+        lines => lines?,
+    };
+    *pause = RECONNECT.0;
+    loop {
+        let line = match lines.next().await {
+            Ok(Some(line)) => line,
+            Ok(None) => return Ok(Some(version)),
+            Err(error) => {
+                tracing::debug!(%error, "watch ended early");
+                return Ok(Some(version));
+            }
+        };
+        let malformed = |error: serde_json::Error| ClientError::Transport(format!("malformed watch event: {error}"));
+        let event: Event<'_> = serde_json::from_slice(&line).map_err(malformed)?;
+        if event.r#type == "ERROR" {
+            // Mostly 410; a new list repairs any cause.
+            return Ok(None);
+        }
+        let object: T = serde_json::from_str(event.object.get()).map_err(malformed)?;
+        object.version().clone_into(&mut version);
+        let seen = match event.r#type {
+            "ADDED" | "MODIFIED" => Observation::Changed(Box::new(object)),
+            "DELETED" => Observation::Deleted(object.uid().to_owned()),
+            _ => continue,
+        };
+        if sender.send(seen).await.is_err() {
+            return Ok(Some(version));
+        }
+    }
+}
+
+async fn list<T: Watched>(client: &ApiClient, path: &str) -> Result<(String, Vec<T>), ClientError> {
+    let mut objects = Vec::new();
+    let mut token = String::new();
+    loop {
+        let mut path = format!("{path}?limit={N_PER_PAGE}");
+        if !token.is_empty() {
+            path.push_str("&continue=");
+            path.extend(token.bytes().map(escaped));
+        }
+        let body = client.send(Method::GET, &path, "application/json", Bytes::new()).await?;
+        let page: Page<T> = serde_json::from_slice(&body)
+            .map_err(|error| ClientError::Transport(format!("malformed list: {error}")))?;
+        objects.extend(page.items);
+        token = page.metadata.r#continue;
+        if token.is_empty() {
+            return Ok((page.metadata.resource_version, objects));
+        }
+    }
+}
+
+/// Percent-encodes a byte for a query.
+fn escaped(byte: u8) -> String {
+    match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    }
+}
