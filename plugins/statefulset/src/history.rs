@@ -1,0 +1,188 @@
+//! The revisions of the template: which one is current, which one is to be, and which ones go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_sdk::api::meta::HasController as _;
+use pintle_sdk::controller_ref;
+use pintle_sdk::revisions::{self, Change, ControllerRevision, HASH_LABEL, Proposal};
+use pintle_sdk::{Error, Lister, Mutation, ObjectKey, PatchType, Query, Resource as _};
+use serde_json::{Value, json};
+
+use crate::set::Set;
+use crate::types::{Pod, StatefulSet};
+
+/// Most revisions that one run deletes.
+const DELETIONS: usize = 100;
+
+/// Most names that one run tries for a revision.
+const NAMES: usize = 1000;
+
+/// The revisions of a StatefulSet, sorted, with those that it adopts.
+pub(crate) fn list(lister: &impl Lister, set: &Set) -> Result<Vec<ControllerRevision>, Error> {
+    let query =
+        Query::namespace(set.namespace()).controlled_by_or_orphans(&set.object.metadata.uid).labels(&set.selector);
+    let mut history = lister.list_whole::<ControllerRevision>(&query)?;
+    revisions::sort(&mut history);
+    Ok(history)
+}
+
+/// Those that have no controller.
+pub(crate) fn orphans(history: &[ControllerRevision]) -> impl Iterator<Item = &ControllerRevision> {
+    history.iter().filter(|revision| revision.metadata.controller_uid().is_none())
+}
+
+/// A revision, of which a template can be had.
+#[derive(Clone)]
+pub(crate) enum Revision {
+    /// It exists.
+    Stored(ControllerRevision),
+    /// It is created by this run.
+    New { name: String, template: Value },
+}
+
+impl Revision {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Stored(revision) => &revision.metadata.name,
+            Self::New { name, .. } => name,
+        }
+    }
+
+    /// The template of Pods.
+    ///
+    /// # Errors
+    /// Terminal, if the revision is not one of a template.
+    pub(crate) fn template(&self) -> Result<Value, Error> {
+        match self {
+            Self::Stored(revision) => revisions::template(revision),
+            Self::New { template, .. } => Ok(template.clone()),
+        }
+    }
+}
+
+/// What a StatefulSet has and wants.
+pub(crate) struct Revisions {
+    /// That of replicas which are not updated yet.
+    pub(crate) current: Revision,
+    /// That of the template.
+    pub(crate) update: Revision,
+    pub(crate) collision_count: i32,
+    /// The write that makes `update` the newest.
+    pub(crate) write: Option<Mutation>,
+}
+
+/// Finds the revision of the template, or makes one.
+///
+/// # Errors
+/// Terminal, if the template is not an object.
+#[doc(alias = "getStatefulSetRevisions")]
+pub(crate) fn resolve(
+    lister: &impl Lister,
+    set: &Set,
+    history: &[ControllerRevision],
+    is_semantic: bool,
+) -> Result<Revisions, Error> {
+    let mut collision_count = set.object.status.collision_count.unwrap_or(0);
+    let data = revisions::template_patch(&set.object.spec.template)?;
+    let number = revisions::next_number(history);
+    let proposal = Proposal::new(set.name(), data, number, Some(collision_count));
+    let change = match revisions::change(history, proposal.clone()) {
+        Change::None(newest) if !is_semantic && !revisions::is_identical(newest, &proposal.data) => {
+            Change::Create(proposal)
+        }
+        change => change,
+    };
+    let (update, write) = match change {
+        Change::None(newest) => (Revision::Stored(newest.clone()), None),
+        Change::Renumber(older, number) => (Revision::Stored(older.clone()), Some(renumber(older, number))),
+        Change::Create(proposal) => create(lister, set, proposal, &mut collision_count)?,
+    };
+    let current = history.iter().find(|revision| revision.metadata.name == set.object.status.current_revision);
+    let current = current.map_or_else(|| update.clone(), |current| Revision::Stored(current.clone()));
+    Ok(Revisions { current, update, collision_count, write })
+}
+
+/// A write that makes an older revision the newest.
+fn renumber(revision: &ControllerRevision, number: i64) -> Mutation {
+    let meta = &revision.metadata;
+    Mutation::patch(
+        &ControllerRevision::KIND,
+        ObjectKey::new(&meta.namespace, &meta.name),
+        PatchType::Merge,
+        json!({"revision": number}),
+    )
+    .uid(&meta.uid)
+}
+
+/// A new revision, under the first name that no other one has.
+fn create(
+    lister: &impl Lister,
+    set: &Set,
+    mut proposal: Proposal,
+    collision_count: &mut i32,
+) -> Result<(Revision, Option<Mutation>), Error> {
+    for _ in 0..NAMES {
+        match lister.get::<ControllerRevision>(set.namespace(), &proposal.name)? {
+            Some(existing) if !proposal.collides_with(&existing) => return Ok((Revision::Stored(existing), None)),
+            Some(_) => {
+                *collision_count = collision_count.wrapping_add(1);
+                let Proposal { data, number, .. } = proposal;
+                proposal = Proposal::new(set.name(), data, number, Some(*collision_count));
+            }
+            None => {
+                let template = set.object.spec.template.value();
+                let labels: BTreeMap<String, String> = match template.pointer("/metadata/labels") {
+                    Some(labels) if !labels.is_null() => serde_json::from_value(labels.clone())?,
+                    _ => BTreeMap::new(),
+                };
+                let meta = &set.object.metadata;
+                let object = proposal.object(&StatefulSet::KIND, meta, HASH_LABEL, &labels, &meta.annotations)?;
+                let write = Mutation::create(&ControllerRevision::KIND, set.namespace(), object);
+                return Ok((Revision::New { name: proposal.name, template }, Some(write)));
+            }
+        }
+    }
+    Err(Error::retry(format!("the first {NAMES} names for a revision of {} are taken", set.name())))
+}
+
+/// Writes that delete the oldest revisions beyond the limit, and whether some are left for the next run.
+#[doc(alias = "truncateHistory")]
+pub(crate) fn truncate(
+    set: &Set,
+    history: &[ControllerRevision],
+    revisions: &Revisions,
+    pods: &[Pod],
+) -> (Vec<Mutation>, bool) {
+    let of_pods: BTreeSet<&str> = pods.iter().filter_map(revision).collect();
+    let is_live = |revision: &ControllerRevision| {
+        let name = revision.metadata.name.as_str();
+        name == revisions.current.name() || name == revisions.update.name() || of_pods.contains(name)
+    };
+    let surplus = revisions::surplus(history, set.history_limit(), is_live);
+    let delete = |revision: &&ControllerRevision| {
+        let meta = &revision.metadata;
+        Mutation::delete(&ControllerRevision::KIND, &meta.namespace, &meta.name).uid(&meta.uid)
+    };
+    (surplus.iter().take(DELETIONS).map(delete).collect(), surplus.len() > DELETIONS)
+}
+
+/// The revision of a Pod.
+pub(crate) fn revision(pod: &Pod) -> Option<&str> {
+    pod.metadata.labels.get(revisions::POD_LABEL).map(String::as_str)
+}
+
+/// Writes that adopt the revisions without a controller.
+///
+/// # Errors
+/// As for [`recheck`](pintle_sdk::controller_ref::recheck).
+pub(crate) fn adopt(lister: &impl Lister, set: &Set, history: &[ControllerRevision]) -> Result<Vec<Mutation>, Error> {
+    let meta = &set.object.metadata;
+    let mut adoptions = Vec::new();
+    for revision in orphans(history) {
+        if adoptions.is_empty() {
+            controller_ref::recheck::<StatefulSet>(lister, meta)?;
+        }
+        adoptions.push(controller_ref::adopt(&StatefulSet::KIND, meta, &ControllerRevision::KIND, &revision.metadata));
+    }
+    Ok(adoptions)
+}

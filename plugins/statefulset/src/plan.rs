@@ -1,0 +1,79 @@
+//! The writes of a run, in the order in which they may happen.
+//!
+//! Replicas are worked on in batches: one replica at a time if they are ordered, otherwise 1, 2, 4, ... of them, so that what the
+//! API server refuses is not asked for a thousand times. Within a batch, claims come before the Pods that need them. A batch that
+//! fails is the last.
+
+use pintle_sdk::{Action, Mutation, Order, Step};
+
+/// Most writes of one run, and bytes of the objects in them. The host runs the key again when the caches have seen them.
+const MAX_WRITES: usize = 500;
+const MAX_BYTES: usize = 4 << 20;
+
+/// The steps of a run.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<Step>,
+    batch: Batch,
+    n_writes: usize,
+    bytes: usize,
+}
+
+/// Writes that may happen at once, but for their order by these fields.
+#[derive(Default)]
+struct Batch {
+    first: Vec<Mutation>,
+    claims: Vec<Mutation>,
+    then: Vec<Mutation>,
+}
+
+impl Plan {
+    /// Adds a write that does not depend on another one of the batch.
+    pub(crate) fn first(&mut self, write: Mutation) {
+        self.count(&write);
+        self.batch.first.push(write);
+    }
+
+    /// Adds creations of claims.
+    pub(crate) fn claims(&mut self, writes: Vec<Mutation>) {
+        writes.iter().for_each(|write| self.count(write));
+        self.batch.claims.extend(writes);
+    }
+
+    /// Adds a write that comes after the creations of claims.
+    pub(crate) fn then(&mut self, write: Mutation) {
+        self.count(&write);
+        self.batch.then.push(write);
+    }
+
+    /// Ends the batch.
+    pub(crate) fn end_batch(&mut self, order: Order) {
+        let Batch { first, claims, then } = std::mem::take(&mut self.batch);
+        self.push(order, first);
+        self.push(Order::Parallel, claims);
+        self.push(order, then);
+    }
+
+    /// Adds a step, unless it is empty.
+    pub(crate) fn push(&mut self, order: Order, mutations: Vec<Mutation>) {
+        match self.steps.last_mut() {
+            _ if mutations.is_empty() => {}
+            Some(last) if order == Order::Sequential && last.order == order => last.mutations.extend(mutations),
+            _ => self.steps.push(Step { order, mutations, always: false }),
+        }
+    }
+
+    /// Whether the rest is left to another run.
+    pub(crate) fn is_full(&self) -> bool {
+        self.n_writes >= MAX_WRITES || self.bytes >= MAX_BYTES
+    }
+
+    fn count(&mut self, write: &Mutation) {
+        self.n_writes += 1;
+        self.bytes += match &write.action {
+            Action::Create { object, .. } | Action::Update { object, .. } => object.len(),
+            Action::Patch { body, .. } => body.len(),
+            Action::Delete { .. } | Action::DeleteCollection { .. } | Action::Event(_) => 0,
+        };
+    }
+}

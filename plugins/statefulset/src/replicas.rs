@@ -1,0 +1,82 @@
+//! Which Pods belong to a StatefulSet, and which of them are replicas.
+
+use std::collections::BTreeMap;
+
+use pintle_sdk::api::meta::HasController as _;
+use pintle_sdk::controller_ref::{self, Relation};
+use pintle_sdk::selector::Selector;
+use pintle_sdk::{Error, Lister, Mutation, Query, Resource as _};
+
+use crate::identity::{is_member, ordinal, pod_name};
+use crate::set::Set;
+use crate::types::{Pod, StatefulSet};
+
+/// The Pods of a StatefulSet, with those that it adopts, and the writes that adopt and release.
+///
+/// # Errors
+/// As for [`recheck`](controller_ref::recheck).
+#[doc(alias = "getPodsForStatefulSet")]
+pub(crate) fn claim(lister: &impl Lister, set: &Set) -> Result<(Vec<Pod>, Vec<Mutation>), Error> {
+    let meta = &set.object.metadata;
+    let query = Query::namespace(set.namespace());
+    let mut all = lister.list::<Pod>(&query.clone().controlled_by(&meta.uid))?;
+    if !set.is_deleting() {
+        // Of all other Pods of the namespace without a controller, only those that it could adopt.
+        let mut orphans = lister.list::<Pod>(&query.controlled_by_or_orphans(&meta.uid).labels(&set.selector))?;
+        orphans.retain(|pod| pod.metadata.controller_uid().is_none());
+        all.append(&mut orphans);
+    }
+    let nothing = Selector::nothing();
+    let mut pods = Vec::with_capacity(all.len());
+    let mut writes = Vec::new();
+    let mut may_adopt = false;
+    for pod in all {
+        let selector = if is_member(set.name(), &pod.metadata.name) { &set.selector } else { &nothing };
+        match controller_ref::relation(meta, selector, &pod.metadata) {
+            Relation::Owned => pods.push(pod),
+            Relation::Release => writes.push(controller_ref::release(&Pod::KIND, &pod.metadata, &meta.uid)),
+            Relation::Adopt => {
+                if !may_adopt {
+                    controller_ref::recheck::<StatefulSet>(lister, meta)?;
+                    may_adopt = true;
+                }
+                writes.push(controller_ref::adopt(&StatefulSet::KIND, meta, &Pod::KIND, &pod.metadata));
+                pods.push(pod);
+            }
+            Relation::None => {}
+        }
+    }
+    Ok((pods, writes))
+}
+
+/// The Pods by their part.
+#[derive(Default)]
+pub(crate) struct Replicas<'a> {
+    /// Ordinal -> the wanted replica that exists.
+    pub(crate) wanted: BTreeMap<i64, &'a Pod>,
+    /// Those that are not wanted any more, with their ordinals, the highest first.
+    pub(crate) condemned: Vec<(i64, &'a Pod)>,
+}
+
+impl<'a> Replicas<'a> {
+    /// Sorts the Pods of a StatefulSet. One whose ordinal is not a number of 32 bits has no part.
+    pub(crate) fn sort(set: &Set, pods: &'a [Pod]) -> Self {
+        let mut replicas = Self::default();
+        for pod in pods {
+            let name = &pod.metadata.name;
+            match ordinal(name) {
+                Some(ordinal) if !set.wants(ordinal) => replicas.condemned.push((ordinal, pod)),
+                // `web-01` must not be taken for `web-1`.
+                Some(ordinal) if *name == pod_name(set.name(), ordinal) => drop(replicas.wanted.insert(ordinal, pod)),
+                Some(_) | None => {}
+            }
+        }
+        replicas.condemned.sort_by_key(|(ordinal, _)| std::cmp::Reverse(*ordinal));
+        replicas
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'a Pod> {
+        self.wanted.values().copied().chain(self.condemned.iter().map(|(_, pod)| *pod))
+    }
+}

@@ -1,0 +1,200 @@
+//! What should change in the Pods and claims of a StatefulSet.
+//!
+//! ```text
+//! each wanted replica: ended? -> delete | missing? -> claims, Pod | pending? -> claims | not available? -> wait | owners, labels
+//! -> the claims of replicas that are not wanted -> those replicas -> rolling update
+//! ```
+//!
+//! In an ordered StatefulSet the first replica that is not available ends the run, in a parallel one only the end of the replicas.
+//!
+//! *Source*: `updateStatefulSet`, `processReplica` and `processCondemned`.
+
+use pintle_sdk::time::Timestamp;
+use pintle_sdk::{Action, Error, Lister, Mutation, Order, pods};
+
+use crate::claims::Claims;
+use crate::events::Verb;
+use crate::history::Revisions;
+use crate::identity::pod_name;
+use crate::plan::Plan;
+use crate::pod;
+use crate::replicas::Replicas;
+use crate::set::Set;
+use crate::status::{is_running_and_ready, is_unavailable};
+use crate::types::Pod;
+
+/// Most replicas in a batch of a parallel StatefulSet.
+const LARGEST_BATCH: i64 = 500;
+
+/// One run.
+pub(crate) struct Sync<'a, L> {
+    pub(crate) lister: &'a L,
+    pub(crate) set: &'a Set,
+    pub(crate) revisions: &'a Revisions,
+    pub(crate) replicas: &'a Replicas<'a>,
+    pub(crate) now: Timestamp,
+    pub(crate) plan: Plan,
+}
+
+/// Whether what comes later may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Continue,
+    Stop,
+}
+
+impl<L: Lister> Sync<'_, L> {
+    /// Plans all but the rolling update.
+    ///
+    /// # Errors
+    /// Terminal, if an object does not fit its type.
+    pub(crate) fn scale(&mut self) -> Result<Flow, Error> {
+        let flow = if self.set.is_ordered() { self.replicas_in_order()? } else { self.replicas_in_batches()? };
+        if flow == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+        self.claims_of_condemned()?;
+        Ok(self.condemned())
+    }
+
+    fn replicas_in_order(&mut self) -> Result<Flow, Error> {
+        for ordinal in self.set.start..self.set.start + self.set.replicas {
+            let flow = self.replica(ordinal)?;
+            self.plan.end_batch(Order::Sequential);
+            if flow == Flow::Stop || self.plan.is_full() {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn replicas_in_batches(&mut self) -> Result<Flow, Error> {
+        let end = self.set.start + self.set.replicas;
+        let (mut begin, mut size) = (self.set.start, 1);
+        while begin < end {
+            for ordinal in begin..end.min(begin + size) {
+                self.replica(ordinal)?;
+                if self.plan.is_full() {
+                    self.plan.end_batch(Order::Parallel);
+                    return Ok(Flow::Stop);
+                }
+            }
+            self.plan.end_batch(Order::Parallel);
+            begin += size;
+            size = LARGEST_BATCH.min(2 * size);
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// One wanted replica.
+    fn replica(&mut self, ordinal: i64) -> Result<Flow, Error> {
+        let Some(pod) = self.replicas.wanted.get(&ordinal).copied() else { return self.create(ordinal) };
+        if pods::is_terminal(pod) {
+            // It is created again when it has gone.
+            if !pod.metadata.is_deleting() {
+                self.plan.first(pod::delete(self.set, pod));
+            }
+            return Ok(Flow::Stop);
+        }
+        let is_pending = pod.status.phase == "Pending";
+        if is_pending {
+            let claims = Claims::read(self.lister, self.set, &pod.metadata.name, &pod.metadata.uid, ordinal)?;
+            self.plan.claims(claims.creates(false));
+            claims.updates(true)?.into_iter().for_each(|update| self.plan.then(update));
+        }
+        let is_available = pods::is_available(pod, self.set.min_ready_seconds(), self.now);
+        if self.set.is_ordered() && (pod.metadata.is_deleting() || !is_running_and_ready(pod) || !is_available) {
+            return Ok(Flow::Stop);
+        }
+        self.restore(pod, ordinal, is_pending)?;
+        Ok(Flow::Continue)
+    }
+
+    fn create(&mut self, ordinal: i64) -> Result<Flow, Error> {
+        let set = self.set;
+        let name = pod_name(set.name(), ordinal);
+        let claims = Claims::read(self.lister, set, &name, "", ordinal)?;
+        if claims.are_stale() {
+            return Ok(Flow::Stop);
+        }
+        if let Some(refused) = claims.refused() {
+            self.plan.first(refused);
+        }
+        self.plan.claims(claims.creates(true));
+        let keeps = set.keeps_revision(ordinal);
+        let revision = if keeps { &self.revisions.current } else { &self.revisions.update };
+        let create = pod::create(set, &revision.template()?, revision.name(), ordinal)?;
+        // That the Pod of somebody else has this name is not an event.
+        let is_taken = self.lister.get::<Pod>(set.namespace(), &name)?.is_some();
+        self.plan.then(match is_taken {
+            true => create.on_success(set.pod_done(Verb::Create, &name)),
+            false => set.with_events(create, Verb::Create, &name),
+        });
+        claims.updates(true)?.into_iter().for_each(|update| self.plan.then(update));
+        Ok(Flow::Stop)
+    }
+
+    /// Gives a replica and its claims what they should have.
+    fn restore(&mut self, pod: &Pod, ordinal: i64, are_claims_done: bool) -> Result<(), Error> {
+        let (name, uid) = (&pod.metadata.name, &pod.metadata.uid);
+        let claims = Claims::read(self.lister, self.set, name, uid, ordinal)?;
+        let restore = pod::restore(self.set, pod, ordinal);
+        let matches = are_claims_done || claims.match_policy();
+        if restore.is_some() && !are_claims_done {
+            self.plan.claims(claims.creates(false));
+        }
+        if !matches {
+            let mut updates = claims.updates(true)?;
+            // Upstream writes the Pod without a change then; what is left of that is the event.
+            let last = updates.iter_mut().rfind(|write| matches!(write.action, Action::Update { .. }));
+            if let Some(last) = last.filter(|_| restore.is_none()) {
+                last.on_success = Some(self.set.pod_done(Verb::Update, name));
+            }
+            updates.into_iter().for_each(|update| self.plan.then(update));
+        }
+        if let Some(restore) = restore {
+            self.plan.then(restore);
+        }
+        Ok(())
+    }
+
+    /// The claims of replicas that are not wanted may get the Pod as their owner.
+    fn claims_of_condemned(&mut self) -> Result<(), Error> {
+        for (ordinal, pod) in &self.replicas.condemned {
+            if self.plan.is_full() {
+                break;
+            }
+            let claims = Claims::read(self.lister, self.set, &pod.metadata.name, &pod.metadata.uid, *ordinal)?;
+            if !claims.match_policy() {
+                claims.updates(false)?.into_iter().for_each(|update| self.plan.first(update));
+            }
+        }
+        self.plan.end_batch(if self.set.is_ordered() { Order::Sequential } else { Order::SlowStart });
+        Ok(())
+    }
+
+    /// The replicas that are not wanted.
+    fn condemned(&mut self) -> Flow {
+        if self.plan.is_full() {
+            return Flow::Stop;
+        }
+        let Some((_, highest)) = self.replicas.condemned.first() else { return Flow::Continue };
+        if self.set.is_ordered() {
+            let min_ready = self.set.min_ready_seconds();
+            // Of several that are not available the lowest is the one that may go although it is not, and it comes last.
+            let first_unavailable =
+                self.replicas.condemned.iter().rfind(|(_, pod)| is_unavailable(pod, min_ready, self.now));
+            let is_healthy = is_running_and_ready(highest) && pods::is_available(*highest, min_ready, self.now);
+            let is_first = first_unavailable.is_some_and(|(_, pod)| pod.metadata.uid == highest.metadata.uid);
+            if !highest.metadata.is_deleting() && (is_healthy || is_first) {
+                self.plan.push(Order::Sequential, vec![pod::delete(self.set, highest)]);
+            }
+            return Flow::Stop;
+        }
+        let live = self.replicas.condemned.iter().filter(|(_, pod)| !pod.metadata.is_deleting());
+        let deletes: Vec<Mutation> =
+            live.take(LARGEST_BATCH as usize).map(|(_, pod)| pod::delete(self.set, pod)).collect();
+        self.plan.push(Order::SlowStart, deletes);
+        Flow::Continue
+    }
+}
