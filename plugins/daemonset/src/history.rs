@@ -1,0 +1,202 @@
+//! The history of the template: which revision is the current one, which others there are.
+//!
+//! *Flow*: revisions of the DaemonSet and those that it could adopt -> claims, labels, duplicates (first, and alone) -> the current
+//! revision, which is created or gets the highest number if need be.
+//!
+//! *Invariants*
+//! 1. A revision is the current one if its data is the patch for the template.
+//! 2. The number of the current revision is the highest, and no number falls.
+//! 3. The collision count grows only when the API server has another revision of the name, and has the collision count that the
+//!    cache has.
+//!
+//! *Source*: `constructHistory`, `dedupCurHistories`, `controlledHistories` and `snapshot` of update.go.
+
+use pintle_sdk::controller_ref::{Relation, claim, relation};
+use pintle_sdk::document::Document;
+use pintle_sdk::revisions::{self, ControllerRevision, POD_LABEL, Proposal};
+use pintle_sdk::selector::Selector;
+use pintle_sdk::{Error, Lister, Mutation, Need, ObjectKey, PatchType, Query, Refusal, Resource, Step, decode};
+use serde_json::{Value, json};
+
+use crate::types::{DaemonSet, Pod};
+
+/// The history, as far as it can be known.
+pub(crate) enum History {
+    /// These writes come first; the next run sees what they lead to.
+    Unsettled(Vec<Step>),
+    /// The current revision, which these writes make so.
+    Settled {
+        /// The current revision, and the others.
+        current: Current,
+        /// At most one write.
+        writes: Step,
+    },
+}
+
+/// The current revision, and the others.
+pub(crate) struct Current {
+    /// Its label: the hash in its name.
+    pub(crate) hash: String,
+    /// The others, from the lowest number to the highest.
+    pub(crate) old: Vec<ControllerRevision>,
+}
+
+/// Most Pods that one run gives another label.
+const MAX_RELABELED: usize = 5_000;
+
+/// Looks for the revision of the template; `document` is the text of `set`.
+///
+/// # Errors
+/// A live read is needed or failed; or the template is not an object.
+pub(crate) fn construct(
+    lister: &impl Lister,
+    set: &DaemonSet,
+    document: &Document,
+    selector: &Selector,
+) -> Result<History, Error> {
+    let meta = &set.metadata;
+    let listed = lister.list(&Query::namespace(&meta.namespace).controlled_by_or_orphans(&meta.uid))?;
+    let mut claimed = claim::<DaemonSet, ControllerRevision>(lister, meta, selector, listed)?;
+    let claims = claimed.step();
+    if !claims.mutations.is_empty() {
+        return Ok(History::Unsettled(vec![claims]));
+    }
+    let mut history = claimed.owned;
+    let unlabeled: Vec<_> = history.iter().filter(|revision| hash(revision).is_none()).map(label).collect();
+    if !unlabeled.is_empty() {
+        return Ok(History::Unsettled(vec![Step::sequential(unlabeled)]));
+    }
+    revisions::sort(&mut history);
+    let template: Value = document.get(&["spec", "template"]).unwrap_or_default();
+    let data = revisions::template_patch(&template)?;
+    let (current, old): (Vec<_>, Vec<_>) = history.into_iter().partition(|revision| has_data(revision, &data));
+    let number = revisions::next_number(&old);
+    let settled = |hash: String, write: Option<Mutation>| History::Settled {
+        current: Current { hash, old },
+        writes: Step::sequential(write),
+    };
+    let Some((newest, duplicates)) = current.split_last() else {
+        let proposal = Proposal::new(&meta.name, data, number, set.status.collision_count);
+        return Ok(match name_of(lister, set, &proposal)? {
+            Name::Free => settled(proposal.hash.clone(), Some(create(set, &proposal)?)),
+            Name::Done(hash) => settled(hash, None),
+            Name::Taken(document) => {
+                let update = Mutation::update_status(&DaemonSet::KIND, document);
+                History::Unsettled(vec![Step::sequential([update])])
+            }
+        });
+    };
+    if !duplicates.is_empty() {
+        return Ok(History::Unsettled(merge(lister, set, selector, newest, duplicates)?));
+    }
+    let renumber = (newest.revision < number).then(|| patch(newest, &json!({"revision": number})));
+    Ok(settled(hash(newest).unwrap_or_default().to_owned(), renumber))
+}
+
+/// Whether a revision brings this template back. The order of fields does not matter, so that it may have been stored by another
+/// API server; a field that is absent differs from one that is null, as upstream.
+#[doc(alias = "Match")]
+fn has_data(revision: &ControllerRevision, data: &str) -> bool {
+    revisions::is_identical(revision, data)
+        || serde_json::from_str(data).is_ok_and(|data: Value| revision.data.value() == data)
+}
+
+fn hash(revision: &ControllerRevision) -> Option<&str> {
+    revision.metadata.labels.get(POD_LABEL).map(String::as_str)
+}
+
+/// Gives a revision that has no hash one that is unique: its name.
+fn label(revision: &ControllerRevision) -> Mutation {
+    patch(revision, &json!({"metadata": {"labels": {POD_LABEL: revision.metadata.name}}}))
+}
+
+fn patch(revision: &ControllerRevision, body: &Value) -> Mutation {
+    let meta = &revision.metadata;
+    Mutation::patch(&ControllerRevision::KIND, meta.key(), PatchType::Merge, body)
+        .uid(&meta.uid)
+        .resource_version(&meta.resource_version)
+}
+
+/// Deletes a revision.
+pub(crate) fn delete(revision: &ControllerRevision) -> Mutation {
+    let meta = &revision.metadata;
+    Mutation::delete(&ControllerRevision::KIND, &meta.namespace, &meta.name).uid(&meta.uid)
+}
+
+fn create(set: &DaemonSet, proposal: &Proposal) -> Result<Mutation, Error> {
+    let meta = &set.metadata;
+    let labels = &set.spec.template.metadata.labels;
+    let object = proposal.object(&DaemonSet::KIND, meta, POD_LABEL, labels, &meta.annotations)?;
+    Ok(Mutation::create(&ControllerRevision::KIND, &meta.namespace, object))
+}
+
+/// The name of a revision that does not exist yet.
+enum Name {
+    /// It can be created.
+    Free,
+    /// The API server has this revision already, with this hash.
+    Done(String),
+    /// Another revision has the name. With this collision count the DaemonSet chooses another one.
+    Taken(Document),
+}
+
+/// Whether the name of a proposed revision is in use. Asks the API server only if the cache or a refusal shows that it is.
+fn name_of(lister: &impl Lister, set: &DaemonSet, proposal: &Proposal) -> Result<Name, Error> {
+    let meta = &set.metadata;
+    let is_refused = lister.failures().iter().any(|failure| {
+        failure.verb == "create"
+            && failure.reason == "AlreadyExists"
+            && failure.kind.as_ref() == Some(&ControllerRevision::KIND)
+            && failure.object.name == proposal.name
+    });
+    let object = ObjectKey::new(&meta.namespace, &proposal.name);
+    if !is_refused && lister.get_json(&ControllerRevision::KIND, &object).is_none() {
+        return Ok(Name::Free);
+    }
+    let Some(existing) = lister.live::<ControllerRevision>(&meta.namespace, &proposal.name)? else {
+        return Ok(Name::Free);
+    };
+    if has_data(&existing, &proposal.data) {
+        return Ok(Name::Done(hash(&existing).unwrap_or(&proposal.hash).to_owned()));
+    }
+    let need = Need::live_object(&DaemonSet::KIND, &meta.namespace, &meta.name);
+    let text =
+        lister.ask(need)?.map_err(|error| Error::retry(format!("read DaemonSet {}: {}", meta.name, error.message)))?;
+    let live: DaemonSet = decode(&DaemonSet::KIND, &text)?;
+    let (count, known) = (live.status.collision_count, set.status.collision_count);
+    if live.metadata.uid != meta.uid || count != known {
+        let message = "has another collision count than the cache; the next try follows the cache";
+        return Err(Error::retry(format!("DaemonSet {} {message}: {count:?}, not {known:?}", meta.name)));
+    }
+    let mut document = Document::parse(&text)?;
+    document.set(&["status", "collisionCount"], &count.unwrap_or(0).saturating_add(1));
+    Ok(Name::Taken(document))
+}
+
+/// Keeps one of several revisions of the template. All Pods get its hash before the others go.
+#[doc(alias = "dedupCurHistories")]
+fn merge(
+    lister: &impl Lister,
+    set: &DaemonSet,
+    selector: &Selector,
+    kept: &ControllerRevision,
+    duplicates: &[ControllerRevision],
+) -> Result<Vec<Step>, Error> {
+    let meta = &set.metadata;
+    let pods: Vec<Pod> = lister.list(&Query::namespace(&meta.namespace).controlled_by(&meta.uid))?;
+    let relabel = |pod: &Pod| {
+        let is_own = relation(meta, selector, &pod.metadata) == Relation::Owned;
+        (is_own && pod.metadata.labels.get(POD_LABEL).map(String::as_str) != hash(kept)).then(|| {
+            let body = json!({"metadata": {"labels": {POD_LABEL: hash(kept)}}});
+            Mutation::patch(&Pod::KIND, pod.metadata.key(), PatchType::Merge, body)
+                .uid(&pod.metadata.uid)
+                .tolerate([Refusal::NotFound])
+        })
+    };
+    let mut relabels: Vec<_> = pods.iter().filter_map(relabel).collect();
+    if relabels.len() > MAX_RELABELED {
+        relabels.truncate(MAX_RELABELED);
+        return Ok(vec![Step::parallel(relabels)]);
+    }
+    Ok(vec![Step::parallel(relabels), Step::sequential(duplicates.iter().map(delete))])
+}

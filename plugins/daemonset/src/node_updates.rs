@@ -1,0 +1,50 @@
+//! Changes of Nodes: which DaemonSets they concern.
+//!
+//! *Flow*: key of a Node -> its Pods, all DaemonSets -> keys of DaemonSets.
+//!
+//! *Source*: `syncNodeUpdate` of daemon_controller.go.
+
+use std::collections::BTreeSet;
+
+use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, decode, log};
+
+use crate::fit;
+use crate::types::{DaemonSet, ListedDaemonSet, Node, Pod};
+
+/// Most keys that one outcome can wake.
+const MAX_KEYS: usize = 10_000;
+
+/// Wakes the DaemonSets that a Node concerns: those that lack a Pod there, have one that has to go, or have Pods on Nodes where they
+/// should not be, of which this one may no longer be one.
+///
+/// # Errors
+/// The Node or one of its Pods does not decode.
+pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some(node) = lister.get::<Node>("", &key.name)? else { return Ok(Outcome::new()) };
+    let pods: Vec<Pod> = lister.list(&Query::all().index("node", &key.name))?;
+    let controllers = |pod: &Pod| {
+        let owner = pod.metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
+        owner.map(|owner| owner.uid.clone())
+    };
+    let owners: BTreeSet<String> = pods.iter().filter_map(controllers).collect();
+    let mut outcome = Outcome::new();
+    for text in lister.list_json(&DaemonSet::KIND, &Query::all()) {
+        let set: ListedDaemonSet = match decode(&DaemonSet::KIND, &text) {
+            Ok(set) => set,
+            // It is reported for its own key, too.
+            Err(error) => {
+                log::error(&error.to_string());
+                continue;
+            }
+        };
+        let placement = fit::placement(&set);
+        let fit = fit::daemon(&placement).fit(&fit::target(&node));
+        let is_scheduled = owners.contains(&set.metadata.uid);
+        let is_concerned =
+            if is_scheduled { !fit.should_continue || set.status.number_misscheduled > 0 } else { fit.should_run };
+        if is_concerned && outcome.wake.len() < MAX_KEYS {
+            outcome = outcome.wake(Key::new("daemonset", DaemonSet::KIND, &set.metadata.namespace, &set.metadata.name));
+        }
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,111 @@
+//! What one run knows: the DaemonSet, which Nodes it fits, and which Pods are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_sdk::nodes::{DaemonFit, Placement, pinned_node};
+use pintle_sdk::revisions::POD_LABEL;
+use pintle_sdk::time::Timestamp;
+use pintle_sdk::{Error, Lister, Query, pods};
+
+use crate::fit::{self, target};
+use crate::types::{DaemonSet, Node, Pod};
+
+/// Label of Pods: the generation of their template, by which older clients recognise it.
+pub(crate) const GENERATION_LABEL: &str = "pod-template-generation";
+/// Annotation of DaemonSets with the generation of the template.
+const GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// What one run knows.
+pub(crate) struct Pass {
+    /// The DaemonSet.
+    pub(crate) set: DaemonSet,
+    /// Hash of the revision of its template.
+    pub(crate) hash: String,
+    /// Generation of its template, if it has one.
+    pub(crate) generation: Option<i64>,
+    /// Node -> whether it should have a Pod.
+    pub(crate) fits: BTreeMap<String, DaemonFit>,
+    /// Node, which may be gone -> Pods, the one that would be kept first. Never empty. Pods that have ended and are being deleted are
+    /// left out: nothing remains to be done about them.
+    pub(crate) pods: BTreeMap<String, Vec<Pod>>,
+    /// Hashes of the revisions of all Pods.
+    pub(crate) live_hashes: BTreeSet<String>,
+    /// Time of the run.
+    pub(crate) now: Timestamp,
+}
+
+impl Pass {
+    /// Reads the Nodes, and sorts the Pods of the DaemonSet by the Node that they are for. A Pod that is for no Node does not count.
+    ///
+    /// # Errors
+    /// An object does not decode.
+    #[doc(alias = "getNodesToDaemonPods")]
+    pub(crate) fn new(lister: &impl Lister, set: DaemonSet, hash: String, owned: Vec<Pod>) -> Result<Self, Error> {
+        let spec = set.spec.template.spec.parse::<Option<Placement>>().map_err(|error| not_a_pod_spec(&set, &error))?;
+        let placement = spec.unwrap_or_default().for_daemon();
+        let daemon = fit::daemon(&placement);
+        let nodes = lister.list::<Node>(&Query::all())?;
+        let fits = nodes.into_iter().map(|node| {
+            let fit = daemon.fit(&target(&node));
+            (node.metadata.name, fit)
+        });
+        let fits = fits.collect();
+        let mut live_hashes = BTreeSet::new();
+        let mut by_node: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
+        for pod in owned {
+            let Some(node) = node_of(&pod).map(str::to_owned) else { continue };
+            live_hashes.extend(pod.metadata.labels.get(POD_LABEL).cloned());
+            if !(pods::is_terminal(&pod) && pod.metadata.is_deleting()) {
+                by_node.entry(node).or_default().push(pod);
+            }
+        }
+        by_node.values_mut().for_each(|pods| pods.sort_by(|a, b| order(a).cmp(&order(b))));
+        let generation = set.metadata.annotations.get(GENERATION).and_then(|text| text.parse().ok());
+        Ok(Self { set, hash, generation, fits, pods: by_node, live_hashes, now: lister.now()? })
+    }
+
+    /// The Pods on or for a Node.
+    pub(crate) fn on(&self, node: &str) -> &[Pod] {
+        self.pods.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a Pod has been ready for `minReadySeconds`.
+    pub(crate) fn is_available(&self, pod: &Pod) -> bool {
+        pods::is_available(pod, self.set.spec.min_ready_seconds, self.now)
+    }
+
+    /// Whether a Pod was made from the current template.
+    #[doc(alias = "IsPodUpdated")]
+    pub(crate) fn is_updated(&self, pod: &Pod) -> bool {
+        let label = |name: &str| pod.metadata.labels.get(name);
+        let generation = self.generation.map(|generation| generation.to_string());
+        self.has_hash(pod) || generation.is_some_and(|generation| label(GENERATION_LABEL) == Some(&generation))
+    }
+
+    /// Whether a Pod has the hash of the current revision.
+    pub(crate) fn has_hash(&self, pod: &Pod) -> bool {
+        !self.hash.is_empty() && pod.metadata.labels.get(POD_LABEL) == Some(&self.hash)
+    }
+
+    /// How many Nodes should have a Pod.
+    pub(crate) fn n_desired(&self) -> usize {
+        self.fits.values().filter(|fit| fit.should_run).count()
+    }
+}
+
+/// The template cannot be read. A retry is useless until it changes.
+pub(crate) fn not_a_pod_spec(set: &DaemonSet, error: &serde_json::Error) -> Error {
+    Error::terminal(format!("spec.template.spec of DaemonSet {} is not the spec of a Pod: {error}", set.metadata.name))
+}
+
+/// The Node that a Pod is on, or for.
+fn node_of(pod: &Pod) -> Option<&str> {
+    let affinity = pod.spec.affinity.as_ref().map(|affinity| &affinity.node_affinity);
+    pinned_node(&pod.spec.node_name, affinity).ok()
+}
+
+/// Pods with a Node first, then the oldest, then by name.
+#[doc(alias = "podByCreationTimestampAndPhase")]
+fn order(pod: &Pod) -> (bool, Option<Timestamp>, &str) {
+    (pod.spec.node_name.is_empty(), pod.metadata.creation_timestamp, &pod.metadata.name)
+}

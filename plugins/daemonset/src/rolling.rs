@@ -1,0 +1,106 @@
+//! A rolling update: which old Pods go, and which Nodes get a new one beside an old one.
+//!
+//! *Invariants*
+//! 1. Without a surge, an old Pod that is available goes only while fewer Nodes than `maxUnavailable` lack an available Pod. One that
+//!    is not available goes whatever the limit.
+//! 2. With a surge, an old Pod that is available goes only when the new one beside it is available, or when its Node should not have
+//!    one and more Nodes than wanted have an available Pod. At most `maxSurge` new Pods wait beside available ones.
+//! 3. A Node with several old or several new Pods waits for `manage`, and counts as unavailable, or against the surge.
+//!
+//! *Source*: `rollingUpdate` and `findUpdatedPodsOnNode` of update.go.
+
+use std::collections::BTreeSet;
+
+use pintle_sdk::Error;
+
+use crate::manage::Plan;
+use crate::pass::Pass;
+use crate::strategy::{self, Limits};
+use crate::types::Pod;
+
+/// The next step of a rolling update; nothing with another strategy.
+///
+/// # Errors
+/// The limits are not valid, or a Node with an old Pod is gone.
+pub(crate) fn plan(pass: &Pass) -> Result<Plan<'_>, Error> {
+    if !strategy::is_rolling(&pass.set) {
+        return Ok(Plan::default());
+    }
+    let limits = strategy::limits(&pass.set, pass.n_desired())?;
+    if limits.surge == 0 { Ok(replace(pass, limits)) } else { surge(pass, limits) }
+}
+
+/// Nodes that have a Pod, or should have one.
+fn nodes(pass: &Pass) -> BTreeSet<&str> {
+    let wanted = pass.fits.iter().filter(|(_, fit)| fit.should_run).map(|(node, _)| node);
+    wanted.chain(pass.pods.keys()).map(String::as_str).collect()
+}
+
+/// The new and the old Pod of a Node, those that are being deleted left aside. `None`: there are several of one sort.
+fn pair<'a>(pass: &'a Pass, node: &str) -> Option<(Option<&'a Pod>, Option<&'a Pod>)> {
+    let (mut new, mut old) = (None, None);
+    for pod in pass.on(node).iter().filter(|pod| !pod.metadata.is_deleting()) {
+        let place = if pass.is_updated(pod) { &mut new } else { &mut old };
+        if place.replace(pod).is_some() {
+            return None;
+        }
+    }
+    Some((new, old))
+}
+
+/// Deletes old Pods; `manage` creates new ones in their place.
+fn replace(pass: &Pass, limits: Limits) -> Plan<'_> {
+    let mut n_unavailable = 0;
+    let (mut delete, mut candidates) = (Vec::new(), Vec::new());
+    for node in nodes(pass) {
+        match pair(pass, node) {
+            Some((Some(new), None)) if pass.is_available(new) => {}
+            Some((None, Some(old))) if pass.is_available(old) => candidates.push(old),
+            Some((None, Some(old))) => {
+                n_unavailable += 1;
+                delete.push(old);
+            }
+            _ => n_unavailable += 1,
+        }
+    }
+    delete.extend(candidates.into_iter().take(limits.unavailable.saturating_sub(n_unavailable)));
+    Plan { delete, ..Plan::default() }
+}
+
+/// Creates new Pods beside old ones, and deletes old ones that are no longer needed.
+fn surge(pass: &Pass, limits: Limits) -> Result<Plan<'_>, Error> {
+    let (mut delete, mut misplaced) = (Vec::new(), Vec::new());
+    let (mut create, mut candidates) = (Vec::new(), Vec::new());
+    let (mut n_surge, mut n_available) = (0, 0);
+    for node in nodes(pass) {
+        let Some((new, old)) = pair(pass, node) else {
+            n_surge += 1;
+            continue;
+        };
+        let is_available = |pod: Option<&Pod>| pod.is_some_and(|pod| pass.is_available(pod));
+        n_available += usize::from(is_available(old.or(new)));
+        match (new, old) {
+            (_, None) => {}
+            (None, Some(pod)) => {
+                let fit = pass.fits.get(node).ok_or_else(|| {
+                    Error::retry(format!(
+                        "Node {node} of Pod {} is gone: the update waits for the Pod",
+                        pod.metadata.name
+                    ))
+                })?;
+                match (is_available(old), fit.should_run) {
+                    (false, false) => delete.push(pod),
+                    (false, true) => create.push(node),
+                    (true, false) => misplaced.push(pod),
+                    (true, true) => candidates.push(node),
+                }
+            }
+            (Some(_), Some(old)) if is_available(new) => delete.push(old),
+            (Some(_), Some(_)) => n_surge += 1,
+        }
+    }
+    // Whoever asks for a surge expects that as many Pods as wanted are available, also while Nodes change.
+    delete.extend(misplaced.into_iter().take(n_available.saturating_sub(pass.n_desired())));
+    create.extend(candidates.into_iter().take(limits.surge.saturating_sub(n_surge)));
+    Ok(Plan { create, delete, ..Plan::default() })
+}

@@ -1,0 +1,151 @@
+//! The decision for one DaemonSet.
+//!
+//! *Flow*: the DaemonSet and its history -> its Pods by Node -> what to create and delete -> status.
+//!
+//! *Invariants*
+//! 1. Claims and the revision of the template are written first, and nothing else is if one of them fails.
+//! 2. A DaemonSet that is being deleted gets nothing, not even a status: its history may be gone already.
+//! 3. The status is written also when Pods could not be created or deleted.
+//!
+//! *Source*: `syncDaemonSet`, `updateDaemonSet` and `manage` of daemon_controller.go.
+
+use std::time::Duration;
+
+use pintle_sdk::api::meta::LabelSelector;
+use pintle_sdk::document::Document;
+use pintle_sdk::revisions::{ControllerRevision, POD_LABEL, surplus_with_live};
+use pintle_sdk::selector::Selector;
+use pintle_sdk::{
+    Error, Event, Key, LONGEST_REQUEUE, Lister, Mutation, ObjectKey, Outcome, Query, Refusal, Resource, Step,
+    controller_ref, decode, log, pods,
+};
+
+use crate::backoff::Backoff;
+use crate::history::{self, History};
+use crate::pass::Pass;
+use crate::types::{DaemonSet, Namespace, Pod};
+use crate::{manage, rolling, status, writes};
+
+/// Most claims of one run. What is left is claimed by the next ones.
+const MAX_CLAIMS: usize = 5_000;
+
+/// Revisions that are kept if the DaemonSet does not say how many, which it always does behind an API server.
+const HISTORY_LIMIT: i32 = 10;
+
+/// Says what should change for a DaemonSet.
+///
+/// # Errors
+/// A live read is needed; an object does not decode; or the DaemonSet cannot be acted upon (its selector is not valid, or does not
+/// match its template).
+pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let object = ObjectKey::new(&key.namespace, &key.name);
+    let Some(text) = lister.get_json(&DaemonSet::KIND, &object) else {
+        return Ok(Backoff::forget(lister, &object));
+    };
+    let set: DaemonSet = decode(&DaemonSet::KIND, &text)?;
+    if set.spec.selector.as_ref() == Some(&LabelSelector::default()) {
+        let message = "This daemon set is selecting all pods. A non-empty selector is required.";
+        let event = Event::warning(&DaemonSet::KIND, &set.metadata, "SelectingAll", message);
+        return Ok(Outcome::new().step(Step::sequential([event.into()])));
+    }
+    if set.metadata.is_deleting() {
+        return Ok(Outcome::new());
+    }
+    let selector = selector_of(&set)?;
+    let document = Document::parse(&text)?;
+    let (current, writes) = match history::construct(lister, &set, &document, &selector)? {
+        History::Unsettled(steps) => return Ok(steps.into_iter().fold(Outcome::new(), Outcome::step)),
+        History::Settled { current, writes } => (current, writes),
+    };
+
+    let listed = lister.list(&Query::namespace(&key.namespace).controlled_by_or_orphans(&set.metadata.uid))?;
+    let mut claimed = controller_ref::claim::<DaemonSet, Pod>(lister, &set.metadata, &selector, listed)?;
+    let has_more_claims = claimed.mutations.len() > MAX_CLAIMS;
+    claimed.mutations.truncate(MAX_CLAIMS);
+    let claims = claimed.step();
+    if has_more_claims {
+        return Ok(Outcome::new().step(claims));
+    }
+    // Nothing is built on a claim or a revision that failed.
+    let is_certain = claims.mutations.is_empty() && writes.mutations.is_empty();
+    let outcome = Outcome::new().step(claims).step(writes);
+    let pass = Pass::new(lister, set, current.hash, claimed.owned)?;
+    finish(lister, &pass, &current.old, document, outcome, is_certain)
+}
+
+fn selector_of(set: &DaemonSet) -> Result<Selector, Error> {
+    let name = &set.metadata.name;
+    let selector = Selector::from_label_selector(set.spec.selector.as_ref())
+        .map_err(|error| Error::terminal(format!("spec.selector of DaemonSet {name} is not valid: {error}")))?;
+    // Pods that are released as soon as they are created would be created without end.
+    if !selector.matches(&set.spec.template.metadata.labels) {
+        let message = "does not match the labels in spec.template: no Pods are created until one of them changes";
+        return Err(Error::terminal(format!("spec.selector of DaemonSet {name} {message}")));
+    }
+    Ok(selector)
+}
+
+/// Adds what the Pods need, and the status.
+fn finish(
+    lister: &impl Lister,
+    pass: &Pass,
+    old: &[ControllerRevision],
+    document: Document,
+    mut outcome: Outcome,
+    is_certain: bool,
+) -> Result<Outcome, Error> {
+    let object = pass.set.metadata.key();
+    let mut backoff = Backoff::read(lister, &pass.set);
+    let mut plan = manage::plan(pass, &mut backoff);
+    let mut is_valid = true;
+    if plan.is_empty() {
+        match rolling::plan(pass) {
+            Ok(rolling) => plan = rolling,
+            // The status is written all the same. A change of the DaemonSet or of a Node runs the key again.
+            Err(error) => {
+                log::error(&format!("DaemonSet {object}: {error}"));
+                is_valid = false;
+            }
+        }
+    }
+    let mut always = |step: Step| outcome.push(Step { always: is_certain, ..step });
+    always(Step::sequential(plan.events.into_iter().take(writes::BURST).map(Mutation::from)));
+    if !is_terminating(lister, &object.namespace)? {
+        always(writes::create(pass, &plan.create)?);
+    }
+    always(writes::delete(pass, &plan.delete));
+    if is_valid {
+        outcome.push(clean_up(pass, old));
+    }
+    let new = status::calculate(pass);
+    if let Some(document) = status::changed(&pass.set, document, &new) {
+        // A conflict is not tolerated: it need not come from a newer object, whose arrival would run this key again.
+        let update = Mutation::update_status(&DaemonSet::KIND, document).tolerate([Refusal::NotFound]);
+        outcome.push(Step { always: is_certain, ..Step::sequential([update]) });
+    }
+    let times = backoff.delay().into_iter().chain(next_availability(pass)).map(|time| time.min(LONGEST_REQUEUE));
+    let outcome = times.fold(outcome, Outcome::requeue_after);
+    Ok(backoff.write(outcome))
+}
+
+/// Whether a namespace terminates, as far as the cache shows.
+fn is_terminating(lister: &impl Lister, namespace: &str) -> Result<bool, Error> {
+    Ok(lister.get::<Namespace>("", namespace)?.is_some_and(|namespace| namespace.status.phase == "Terminating"))
+}
+
+/// Deletes the oldest revisions beyond the limit, but those that Pods have.
+fn clean_up(pass: &Pass, old: &[ControllerRevision]) -> Step {
+    let hash = |revision: &ControllerRevision| revision.metadata.labels.get(POD_LABEL).cloned();
+    let is_live = |revision: &ControllerRevision| hash(revision).is_some_and(|hash| pass.live_hashes.contains(&hash));
+    let limit = pass.set.spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
+    Step::sequential(surplus_with_live(old, limit, is_live).into_iter().map(history::delete))
+}
+
+/// Time until another Pod has been ready for long enough.
+fn next_availability(pass: &Pass) -> Option<Duration> {
+    let min_ready = pass.set.spec.min_ready_seconds;
+    let pods = || pass.pods.values().flatten();
+    let waits = |pod: &&Pod| pods::is_ready(*pod) && !pods::is_available(*pod, min_ready, pass.now);
+    let default = Duration::from_secs(u64::try_from(min_ready).ok().filter(|seconds| *seconds > 0)?);
+    pods().filter(waits).map(|pod| pods::until_available(pod, min_ready, pass.now).unwrap_or(default)).min()
+}

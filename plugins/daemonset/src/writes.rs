@@ -1,0 +1,110 @@
+//! Creating and deleting Pods.
+//!
+//! *Source*: `syncNodes` of daemon_controller.go, `CreatePodTemplate` of util/daemonset_util.go, `RealPodControl` of
+//! controller_utils.go.
+
+use pintle_sdk::api::meta::{ObjectMeta, OwnerReference};
+use pintle_sdk::document::Document;
+use pintle_sdk::nodes::{Toleration, add_daemon_tolerations, pin_to_node};
+use pintle_sdk::revisions::POD_LABEL;
+use pintle_sdk::{Error, Event, Mutation, Refusal, Resource, Step};
+use serde_json::{Value, json};
+
+use crate::pass::{GENERATION_LABEL, Pass, not_a_pod_spec};
+use crate::types::{DaemonSet, Pod};
+
+/// Most Pods that one run creates, and most that it deletes.
+#[doc(alias = "BurstReplicas")]
+pub(crate) const BURST: usize = 250;
+
+/// Longest name of an object, in bytes.
+const LONGEST_NAME: usize = 253;
+
+/// Most bytes of the Pods that one run creates: half of what an outcome may have by default.
+const MAX_BYTES: usize = 4 << 20;
+
+/// A step that creates Pods for these Nodes, or for as many of them as one run can.
+///
+/// # Errors
+/// The template does not decode.
+pub(crate) fn create(pass: &Pass, nodes: &[&str]) -> Result<Step, Error> {
+    if nodes.is_empty() {
+        return Ok(Step::parallel([]));
+    }
+    let meta = &pass.set.metadata;
+    let pod = pod(pass)?;
+    let affinity = pod.get::<Value>(&["spec", "affinity"]).unwrap_or_default();
+    // Names of the Node and in the events come on top.
+    let n_bytes = pod.to_string().len() + 2 * LONGEST_NAME + 512;
+    let number = nodes.len().min(BURST).min((MAX_BYTES / n_bytes).max(1));
+    Ok(Step::slow_start(nodes[..number].iter().map(|node| {
+        let (mut pod, mut affinity) = (pod.clone(), affinity.clone());
+        pin_to_node(&mut affinity, node);
+        pod.set(&["spec", "affinity"], &affinity);
+        Mutation::create(&Pod::KIND, &meta.namespace, pod)
+            .tolerate([Refusal::NamespaceTerminating])
+            .on_success(Event::normal(&DaemonSet::KIND, meta, "SuccessfulCreate", "Created pod: {name}"))
+            .on_failure(Event::warning(&DaemonSet::KIND, meta, "FailedCreate", "Error creating: {error}"))
+    })))
+}
+
+/// A Pod of the template, for no Node yet.
+fn pod(pass: &Pass) -> Result<Document, Error> {
+    let template = &pass.set.spec.template;
+    let mut labels = template.metadata.labels.clone();
+    if let Some(generation) = pass.generation {
+        labels.insert(GENERATION_LABEL.to_owned(), generation.to_string());
+    }
+    labels.insert(POD_LABEL.to_owned(), pass.hash.clone());
+    let metadata = ObjectMeta {
+        generate_name: prefix(&pass.set.metadata.name),
+        labels,
+        annotations: template.metadata.annotations.clone(),
+        finalizers: template.metadata.finalizers.clone(),
+        owner_references: vec![OwnerReference::controller(&DaemonSet::KIND, &pass.set.metadata)],
+        ..ObjectMeta::default()
+    };
+    let not_a_pod_spec = |error: serde_json::Error| not_a_pod_spec(&pass.set, &error);
+    let mut spec = template.spec.parse::<Option<Document>>().map_err(not_a_pod_spec)?.unwrap_or_default();
+    let tolerations = tolerations(&spec).map_err(not_a_pod_spec)?;
+    spec.set(&["tolerations"], &tolerations);
+    let mut pod = Document::default();
+    pod.set(&["metadata"], &metadata);
+    pod.set(&["spec"], &spec);
+    Ok(pod)
+}
+
+/// The template's tolerations, with those of DaemonSets. What is not replaced stays as it is.
+fn tolerations(spec: &Document) -> Result<Vec<Value>, serde_json::Error> {
+    let text = spec.text(&["tolerations"]).unwrap_or_else(|| "null".to_owned());
+    let mut values = serde_json::from_str::<Option<Vec<Value>>>(&text)?.unwrap_or_default();
+    let before = serde_json::from_str::<Option<Vec<Toleration>>>(&text)?.unwrap_or_default();
+    let mut after = before.clone();
+    add_daemon_tolerations(&mut after, spec.get(&["hostNetwork"]).unwrap_or(false));
+    for (i, toleration) in after.iter().enumerate() {
+        match values.get_mut(i) {
+            Some(value) if before.get(i) != Some(toleration) => *value = json!(toleration),
+            Some(_) => {}
+            None => values.push(json!(toleration)),
+        }
+    }
+    Ok(values)
+}
+
+/// What the names of Pods begin with: the dash is left out where it would make the prefix too long to be a name.
+fn prefix(owner: &str) -> String {
+    if owner.len() < LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }
+}
+
+/// A step that deletes these Pods, or as many of them as one run can.
+pub(crate) fn delete(pass: &Pass, pods: &[&Pod]) -> Step {
+    let meta = &pass.set.metadata;
+    Step::parallel(pods.iter().take(BURST).map(|pod| {
+        let name = &pod.metadata.name;
+        Mutation::delete(&Pod::KIND, &pod.metadata.namespace, name)
+            .uid(&pod.metadata.uid)
+            .tolerate([Refusal::NotFound])
+            .on_success(Event::normal(&DaemonSet::KIND, meta, "SuccessfulDelete", format!("Deleted pod: {name}")))
+            .on_failure(Event::warning(&DaemonSet::KIND, meta, "FailedDelete", "Error deleting: {error}"))
+    }))
+}
