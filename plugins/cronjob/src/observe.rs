@@ -1,0 +1,207 @@
+//! What became of the Jobs since the last run: new ones, finished ones, missing ones, and those that nobody expects.
+//!
+//! *Source*: the first half of `syncCronJob`.
+
+use pintle_sdk::api::meta::HasController;
+use pintle_sdk::time::Timestamp;
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Need, Resource};
+
+use crate::Job;
+use crate::jobs::{self, End};
+use crate::memory::Created;
+use crate::schedule::Times;
+use crate::view::{CronJob, View, text};
+
+/// Events about Jobs in one run: more are dropped by every recorder.
+const MOST_UNEXPECTED: usize = 100;
+
+/// Jobs whose end is noted in one run; the rest follows in the next one.
+const MOST_NOTED: usize = 1_000;
+
+/// Jobs about which the API server is asked in one run, which the contract limits; the rest follows in the next one.
+const MOST_ASKED: usize = 200;
+
+/// What was found.
+#[derive(Default)]
+pub(crate) struct Observed {
+    pub(crate) events: Vec<Mutation>,
+    /// Uids of Jobs of the CronJob that the API server has, and the cache does not.
+    pub(crate) unseen: Vec<String>,
+    /// How much later than their times Jobs were created, in seconds.
+    pub(crate) skew: Option<f64>,
+}
+
+impl Observed {
+    pub(crate) fn normal(&mut self, view: &View, reason: &str, message: String) {
+        self.events.push(Event::normal(&CronJob::KIND, &view.object.metadata, reason, message).into());
+    }
+
+    pub(crate) fn warning(&mut self, view: &View, reason: &str, message: String) {
+        self.events.push(Event::warning(&CronJob::KIND, &view.object.metadata, reason, message).into());
+    }
+}
+
+/// The time of a Job that the CronJob has created, and that its status does not name yet: the last run has created it, or the status
+/// update was lost in a crash. Then its name is that of the time which is due, or of a time since the last one of the status.
+fn time_of_new(
+    view: &View,
+    job: &Job,
+    created: Option<&Created>,
+    due: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let name = &job.metadata.name;
+    let is_of = |time: &Timestamp| jobs::name(&view.object.metadata.name, *time) == *name;
+    let is_since = |time: &Timestamp| Some(*time) > view.status.last_schedule_time && *time <= now;
+    created
+        .filter(|created| created.name == *name)
+        .map(|created| created.time)
+        .or_else(|| due.filter(is_of))
+        .or_else(|| jobs::scheduled(job).filter(|time| End::of(job).is_none() && is_of(time) && is_since(time)))
+}
+
+/// Brings the status up to the Jobs.
+///
+/// # Errors
+/// If the API server must be asked first, or refuses.
+pub(crate) fn observe(
+    view: &mut View,
+    jobs: &[Job],
+    created: &mut Option<Created>,
+    key: &Key,
+    lister: &impl Lister,
+) -> Result<Observed, Error> {
+    let mut observed = Observed::default();
+    let now = lister.now()?;
+    let due = Times::new(&view.object, &view.status, now).ok().and_then(|times| times.due().ok()?);
+    let due = due.map(|(time, _)| time);
+    let time_of = |view: &View, job: &Job| time_of_new(view, job, created.as_ref(), due, now);
+    let is_own = |job: &Job| created.as_ref().is_some_and(|created| created.name == job.metadata.name);
+    let is_unlisted =
+        |view: &View, job: &&Job| !view.has_active(&job.metadata.uid) && End::of(job).is_none() && !is_own(job);
+    if jobs.iter().any(|job| is_unlisted(view, &job)) {
+        // The cache may be behind.
+        let live = View::live(key, lister)?.filter(|live| live.object.metadata.uid == view.object.metadata.uid);
+        let Some(live) = live else { return Err(Error::retry("the CronJob is gone, and its Jobs are not yet")) };
+        if jobs.iter().any(|job| is_unlisted(view, &job) && live.has_active(&job.metadata.uid)) {
+            *view = live;
+        }
+        let unexpected = jobs.iter().filter(|job| is_unlisted(view, job) && time_of(view, job).is_none());
+        for job in unexpected.take(MOST_UNEXPECTED) {
+            let name = &job.metadata.name;
+            let message = format!("Saw a job that the controller did not create or forgot: {name}");
+            observed.warning(view, "UnexpectedJob", message);
+        }
+    }
+    let new: Vec<_> = jobs
+        .iter()
+        .filter(|job| !view.has_active(&job.metadata.uid))
+        .filter_map(|job| Some((job, time_of(view, job)?)))
+        .collect();
+    for (job, time) in new {
+        view.add_active(job, time);
+        let name = &job.metadata.name;
+        match created.as_mut().filter(|created| created.name == *name) {
+            Some(created) if !created.seen => {
+                observed.skew = job.metadata.creation_timestamp.map(|at| seconds_after(at, time));
+                created.seen = true;
+            }
+            Some(_) => {}
+            None => *created = Some(Created { name: name.clone(), time, step: 0, seen: true }),
+        }
+    }
+    if let Some(created) = created.as_ref().filter(|created| created.seen) {
+        // Also if the Job is gone since.
+        view.set_scheduled(created.time);
+    }
+    missing(view, jobs, created, &mut observed, lister)?;
+    Ok(observed)
+}
+
+fn seconds_after(later: Timestamp, earlier: Timestamp) -> f64 {
+    if later < earlier { -earlier.since(later).as_secs_f64() } else { later.since(earlier).as_secs_f64() }
+}
+
+/// Notes the end of Jobs. Those that are deleted in this run are not in the status any more.
+pub(crate) fn finished(view: &mut View, jobs: &[Job], observed: &mut Observed) {
+    let mut n_noted = 0;
+    for job in jobs {
+        let Some(end) = End::of(job) else { continue };
+        let (uid, name) = (&job.metadata.uid, &job.metadata.name);
+        if view.has_active(uid) && n_noted < MOST_NOTED {
+            n_noted += 1;
+            view.remove_active(uid);
+            let end = end.as_str();
+            observed.normal(view, "SawCompletedJob", format!("Saw completed job: {name}, condition: {end}"));
+        }
+        if end == End::Complete {
+            let last = &mut view.status.last_successful_time;
+            *last = (*last).max(job.status.completion_time);
+        }
+    }
+}
+
+/// Whether an object can have this name: the status may contain anything.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+}
+
+/// Removes from the status what is neither in the cache nor at the API server.
+fn missing(
+    view: &mut View,
+    jobs: &[Job],
+    created: &mut Option<Created>,
+    observed: &mut Observed,
+    lister: &impl Lister,
+) -> Result<(), Error> {
+    let (namespace, owner) = (view.object.metadata.namespace.clone(), view.object.metadata.uid.clone());
+    let is_controlled = |job: &Job| job.metadata.controller_uid() == Some(owner.as_str());
+    let is_seen = |uid: &str| jobs.iter().any(|job| job.metadata.uid == uid);
+    // Name and uid; that of a Job which was just created is not known.
+    let mut sought: Vec<(String, Option<String>)> = Vec::new();
+    for reference in &view.status.active {
+        let (name, uid) = (text(reference, "name"), text(reference, "uid"));
+        if !is_seen(uid) && sought.len() < MOST_ASKED {
+            sought.push((name.to_owned(), Some(uid.to_owned())));
+        }
+    }
+    sought.extend(created.iter().filter(|created| !created.seen).map(|created| (created.name.clone(), None)));
+    let need = |name: &str| Need::live_object(&Job::KIND, &namespace, name);
+    let needs: Vec<Need> =
+        sought.iter().map(|(name, _)| name).filter(|name| is_name(name)).map(|name| need(name)).collect();
+    let unanswered: Vec<Need> = needs.into_iter().filter(|need| lister.answer(need).is_none()).collect();
+    if !unanswered.is_empty() {
+        return Err(Error::Needs(unanswered));
+    }
+    for (name, uid) in sought {
+        let job: Option<Job> = if is_name(&name) { lister.live(&namespace, &name)? } else { None };
+        let job = job.filter(|job| uid.as_ref().is_none_or(|uid| *uid == job.metadata.uid));
+        match (job, uid, created.as_mut()) {
+            (Some(job), Some(_), _) => {
+                if is_controlled(&job) {
+                    observed.unseen.push(job.metadata.uid);
+                }
+            }
+            (None, Some(uid), _) => {
+                view.remove_active(&uid);
+                observed.normal(view, "MissingJob", format!("Active job went missing: {name}"));
+            }
+            (Some(job), None, Some(new)) => {
+                // Somebody else's has the name.
+                if !is_controlled(&job) {
+                    *created = None;
+                } else if !view.has_active(&job.metadata.uid) {
+                    view.add_active(&job, new.time);
+                    observed.unseen.push(job.metadata.uid);
+                }
+            }
+            (None, None, Some(new)) => {
+                new.seen = true;
+                view.set_scheduled(new.time);
+                observed.normal(view, "MissingJob", format!("Active job went missing: {name}"));
+            }
+            (_, None, None) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! A CronJob, and what a run makes of its status.
+
+use pintle_sdk::api::meta::ObjectMeta;
+use pintle_sdk::document::Document;
+use pintle_sdk::time::Timestamp;
+use pintle_sdk::{Error, Key, Lister, Mutation, Need, ObjectKey, Resource, decode, resource};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use crate::Job;
+
+/// The parts of a CronJob that decide. Its template is copied from the [`Document`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CronJob {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: Spec,
+    status: Status,
+}
+
+resource!(CronJob, "batch", "v1", "CronJob");
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Spec {
+    pub(crate) schedule: String,
+    pub(crate) time_zone: Option<String>,
+    pub(crate) suspend: Option<bool>,
+    pub(crate) starting_deadline_seconds: Option<i64>,
+    pub(crate) concurrency_policy: String,
+    pub(crate) successful_jobs_history_limit: Option<i32>,
+    pub(crate) failed_jobs_history_limit: Option<i32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Status {
+    /// References to Jobs that have not finished, with all of their fields.
+    #[serde(deserialize_with = "list")]
+    pub(crate) active: Vec<Value>,
+    pub(crate) last_schedule_time: Option<Timestamp>,
+    pub(crate) last_successful_time: Option<Timestamp>,
+}
+
+fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// A CronJob with the status that it gets.
+pub(crate) struct View {
+    pub(crate) object: CronJob,
+    pub(crate) document: Document,
+    pub(crate) status: Status,
+}
+
+impl View {
+    fn new(text: &str) -> Result<Self, Error> {
+        let object: CronJob = decode(&CronJob::KIND, text)?;
+        Ok(Self { status: object.status.clone(), object, document: Document::parse(text)? })
+    }
+
+    /// That of the cache.
+    ///
+    /// # Errors
+    /// If it does not fit its type.
+    pub(crate) fn cached(key: &Key, lister: &impl Lister) -> Result<Option<Self>, Error> {
+        let text = lister.get_json(&CronJob::KIND, &ObjectKey::new(&key.namespace, &key.name));
+        text.map(|text| Self::new(&text)).transpose()
+    }
+
+    /// That of the API server.
+    ///
+    /// # Errors
+    /// If it must be read first, or that fails.
+    pub(crate) fn live(key: &Key, lister: &impl Lister) -> Result<Option<Self>, Error> {
+        match lister.ask(Need::live_object(&CronJob::KIND, &key.namespace, &key.name))? {
+            Ok(text) => Self::new(&text).map(Some),
+            Err(error) if error.code == 404 => Ok(None),
+            Err(error) => Err(Error::retry(format!("read the CronJob again: {}", error.message))),
+        }
+    }
+
+    /// Whether the status names the Job with this uid.
+    pub(crate) fn has_active(&self, uid: &str) -> bool {
+        self.status.active.iter().any(|reference| text(reference, "uid") == uid)
+    }
+
+    /// Whether the status names a Job of the CronJob's namespace by this name.
+    pub(crate) fn has_active_name(&self, name: &str) -> bool {
+        let is_it = |reference: &Value| {
+            text(reference, "name") == name && text(reference, "namespace") == self.object.metadata.namespace
+        };
+        self.status.active.iter().any(is_it)
+    }
+
+    pub(crate) fn remove_active(&mut self, uid: &str) {
+        self.status.active.retain(|reference| text(reference, "uid") != uid);
+    }
+
+    /// Names a Job in the status, as one that was due at this time.
+    pub(crate) fn add_active(&mut self, job: &Job, time: Timestamp) {
+        let metadata = &job.metadata;
+        self.status.active.push(json!({
+            "apiVersion": "batch/v1", "kind": "Job", "namespace": metadata.namespace, "name": metadata.name,
+            "uid": metadata.uid, "resourceVersion": metadata.resource_version,
+        }));
+        self.set_scheduled(time);
+    }
+
+    /// Never earlier than it was.
+    pub(crate) fn set_scheduled(&mut self, time: Timestamp) {
+        self.status.last_schedule_time = self.status.last_schedule_time.max(Some(time));
+    }
+
+    /// The update of the status, if there is something to change.
+    pub(crate) fn update(&self) -> Option<Mutation> {
+        let (old, new) = (&self.object.status, &self.status);
+        if old == new {
+            return None;
+        }
+        let mut document = self.document.clone();
+        if new.active.is_empty() {
+            document.remove(&["status", "active"]);
+        } else if new.active != old.active {
+            document.set(&["status", "active"], &new.active);
+        }
+        for (field, old, new) in [
+            ("lastScheduleTime", old.last_schedule_time, new.last_schedule_time),
+            ("lastSuccessfulTime", old.last_successful_time, new.last_successful_time),
+        ] {
+            if old != new {
+                document.set(&["status", field], &new);
+            }
+        }
+        Some(Mutation::update_status(&CronJob::KIND, document))
+    }
+}
+
+/// A field of an object reference.
+pub(crate) fn text<'a>(reference: &'a Value, field: &str) -> &'a str {
+    reference[field].as_str().unwrap_or_default()
+}
