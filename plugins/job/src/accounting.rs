@@ -1,0 +1,182 @@
+//! Counts each Pod once, although writes can fail and the host can end between any two of them.
+//!
+//! A Pod that has ended passes through three phases, each of which is a run:
+//!
+//! 1. The status names its uid in `uncountedTerminatedPods`. A succeeded index needs no uid: `completedIndexes` has it.
+//! 2. It loses its finalizer, so that it can go.
+//! 3. The status counts it and names it no more: a uid whose Pod has no finalizer, or is gone.
+//!
+//! *Invariants*
+//! 1. A Pod loses its finalizer in no outcome before the write of the status that names it: those are steps in this order.
+//! 2. A Pod without a finalizer is never named.
+//! 3. The terminal condition is written only when nothing is named and no Pod is left to lose its finalizer.
+//! 4. A status names at most 500 Pods and new indexes, so that it stays below 20 KB.
+//!
+//! *Source*: `trackJobStatusAndRemoveFinalizers` of job_controller.go, which does all three phases in one sync.
+
+use std::collections::BTreeSet;
+
+use crate::end;
+use crate::failure_policy::{Action, evaluate};
+use crate::sync::{Counts, Sync, narrow, number};
+use crate::types::{JobStatus, Pod};
+
+/// Most Pods and new indexes that a status names.
+const MAX_UNCOUNTED: usize = 500;
+
+/// Most Pods that lose their finalizers in one run.
+const MAX_RELEASED: usize = 2_000;
+
+/// A Pod that loses its finalizer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Released<'a> {
+    /// The Pod.
+    pub(crate) pod: &'a Pod,
+    /// Whether this run names it first.
+    pub(crate) is_new: bool,
+    /// The action of the rule that decides about its failure, if this run does.
+    pub(crate) action: Option<Action>,
+}
+
+/// The next status of a Job, and the Pods whose finalizers go once it is written.
+#[derive(Debug)]
+pub(crate) struct Accounts<'a> {
+    /// The status.
+    pub(crate) status: JobStatus,
+    /// The Pods.
+    pub(crate) released: Vec<Released<'a>>,
+    /// Whether the status is the last one.
+    pub(crate) is_finished: bool,
+}
+
+/// What becomes of a Pod.
+enum Fate {
+    /// It keeps its finalizer.
+    Stays,
+    /// Its index has succeeded.
+    Index { is_new: bool },
+    /// It has succeeded.
+    Succeeded,
+    /// It has failed.
+    Failed,
+    /// It is not counted: because it has ended before, a rule ignores it, or it has no valid index.
+    Uncounted,
+}
+
+/// Takes the next step with each Pod. `counts` are those that the status is to show.
+pub(crate) fn next<'a>(sync: &Sync<'a>, counts: Counts) -> Accounts<'a> {
+    let mut status = sync.job.status.clone();
+    let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
+    let tracked: BTreeSet<&str> =
+        sync.pods.iter().filter(|pod| pod.is_tracked()).map(|pod| pod.metadata.uid.as_str()).collect();
+    status.succeeded = count(status.succeeded, &mut uncounted.succeeded, &tracked);
+    status.failed = count(status.failed, &mut uncounted.failed, &tracked);
+
+    let mut released = Vec::new();
+    let mut n_new_indexes = 0;
+    let mut is_partial = false;
+    for pod in sync.pods.iter().filter(|pod| pod.is_tracked()) {
+        if n_new_indexes + uncounted.succeeded.len() + uncounted.failed.len() >= MAX_UNCOUNTED
+            || released.len() >= MAX_RELEASED
+        {
+            is_partial = true;
+            break;
+        }
+        let (fate, action) = fate(sync, pod);
+        let uid = &pod.metadata.uid;
+        let is_new = match fate {
+            Fate::Stays => continue,
+            Fate::Uncounted => false,
+            Fate::Index { is_new } => {
+                n_new_indexes += usize::from(is_new);
+                is_new
+            }
+            Fate::Succeeded => name(&mut uncounted.succeeded, uid),
+            Fate::Failed => name(&mut uncounted.failed, uid),
+        };
+        released.push(Released { pod, is_new, action });
+    }
+
+    if sync.n_indexes.is_some() {
+        // Also those of Pods that have to wait: who has succeeded stays so.
+        status.succeeded = narrow(sync.succeeded_indexes.len());
+        status.completed_indexes = sync.succeeded_indexes.to_string();
+        status.failed_indexes = sync.failed_indexes.as_ref().map(ToString::to_string);
+    }
+    status.start_time = sync.start_time.map(|time| time.truncate());
+    status.active = narrow(counts.active);
+    status.ready = Some(narrow(counts.ready));
+    status.terminating = Some(narrow(counts.terminating));
+    status.uncounted_terminated_pods = Some(uncounted);
+
+    let mut is_finished = false;
+    if let Some(end) = &sync.end {
+        if !end.is_stored {
+            status.conditions.push(end.interim(sync.now));
+        } else if !is_partial && released.is_empty() && end::n_uncounted(&status) == 0 && counts.terminating == 0 {
+            end::finish(&mut status.conditions, end, sync.now);
+            status.completion_time = end.succeeds.then(|| sync.now.truncate()).or(status.completion_time);
+            is_finished = true;
+        }
+    }
+    Accounts { status, released, is_finished }
+}
+
+/// Phase 3. Returns the new number.
+fn count(counted: i32, named: &mut Vec<String>, tracked: &BTreeSet<&str>) -> i32 {
+    let before = named.len();
+    named.retain(|uid| tracked.contains(uid.as_str()));
+    narrow(i64::from(counted) + number(before - named.len()))
+}
+
+/// Phase 1. Whether the Pod was not named before.
+fn name(named: &mut Vec<String>, uid: &str) -> bool {
+    let is_new = !named.iter().any(|old| old == uid);
+    if is_new {
+        named.push(uid.to_owned());
+    }
+    is_new
+}
+
+/// What becomes of a Pod that is not counted yet.
+fn fate(sync: &Sync<'_>, pod: &Pod) -> (Fate, Option<Action>) {
+    let is_failed = pod.is_failed(sync.job);
+    if !can_release(sync, pod, is_failed) {
+        return (Fate::Stays, None);
+    }
+    let has_been_named = sync.uncounted_failed.contains(pod.metadata.uid.as_str());
+    let index = sync.n_indexes.map(|n| pod.index_below(n));
+    let is_invalid = index == Some(None);
+    if pod.is_succeeded() && !has_been_named {
+        let fate = match index {
+            None => Fate::Succeeded,
+            Some(index) => Fate::Index { is_new: index.is_some_and(|index| !sync.counted_indexes.has(index)) },
+        };
+        return (fate, None);
+    }
+    // With a failed Job, every Pod that has not succeeded fails.
+    let fails = is_failed || sync.end.as_ref().is_some_and(|end| !end.succeeds);
+    if !fails || has_been_named || is_invalid {
+        return (Fate::Uncounted, None);
+    }
+    let result = evaluate(sync.job, pod);
+    (if result.counts { Fate::Failed } else { Fate::Uncounted }, result.action)
+}
+
+/// *Source*: `canRemoveFinalizer`.
+fn can_release(sync: &Sync<'_>, pod: &Pod, is_failed: bool) -> bool {
+    if sync.job.metadata.deletion_timestamp.is_some() || sync.end.is_some() || pod.is_succeeded() {
+        return true;
+    }
+    let is_predecessor =
+        |index: i64| sync.predecessors.get(&index).is_some_and(|last| last.metadata.uid == pod.metadata.uid);
+    is_failed && !pod.index().is_some_and(is_predecessor)
+}
+
+/// Whether a status must be written.
+pub(crate) fn has_changed(old: &JobStatus, new: &JobStatus) -> bool {
+    // An absent list of names is the same as an empty one.
+    let names = |status: &JobStatus| status.uncounted_terminated_pods.clone().unwrap_or_default();
+    let without = |status: &JobStatus| JobStatus { uncounted_terminated_pods: None, ..status.clone() };
+    names(old) != names(new) || without(old) != without(new)
+}

@@ -1,0 +1,183 @@
+//! How long new Pods wait after failures.
+//!
+//! *Source*: backoff_utils.go. There the record of a Job is updated after a status was written; here it is kept before, because
+//! that is when the host keeps state. So it names a Pod of the failures that it includes: while that Pod is still new, the status
+//! was not written, and the record of before counts.
+
+use std::time::Duration;
+
+use pintle_sdk::time::Timestamp;
+use pintle_sdk::{Error, Lister, Outcome};
+use serde::{Deserialize, Serialize};
+
+use crate::types::{Job, Pod};
+
+const SHORTEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Failures since the last success.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Failures {
+    /// How many.
+    pub(crate) n: u32,
+    /// When the last Pod failed.
+    pub(crate) last: Option<Timestamp>,
+}
+
+impl Failures {
+    /// With Pods that have ended since.
+    #[must_use]
+    pub(crate) fn and(self, succeeded: &[&Pod], failed: &[&Pod]) -> Self {
+        let last_success = succeeded.iter().map(|pod| pod.finished_at()).max();
+        let since =
+            failed.iter().map(|pod| pod.finished_at()).filter(|time| last_success.is_none_or(|last| *time > last));
+        let (n, last) = since.fold((0_u32, None), |(n, last), time| (n.saturating_add(1), last.max(Some(time))));
+        match last_success {
+            None if n == 0 => self,
+            None => Self { n: self.n.saturating_add(n), last },
+            Some(_) => Self { n, last },
+        }
+    }
+
+    /// The time that a new Pod has to wait.
+    pub(crate) fn remaining(self, now: Timestamp) -> Duration {
+        let Some(last) = self.last.filter(|_| self.n > 0) else { return Duration::ZERO };
+        let doubled = SHORTEST.saturating_mul(1_u32.checked_shl(self.n - 1).unwrap_or(u32::MAX));
+        doubled.min(LONGEST).saturating_sub(now.since(last))
+    }
+}
+
+/// The time that an index has to wait: after the Pod that failed last, by the annotations of that Pod.
+pub(crate) fn remaining_of_index(last_failed: Option<&Pod>, now: Timestamp) -> Duration {
+    let Some(pod) = last_failed else { return Duration::ZERO };
+    let n = pod.index_failures() + pod.ignored_index_failures() + 1;
+    Failures { n: u32::try_from(n).unwrap_or(u32::MAX), last: Some(pod.finished_at()) }.remaining(now)
+}
+
+/// What is kept of a Job.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Record {
+    /// Uid of the Job.
+    job: String,
+    /// Failures, and the time of the last in microseconds.
+    n: u32,
+    last: Option<i64>,
+    /// Those of before, and a Pod that was new then.
+    before: (u32, Option<i64>),
+    pod: String,
+}
+
+/// The record of a Job.
+#[derive(Debug)]
+pub(crate) struct StoredRecord {
+    name: String,
+    record: Option<Record>,
+}
+
+impl StoredRecord {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// If it was not written by this controller.
+    pub(crate) fn read(lister: &impl Lister, namespace: &str, job: &str) -> Result<Self, Error> {
+        let name = format!("backoff/{namespace}/{job}");
+        let record = lister.state(&name).map(|text| serde_json::from_str(&text)).transpose()?;
+        Ok(Self { name, record })
+    }
+
+    /// The failures that the status includes. `failed` are the Pods that it does not include.
+    pub(crate) fn failures(&self, job: &Job, failed: &[&Pod]) -> Failures {
+        let failures = |(n, last): (u32, Option<i64>)| Failures { n, last: last.map(Timestamp::from_micros) };
+        match self.record.as_ref().filter(|record| record.job == job.metadata.uid) {
+            None => Failures::default(),
+            Some(record) if failed.iter().any(|pod| pod.metadata.uid == record.pod) => failures(record.before),
+            Some(record) => failures((record.n, record.last)),
+        }
+    }
+
+    /// Keeps the failures of a status that is about to be written.
+    pub(crate) fn keep(
+        &self,
+        outcome: Outcome,
+        job: &Job,
+        before: Failures,
+        after: Failures,
+        failed: &[&Pod],
+    ) -> Outcome {
+        if after == Failures::default() {
+            return self.forget(outcome);
+        }
+        let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
+        let record = Record {
+            job: job.metadata.uid.clone(),
+            n: after.n,
+            last: micros(after.last),
+            before: (before.n, micros(before.last)),
+            pod: failed.first().map(|pod| pod.metadata.uid.clone()).unwrap_or_default(),
+        };
+        let is_same = self.record.as_ref().is_some_and(|old| {
+            (&old.job, old.n, old.last, &old.pod) == (&record.job, record.n, record.last, &record.pod)
+        });
+        if is_same { outcome } else { outcome.keep(&self.name, pintle_sdk::json(&record)) }
+    }
+
+    /// Keeps nothing.
+    pub(crate) fn forget(&self, outcome: Outcome) -> Outcome {
+        if self.record.is_some() { outcome.forget(&self.name) } else { outcome }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn pod(finished: i64) -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.creation_timestamp = Some(at(finished));
+        pod
+    }
+
+    /// As `TestNewBackoffRecord` of backoff_utils_test.go.
+    #[test]
+    fn failures_count_since_the_last_success() {
+        let before = Failures { n: 2, last: Some(at(50)) };
+        for (succeeded, failed, expected) in [
+            (vec![], vec![], before),
+            (vec![], vec![60, 70, 65], Failures { n: 5, last: Some(at(70)) }),
+            (vec![60], vec![], Failures::default()),
+            (vec![60], vec![55, 60], Failures::default()),
+            (vec![60, 58], vec![59, 61, 80, 70], Failures { n: 3, last: Some(at(80)) }),
+        ] {
+            let pods = |times: &[i64]| times.iter().map(|time| pod(*time)).collect::<Vec<_>>();
+            let (succeeded, failed) = (pods(&succeeded), pods(&failed));
+            let after = before.and(&succeeded.iter().collect::<Vec<_>>(), &failed.iter().collect::<Vec<_>>());
+            assert_eq!(after, expected);
+        }
+    }
+
+    /// As `TestGetRemainingBackoffTime` of backoff_utils_test.go.
+    #[test]
+    fn the_wait_doubles_up_to_ten_minutes() {
+        for (n, elapsed, expected) in [
+            (0, 0, 0),
+            (1, 0, 10),
+            (1, 4, 6),
+            (1, 11, 0),
+            (2, 5, 15),
+            (3, 0, 40),
+            (7, 0, 600),
+            (1000, 100, 500),
+            (u32::MAX, 601, 0),
+            // The clock was set back: no more than the whole wait.
+            (2, -100, 20),
+        ] {
+            let failures = Failures { n, last: Some(at(1000)) };
+            assert_eq!(failures.remaining(at(1000 + elapsed)), Duration::from_secs(expected), "{n} {elapsed}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Which Pods are the Job's: by controller reference and selector. A Pod gets and loses its finalizer together with its controller, so
+//! that none of the Job's is left uncounted.
+//!
+//! *Source*: `getPodsForJob` of job_controller.go.
+
+use pintle_sdk::api::meta::OwnerReference;
+use pintle_sdk::controller_ref::{Relation, recheck, relation};
+use pintle_sdk::selector::Selector;
+use pintle_sdk::{Error, Lister, Mutation, PatchType, Query, Refusal, Resource};
+use serde_json::json;
+
+use crate::types::{Job, Pod, TRACKING};
+
+/// The Pods of a Job, or what must be written before they are known.
+pub(crate) enum Claimed {
+    /// Its Pods.
+    Pods(Vec<Pod>),
+    /// Pods to adopt and release.
+    Writes(Vec<Mutation>),
+}
+
+/// Sorts out which Pods are the Job's.
+///
+/// # Errors
+/// If its selector makes no sense, or it cannot adopt at this time. [`Error::Needs`] before the first adoption.
+pub(crate) fn claim(job: &Job, lister: &impl Lister) -> Result<Claimed, Error> {
+    let selector = Selector::from_label_selector(job.spec.selector.as_ref())?;
+    let query = Query::namespace(&job.metadata.namespace).controlled_by_or_orphans(&job.metadata.uid);
+    let (mut owned, mut writes, mut may_adopt) = (Vec::new(), Vec::new(), false);
+    for pod in lister.list::<Pod>(&query)? {
+        match relation(&job.metadata, &selector, &pod.metadata) {
+            Relation::Owned => owned.push(pod),
+            Relation::Release => writes.push(release(job, &pod)),
+            Relation::Adopt => {
+                if !may_adopt {
+                    recheck::<Job>(lister, &job.metadata)?;
+                    may_adopt = true;
+                }
+                writes.push(adopt(job, &pod));
+            }
+            Relation::None => {}
+        }
+    }
+    writes.truncate(MAX_WRITES);
+    Ok(if writes.is_empty() { Claimed::Pods(owned) } else { Claimed::Writes(writes) })
+}
+
+/// Most Pods that one run adopts and releases.
+const MAX_WRITES: usize = 1_000;
+
+fn adopt(job: &Job, pod: &Pod) -> Mutation {
+    let owner = OwnerReference::controller(&Job::KIND, &job.metadata);
+    let body = json!({"metadata": {"ownerReferences": [owner], "finalizers": [TRACKING]}});
+    patch(pod, body).tolerate([Refusal::NotFound])
+}
+
+fn release(job: &Job, pod: &Pod) -> Mutation {
+    let owner = json!({"$patch": "delete", "uid": job.metadata.uid});
+    let body = json!({"metadata": {"ownerReferences": [owner], "$deleteFromPrimitiveList/finalizers": [TRACKING]}});
+    // Invalid: it has no owner reference any more, or was replaced by a namesake.
+    patch(pod, body).tolerate([Refusal::NotFound, Refusal::Invalid, Refusal::Conflict])
+}
+
+/// Removes the finalizer.
+pub(crate) fn let_go(pod: &Pod) -> Mutation {
+    let body = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [TRACKING]}});
+    patch(pod, body).tolerate([Refusal::NotFound])
+}
+
+fn patch(pod: &Pod, body: serde_json::Value) -> Mutation {
+    Mutation::patch(&Pod::KIND, pod.metadata.key(), PatchType::StrategicMerge, body).uid(&pod.metadata.uid)
+}

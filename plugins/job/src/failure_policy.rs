@@ -1,0 +1,83 @@
+//! `spec.podFailurePolicy`: what the failure of a Pod means.
+//!
+//! *Source*: pod_failure_policy.go.
+
+use pintle_sdk::pods;
+
+use crate::types::{Job, JobSpecPodFailurePolicyRules as Rule, Pod};
+
+/// What a failed Pod means by the first rule that matches it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PolicyResult {
+    /// Why the Job fails.
+    pub(crate) fails_job: Option<String>,
+    /// Whether the failure counts towards the limits.
+    pub(crate) counts: bool,
+    /// The action of the rule.
+    pub(crate) action: Option<Action>,
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Action {
+    /// The failure does not count.
+    Ignore,
+    /// The index fails, whatever its limit.
+    FailIndex,
+    /// The failure counts, as without a rule.
+    Count,
+    /// The Job fails.
+    FailJob,
+}
+
+impl Action {
+    /// Its name in Kubernetes.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ignore => "Ignore",
+            Self::FailIndex => "FailIndex",
+            Self::Count => "Count",
+            Self::FailJob => "FailJob",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        [Self::Ignore, Self::FailIndex, Self::Count, Self::FailJob].into_iter().find(|action| action.name() == name)
+    }
+}
+
+/// What the failure of a Pod means for its Job.
+pub(crate) fn evaluate(job: &Job, pod: &Pod) -> PolicyResult {
+    let rules = job.spec.pod_failure_policy.as_ref().map_or(&[][..], |policy| &policy.rules);
+    for (place, rule) in rules.iter().enumerate() {
+        // An action that a newer API server knows does not match.
+        let Some(action) = Action::parse(&rule.action) else { continue };
+        let Some(reason) = matches(rule, pod) else { continue };
+        let message = format!("{reason} matching {} rule at index {place}", rule.action);
+        return PolicyResult {
+            fails_job: (action == Action::FailJob).then_some(message),
+            counts: action != Action::Ignore,
+            action: Some(action),
+        };
+    }
+    PolicyResult { fails_job: None, counts: true, action: None }
+}
+
+/// How a rule matches a Pod, in words.
+fn matches(rule: &Rule, pod: &Pod) -> Option<String> {
+    let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+    if let Some(wanted) = &rule.on_exit_codes {
+        let is_wanted = |code: i32| match wanted.operator.as_str() {
+            "In" => wanted.values.contains(&code),
+            "NotIn" => !wanted.values.contains(&code),
+            _ => false,
+        };
+        let (container, code) = pods::failed_container(pod, wanted.container_name.as_deref(), is_wanted)?;
+        return Some(format!("Container {} for pod {namespace}/{name} failed with exit code {code}", container.name));
+    }
+    let wanted = &rule.on_pod_conditions;
+    let condition = pod.status.conditions.iter().find(|condition| {
+        wanted.iter().any(|wanted| wanted.type_ == condition.type_ && wanted.status == condition.status)
+    })?;
+    Some(format!("Pod {namespace}/{name} has condition {}", condition.type_))
+}

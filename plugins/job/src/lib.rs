@@ -1,0 +1,67 @@
+//! The Job controller: runs Pods until a Job is complete, and counts each of them once.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `reconcile` | one run: the order of its writes |
+//! | `sync` | the Pods of a Job, sorted out |
+//! | `accounting` | each Pod is counted once |
+//! | `end` | how a Job ends; its conditions |
+//! | `manage`, `rank`, `template` | how many Pods; which ones go; what new ones are made from |
+//! | `indexes` | sets of indexes |
+//! | `failure_policy`, `success_policy`, `backoff` | what failures and successes mean, and how long new Pods wait |
+//! | `claim`, `orphan` | whose Pods are; those that have lost their Job |
+//! | `status`, `metrics` | what is reported |
+//!
+//! *Source*: Kubernetes' `pkg/controller/job`. Where upstream writes several times in one sync and goes on with the answers, this is
+//! a run for each phase, and each is one write of the status. What follows from that:
+//! - a Pod's finalizer goes in one run, and the Pod is counted in the next, which follows at once;
+//! - `FailureTarget` and `SuccessCriteriaMet` are written by one run, and `Failed` and `Complete` by a later one;
+//! - a status shows Pods that are being created and deleted as if that had succeeded; after a failure it shows what is there;
+//! - events follow the write that they report, so they are not repeated if it fails;
+//! - Pods are adopted and released in a separate run.
+//!
+//! There are no expectations, because the host keeps read-your-writes, so rows about unsatisfied ones are rows about satisfied ones.
+//! A Pod that failed in the future delays others no longer than one that failed now.
+//! Alpha features that are off by default are left out: Workloads and PodGroups (`WorkloadWithJob`).
+//!
+//! Of the rows of upstream's tables, 285 are Jobs and Pods in, writes out: 247 are cases, named after their test and number, 35 are the
+//! same as another one with the gates as they are locked in 1.36, one is `a_job_that_is_gone_leaves_nothing_behind`, and the two with
+//! hundreds of Pods are the story `many_pods_are_counted_in_parts`. 240 of the cases want exactly what upstream's code wrote for the
+//! same objects; the others differ in which of equal Pods go (4), in expectations (2), and in a limit of upstream's fake (1).
+//! | test | cases of rows |
+//! | --- | --- |
+//! | `TestControllerSyncJob` | 53 of 60 |
+//! | `TestMatchSuccessPolicy` | 30 of 32 |
+//! | `TestTrackJobStatusAndRemoveFinalizers` | 23 of 30 |
+//! | `TestMatchPodFailurePolicy` | 21 of 24 |
+//! | `TestSyncJobWithJobPodFailurePolicy`, `...SuccessPolicy`, `...BackoffLimitPerIndex` | 19 of 21, 14 of 17, 12 of 16 |
+//! | `TestJobBackoffForOnFailure`, `TestJobBackoffOnRestartPolicyNever` | 11 of 15, 5 of 5 |
+//! | `TestCalculateSucceededIndexes`, `TestCalculateFailedIndexes`, `TestIsIndexFailed` | 12 of 12, 6 of 6, 3 of 3 |
+//! | `TestGetFinishedTime`, `TestGetPodsWithDelayedDeletionPerIndex` | 8 of 8, 7 of 8 |
+//! | `TestFirstPendingIndexes`, `TestAppendDuplicatedIndexPodsForRemoval` | 6 of 6, 3 of 3 |
+//! | `TestSyncJobPastDeadline`, `TestGetNewFinshedPods`, `TestSyncJobWhenManagedBy` | 5 of 8, 4 of 4, 3 of 4 |
+//!
+//! Tables of functions without objects are unit tests of `backoff`, `indexes`, `rank`, `template` and `types`; that of conditions is one of
+//! the SDK; those of orphans are cases with sentences as names. What upstream tests about expectations, event handlers and queues is
+//! the host's.
+
+mod accounting;
+mod backoff;
+mod claim;
+mod end;
+mod failure_policy;
+mod indexes;
+mod manage;
+mod metrics;
+mod orphan;
+mod rank;
+mod reconcile;
+mod status;
+mod success_policy;
+mod sync;
+mod template;
+pub mod types;
+
+pub use reconcile::reconcile;
+
+pintle_sdk::export!(reconcile);

@@ -1,0 +1,140 @@
+//! What is measured. A sample that belongs to a write counts once the write has succeeded.
+//!
+//! *Source*: metrics/metrics.go and tracking_utils.go, and the functions `record*` of job_controller.go.
+
+use pintle_sdk::{Lister, Moment, Outcome, Place, Resource};
+
+use crate::accounting::Accounts;
+use crate::end::End;
+use crate::failure_policy::Action;
+use crate::indexes::Indexes;
+use crate::sync::Sync;
+use crate::types::{Job, JobStatus, Pod};
+
+const CREATED: &str = "job_controller_job_pods_creation_total";
+const TERMINATED: &str = "job_controller_terminated_pods_tracking_finalizer_total";
+
+fn add(outcome: Outcome, at: Place, metric: &str, labels: &[&str], n: i64) -> Outcome {
+    let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+    // Numbers of Pods are far below 2^53.
+    if n > 0 { outcome.observe_at(Moment::Done(at), metric, labels, n as f64) } else { outcome }
+}
+
+/// The completion mode, as metrics name it.
+pub(crate) fn mode(job: &Job) -> &'static str {
+    if job.is_indexed() { "Indexed" } else { "NonIndexed" }
+}
+
+/// What a status that is written at this place counts.
+pub(crate) fn status(outcome: Outcome, at: Place, sync: &Sync<'_>, accounts: &Accounts<'_>) -> Outcome {
+    let (job, old, new) = (sync.job, &sync.job.status, &accounts.status);
+    let mode = mode(job);
+    let finished =
+        |outcome, result: &str, n: i64| add(outcome, at, "job_controller_job_pods_finished_total", &[mode, result], n);
+    let indexes = |outcome, result: &str, n: i64| {
+        let limit = if job.spec.backoff_limit_per_index.is_some() { "perIndex" } else { "global" };
+        add(outcome, at, "job_controller_job_finished_indexes_total", &[result, limit], n)
+    };
+    let mut outcome = outcome;
+    let n_succeeded = match sync.n_indexes {
+        None => i64::from(new.succeeded) - i64::from(old.succeeded),
+        // Those that a smaller number of completions has excluded were counted before.
+        Some(below) => {
+            let n = |status: &JobStatus| Indexes::parse(&status.completed_indexes, below).len();
+            let n_failed =
+                |status: &JobStatus| Indexes::parse(status.failed_indexes.as_deref().unwrap_or_default(), below).len();
+            let n_succeeded = n(new) - n(old);
+            outcome = indexes(outcome, "succeeded", n_succeeded);
+            outcome = indexes(outcome, "failed", n_failed(new) - n_failed(old));
+            n_succeeded
+        }
+    };
+    outcome = finished(outcome, "succeeded", n_succeeded);
+    outcome = finished(outcome, "failed", i64::from(new.failed) - i64::from(old.failed));
+    for action in [Action::Ignore, Action::FailIndex, Action::Count, Action::FailJob] {
+        let n = accounts.released.iter().filter(|one| one.is_new && one.action == Some(action)).count();
+        outcome = handled(outcome, at, action, crate::sync::number(n));
+    }
+    let n_new = accounts.released.iter().filter(|one| one.is_new && pintle_sdk::pods::is_terminal(one.pod)).count();
+    add(outcome, at, TERMINATED, &["add"], crate::sync::number(n_new))
+}
+
+fn handled(outcome: Outcome, at: Place, action: Action, n: i64) -> Outcome {
+    add(outcome, at, "job_controller_pod_failures_handled_by_failure_policy_total", &[action.name()], n)
+}
+
+/// What the removals of finalizers in this step count.
+pub(crate) fn released(mut outcome: Outcome, step: u32, accounts: &Accounts<'_>) -> Outcome {
+    for (one, position) in accounts.released.iter().zip(0..) {
+        let at = Place { step, position };
+        if let Some(action) = one.action.filter(|_| !one.is_new) {
+            outcome = handled(outcome, at, action, 1);
+        }
+        if pintle_sdk::pods::is_terminal(one.pod) {
+            outcome = add(outcome, at, TERMINATED, &["delete"], 1);
+        }
+    }
+    outcome
+}
+
+/// The end of the tracking of a Pod that no Job counts.
+pub(crate) fn terminated_orphan(outcome: Outcome, pod: &Pod) -> Outcome {
+    let Some(at) = outcome.last_place().filter(|_| pintle_sdk::pods::is_terminal(pod)) else { return outcome };
+    let outcome = add(outcome, at, TERMINATED, &["add"], 1);
+    add(outcome, at, TERMINATED, &["delete"], 1)
+}
+
+/// The end of a Job.
+pub(crate) fn job_finished(outcome: Outcome, at: Place, job: &Job, end: &End) -> Outcome {
+    let result = if end.succeeds { "succeeded" } else { "failed" };
+    add(outcome, at, "job_controller_jobs_finished_total", &[mode(job), result, &end.reason], 1)
+}
+
+/// Pods that are created in the last step of the outcome. `terminating` Pods are those of the cache.
+pub(crate) fn created(mut outcome: Outcome, sync: &Sync<'_>, terminating: i64) -> Outcome {
+    let Some(last) = outcome.last_place() else { return outcome };
+    let reason = reason(sync, terminating);
+    for position in 0..=last.position {
+        outcome = add(outcome, Place { position, ..last }, CREATED, &[reason, "succeeded"], 1);
+    }
+    outcome
+}
+
+/// Pods that the previous run could not create. Those that it did not try are not among its failures.
+pub(crate) fn not_created(outcome: Outcome, sync: &Sync<'_>, lister: &impl Lister, terminating: i64) -> Outcome {
+    let is_create = |verb: &str, kind: Option<&pintle_sdk::Kind>| verb == "create" && kind == Some(&Pod::KIND);
+    let failures = lister.failures();
+    let n = failures.iter().filter(|failure| is_create(&failure.verb, failure.kind.as_ref())).count();
+    let labels = vec![reason(sync, terminating).to_owned(), "failed".to_owned()];
+    if n > 0 { outcome.observe(CREATED, labels, n as f64) } else { outcome }
+}
+
+/// Why Pods are created.
+fn reason(sync: &Sync<'_>, terminating: i64) -> &'static str {
+    let only_failed = sync.job.spec.pod_replacement_policy.as_deref() == Some("Failed");
+    match (sync.n_failed, terminating) {
+        (1.., _) if only_failed => "recreate_failed",
+        (1.., _) | (_, 1..) => "recreate_terminating_or_failed",
+        _ => "new",
+    }
+}
+
+/// A Job that another controller runs, once for each Job.
+pub(crate) fn managed_by(outcome: Outcome, job: &Job, manager: &str, lister: &impl Lister) -> Outcome {
+    let name = managed_state(&job.metadata.namespace, &job.metadata.name);
+    if lister.state(&name).as_ref() == Some(&job.metadata.uid) {
+        return outcome;
+    }
+    let metric = "job_controller_jobs_by_external_controller_total";
+    outcome.keep(name, &job.metadata.uid).observe(metric, vec![manager.to_owned()], 1.0)
+}
+
+/// Forgets that a Job was run by another controller.
+pub(crate) fn forget_managed(outcome: Outcome, namespace: &str, name: &str, lister: &impl Lister) -> Outcome {
+    let name = managed_state(namespace, name);
+    if lister.state(&name).is_some() { outcome.forget(name) } else { outcome }
+}
+
+fn managed_state(namespace: &str, name: &str) -> String {
+    format!("managed/{namespace}/{name}")
+}

@@ -1,0 +1,52 @@
+//! Pods with a finalizer that no Job removes: their Job is gone or has finished, or they have no controller.
+//!
+//! *Source*: `handleSingleOrphanPod` of job_controller.go.
+
+use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step};
+
+use crate::claim::let_go;
+use crate::metrics;
+use crate::types::{Job, Pod, is_job};
+
+/// The queue of such Pods.
+pub(crate) const QUEUE: &str = "job_orphan_pod";
+
+/// Most Pods of a finished Job that one run wakes.
+const MAX_WOKEN: usize = 5_000;
+
+/// Removes the finalizer, if nobody else does.
+///
+/// # Errors
+/// If an object does not fit its type.
+pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let outcome = Outcome::new();
+    if key.kind != Pod::KIND {
+        // A Job can own another one.
+        return Ok(outcome);
+    }
+    let Some(pod) = lister.get::<Pod>(&key.namespace, &key.name)?.filter(Pod::is_tracked) else { return Ok(outcome) };
+    if let Some(controller) = pod.controller() {
+        if !is_job(controller) {
+            return Ok(outcome);
+        }
+        let job = lister.get::<Job>(&key.namespace, &controller.name)?;
+        let job = job.filter(|job| job.metadata.uid == controller.uid);
+        if job.is_some_and(|job| job.other_manager().is_some() || !job.is_finished()) {
+            return Ok(outcome);
+        }
+    }
+    let outcome = outcome.step(Step::sequential([let_go(&pod)]));
+    Ok(metrics::terminated_orphan(outcome, &pod))
+}
+
+/// Wakes the Pods of a finished Job that still have the finalizer.
+///
+/// # Errors
+/// If a Pod does not fit its type.
+pub(crate) fn wake_those_of(job: &Job, lister: &impl Lister, mut outcome: Outcome) -> Result<Outcome, Error> {
+    let query = Query::namespace(&job.metadata.namespace).controlled_by(&job.metadata.uid);
+    for pod in lister.list::<Pod>(&query)?.into_iter().filter(Pod::is_tracked).take(MAX_WOKEN) {
+        outcome = outcome.wake(Key::new(QUEUE, Pod::KIND, pod.metadata.namespace, pod.metadata.name));
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,182 @@
+//! What one run knows of a Job: its Pods, sorted out and counted, and how the Job ends.
+//!
+//! *Source*: `syncJob` of job_controller.go, indexed_job_utils.go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_sdk::Error;
+use pintle_sdk::pods;
+use pintle_sdk::time::Timestamp;
+
+use crate::backoff::Failures;
+use crate::end::{self, End};
+use crate::failure_policy::{Action, evaluate};
+use crate::indexes::Indexes;
+use crate::types::{Job, Pod};
+
+/// Numbers of Pods that a status has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Neither ended nor being deleted.
+    pub(crate) active: i64,
+    /// Active and ready.
+    pub(crate) ready: i64,
+    /// Being deleted, and not ended.
+    pub(crate) terminating: i64,
+}
+
+/// A Job with its Pods.
+#[derive(Debug)]
+pub(crate) struct Sync<'a> {
+    /// The Job.
+    pub(crate) job: &'a Job,
+    /// Its Pods; of an Indexed Job by index.
+    pub(crate) pods: Vec<&'a Pod>,
+    /// Those that are active.
+    pub(crate) active: Vec<&'a Pod>,
+    /// The time of the run.
+    pub(crate) now: Timestamp,
+    /// Of an Indexed Job, how many indexes it has.
+    pub(crate) n_indexes: Option<i64>,
+    /// Uids that the status names, of Pods that it does not count yet.
+    pub(crate) uncounted_failed: BTreeSet<&'a str>,
+    /// Pods that have succeeded, and that the status does not include.
+    pub(crate) new_succeeded: Vec<&'a Pod>,
+    /// Pods that have failed, and that the status does not include.
+    pub(crate) new_failed: Vec<&'a Pod>,
+    /// Pods, or indexes, that have succeeded.
+    pub(crate) n_succeeded: i64,
+    /// Pods that have failed, without those that a rule ignores.
+    pub(crate) n_failed: i64,
+    /// Indexes that the status shows as succeeded.
+    pub(crate) counted_indexes: Indexes,
+    /// Indexes that have succeeded.
+    pub(crate) succeeded_indexes: Indexes,
+    /// Indexes that have failed, if they have a limit.
+    pub(crate) failed_indexes: Option<Indexes>,
+    /// Of each index whose successor is missing, the Pod that failed last. It has what the successor needs to know.
+    pub(crate) predecessors: BTreeMap<i64, &'a Pod>,
+    /// Failures since the last success.
+    pub(crate) failures: Failures,
+    /// When the Job was started; now, if it is started by this run.
+    pub(crate) start_time: Option<Timestamp>,
+    /// How the Job ends.
+    pub(crate) end: Option<End>,
+}
+
+impl<'a> Sync<'a> {
+    /// Sorts out the Pods of a Job.
+    ///
+    /// # Errors
+    /// If an Indexed Job has no completions.
+    pub(crate) fn new(job: &'a Job, pods: &'a [Pod], now: Timestamp) -> Result<Self, Error> {
+        let n_indexes = job.n_indexes()?;
+        let mut pods: Vec<&Pod> = pods.iter().collect();
+        if n_indexes.is_some() {
+            pods.sort_by_key(|pod| pod.index());
+        }
+        let uncounted = job.status.uncounted_terminated_pods.as_ref();
+        let uids = |uids: &'a [String]| uids.iter().map(String::as_str).collect::<BTreeSet<_>>();
+        let uncounted_succeeded = uncounted.map(|all| uids(&all.succeeded)).unwrap_or_default();
+        let uncounted_failed = uncounted.map(|all| uids(&all.failed)).unwrap_or_default();
+        let is_valid = |pod: &Pod| pod.is_tracked() && n_indexes.is_none_or(|n| pod.index_below(n).is_some());
+        let new = |named: &BTreeSet<&str>, has_ended: &dyn Fn(&Pod) -> bool| -> Vec<&'a Pod> {
+            let is_new = |pod: &&&Pod| is_valid(pod) && !named.contains(pod.metadata.uid.as_str()) && has_ended(pod);
+            pods.iter().filter(is_new).copied().collect()
+        };
+        let new_succeeded = new(&uncounted_succeeded, &Pod::is_succeeded);
+        let new_failed = new(&uncounted_failed, &|pod| pod.is_failed(job));
+        let n_counting = new_failed.iter().filter(|pod| evaluate(job, pod).counts).count();
+        let sum = |counted: i32, named: &BTreeSet<&str>, new: usize| i64::from(counted) + number(named.len() + new);
+        let mut sync = Self {
+            active: pods.iter().filter(|pod| pods::is_active(*pod)).copied().collect(),
+            n_succeeded: sum(job.status.succeeded, &uncounted_succeeded, new_succeeded.len()),
+            n_failed: sum(job.status.failed, &uncounted_failed, n_counting),
+            start_time: job.status.start_time.or_else(|| (!job.is_suspended()).then_some(now)),
+            job,
+            pods,
+            now,
+            n_indexes,
+            uncounted_failed,
+            new_succeeded,
+            new_failed,
+            counted_indexes: Indexes::default(),
+            succeeded_indexes: Indexes::default(),
+            failed_indexes: None,
+            predecessors: BTreeMap::new(),
+            failures: Failures::default(),
+            end: None,
+        };
+        if let Some(n) = n_indexes {
+            sync.count_indexes(n);
+        }
+        sync.end = end::find(&sync);
+        Ok(sync)
+    }
+
+    /// Pods by what they do at present.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            active: number(self.active.len()),
+            ready: number(self.active.iter().filter(|pod| pods::is_ready(*pod)).count()),
+            terminating: number(self.pods.iter().filter(|pod| pods::is_terminating(*pod)).count()),
+        }
+    }
+
+    /// The indexes of some Pods.
+    pub(crate) fn indexes_of<'b>(pods: impl IntoIterator<Item = &'b &'b Pod>) -> Indexes {
+        Indexes::default().with(pods.into_iter().filter_map(|pod| pod.index()))
+    }
+
+    fn count_indexes(&mut self, n: i64) {
+        let job = self.job;
+        let tracked = || self.pods.iter().filter(|pod| pod.is_tracked());
+        let succeeded = tracked().filter(|pod| pod.is_succeeded()).filter_map(|pod| pod.index_below(n));
+        self.counted_indexes = Indexes::parse(&job.status.completed_indexes, n);
+        self.succeeded_indexes = self.counted_indexes.with(succeeded);
+        self.n_succeeded = self.succeeded_indexes.len();
+        if let Some(limit) = job.spec.backoff_limit_per_index {
+            let failed = tracked().filter(|pod| is_index_failed(job, pod, i64::from(limit)));
+            let counted = Indexes::parse(job.status.failed_indexes.as_deref().unwrap_or_default(), n);
+            let failed = counted.with(failed.filter_map(|pod| pod.index_below(n)));
+            self.predecessors = self.predecessors(n, &failed);
+            self.failed_indexes = Some(failed);
+        }
+    }
+
+    /// *Source*: `getPodsWithDelayedDeletionPerIndex`.
+    fn predecessors(&self, n: i64, failed: &Indexes) -> BTreeMap<i64, &'a Pod> {
+        let settled = self.succeeded_indexes.union(failed).union(&Self::indexes_of(&self.active));
+        let mut last: BTreeMap<i64, &Pod> = BTreeMap::new();
+        for pod in self.pods.iter().filter(|pod| pod.is_tracked() && pod.is_failed(self.job)) {
+            let Some(index) = pod.index_below(n).filter(|index| !settled.has(*index)) else { continue };
+            let n_failures = |pod: &Pod| pod.index_failures() + pod.ignored_index_failures();
+            let is_later = |old: &&Pod| n_failures(old) <= n_failures(pod) && old.finished_at() <= pod.finished_at();
+            if last.get(&index).is_none_or(is_later) {
+                last.insert(index, pod);
+            }
+        }
+        last
+    }
+}
+
+/// Whether a Pod makes its index fail.
+///
+/// *Source*: `isIndexFailed`.
+fn is_index_failed(job: &Job, pod: &Pod, limit: i64) -> bool {
+    if !pod.is_failed(job) {
+        return false;
+    }
+    let result = evaluate(job, pod);
+    result.action == Some(Action::FailIndex) || result.counts && pod.index_failures() >= limit
+}
+
+/// A number of things in memory.
+pub(crate) fn number(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// A number in a status.
+pub(crate) fn narrow(n: i64) -> i32 {
+    i32::try_from(n).unwrap_or(if n < 0 { 0 } else { i32::MAX })
+}

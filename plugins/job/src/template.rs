@@ -1,0 +1,179 @@
+//! Making Pods from the template of a Job.
+//!
+//! *Source*: `manageJob` of job_controller.go, indexed_job_utils.go, and `GetPodFromTemplate` of controller_utils.go.
+
+use std::collections::BTreeMap;
+
+use pintle_sdk::api::meta::{ObjectMeta, OwnerReference, Raw};
+use pintle_sdk::{Event, Mutation, Refusal, Resource, json};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::failure_policy::evaluate;
+use crate::sync::Sync;
+use crate::types::{IGNORED_INDEX_FAILURES, INDEX, INDEX_FAILURES, Job, Pod, TRACKING};
+
+/// Most bytes of the Pods that one run creates: half of what an outcome may have by default.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Longest prefix of a generated name of which all is kept, and longest name of an object.
+const LONGEST_PREFIX: usize = 58;
+const LONGEST_NAME: usize = 253;
+
+/// The environment variable that tells a container its index.
+const VARIABLE: &str = "JOB_COMPLETION_INDEX";
+
+#[derive(Serialize)]
+struct NewPod<'a> {
+    metadata: ObjectMeta,
+    spec: &'a Raw,
+}
+
+#[derive(Serialize)]
+struct NewIndexedPod<'a> {
+    metadata: ObjectMeta,
+    spec: &'a Value,
+}
+
+/// Creates these Pods, or as many of them as one outcome can have: at least one.
+pub(crate) fn create(sync: &Sync<'_>, indexes: &[Option<i64>]) -> Vec<Mutation> {
+    let template = &sync.job.spec.template;
+    let mut spec = Value::Null;
+    if sync.n_indexes.is_some() {
+        spec = template.spec.value();
+        add_variable(&mut spec);
+    }
+    let (mut creates, mut n_bytes) = (Vec::new(), 0);
+    for index in indexes {
+        let metadata = metadata(sync, *index);
+        let pod = match index {
+            None => json(&NewPod { metadata, spec: &template.spec }),
+            Some(index) => {
+                spec["hostname"] = format!("{}-{index}", sync.job.metadata.name).into();
+                json(&NewIndexedPod { metadata, spec: &spec })
+            }
+        };
+        n_bytes += pod.len() + 1024;
+        if n_bytes > MAX_BYTES && !creates.is_empty() {
+            break;
+        }
+        let job = &sync.job.metadata;
+        let create = Mutation::create(&Pod::KIND, &job.namespace, pod)
+            // It is refused as long as the namespace is there: neither worth an event nor another try.
+            .tolerate([Refusal::NamespaceTerminating])
+            .on_success(Event::normal(&Job::KIND, job, "SuccessfulCreate", "Created pod: {name}"))
+            .on_failure(Event::warning(&Job::KIND, job, "FailedCreate", "Error creating: {error}"));
+        creates.push(create);
+    }
+    creates
+}
+
+fn metadata(sync: &Sync<'_>, index: Option<i64>) -> ObjectMeta {
+    let job = sync.job;
+    let template = &job.spec.template.metadata;
+    let mut metadata = ObjectMeta {
+        generate_name: prefix(&job.metadata.name, index),
+        labels: template.labels.clone(),
+        annotations: template.annotations.clone(),
+        finalizers: template.finalizers.clone(),
+        owner_references: vec![OwnerReference::controller(&Job::KIND, &job.metadata)],
+        ..ObjectMeta::default()
+    };
+    if !metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING) {
+        metadata.finalizers.push(TRACKING.to_owned());
+    }
+    if let Some(index) = index {
+        metadata.labels.insert(INDEX.to_owned(), index.to_string());
+        metadata.annotations.insert(INDEX.to_owned(), index.to_string());
+        if job.spec.backoff_limit_per_index.is_some() {
+            count_failures(job, sync.predecessors.get(&index).copied(), &mut metadata.annotations);
+        }
+    }
+    metadata
+}
+
+/// Notes how often an index has failed, for its new Pod.
+///
+/// *Source*: `getNewIndexFailureCounts`.
+fn count_failures(job: &Job, predecessor: Option<&Pod>, annotations: &mut BTreeMap<String, String>) {
+    let (mut counted, mut ignored) = (0, 0);
+    if let Some(pod) = predecessor {
+        (counted, ignored) = (pod.index_failures(), pod.ignored_index_failures());
+        if evaluate(job, pod).counts {
+            counted += 1;
+        } else {
+            ignored += 1;
+        }
+    }
+    annotations.insert(INDEX_FAILURES.to_owned(), counted.to_string());
+    if ignored > 0 {
+        annotations.insert(IGNORED_INDEX_FAILURES.to_owned(), ignored.to_string());
+    }
+}
+
+/// Adds the variable to each container that does not have it.
+fn add_variable(spec: &mut Value) {
+    for list in ["initContainers", "containers"] {
+        for container in spec[list].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            let env = container.entry("env").or_insert_with(|| json!([]));
+            if env.is_null() {
+                *env = json!([]);
+            }
+            let Some(env) = env.as_array_mut() else { continue };
+            if env.iter().any(|variable| variable["name"] == VARIABLE) {
+                continue;
+            }
+            let path = format!("metadata.labels['{INDEX}']");
+            env.push(json!({"name": VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}));
+        }
+        if spec[list].is_null() {
+            spec.as_object_mut().map(|spec| spec.remove(list));
+        }
+    }
+}
+
+/// What the names of Pods begin with.
+fn prefix(job: &str, index: Option<i64>) -> String {
+    match index {
+        None if job.len() < LONGEST_NAME => format!("{job}-"),
+        None => job.to_owned(),
+        Some(index) => {
+            let index = format!("-{index}-");
+            let end = job.floor_char_boundary(job.len().min(LONGEST_PREFIX.saturating_sub(index.len())));
+            format!("{}{index}", &job[..end])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `TestPodGenerateNameWithIndex` of indexed_job_utils_test.go.
+    #[test]
+    fn prefixes_keep_the_index() {
+        let long = "j".repeat(60);
+        for (job, index, expected) in [
+            ("indexed-job", Some(1), "indexed-job-1-".to_owned()),
+            (&long, Some(1), format!("{}-1-", "j".repeat(55))),
+            (&long, Some(99_999), format!("{}-99999-", "j".repeat(51))),
+            (&"j".repeat(55), Some(1), format!("{}-1-", "j".repeat(55))),
+            ("pi", None, "pi-".to_owned()),
+        ] {
+            assert_eq!(prefix(job, index), expected);
+        }
+    }
+
+    #[test]
+    fn each_container_gets_the_variable_once() {
+        let mut spec = json!({
+            "containers": [{"name": "a"}, {"name": "b", "env": [{"name": VARIABLE, "value": "own"}]}, {"env": null}, 7],
+        });
+        add_variable(&mut spec);
+        let variable = json!([{"name": VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": format!("metadata.labels['{INDEX}']")}}}]);
+        assert_eq!(spec["containers"][0]["env"], variable);
+        assert_eq!(spec["containers"][1]["env"], json!([{"name": VARIABLE, "value": "own"}]));
+        assert_eq!(spec["containers"][2]["env"], variable);
+        assert_eq!(spec.as_object().unwrap().len(), 1);
+    }
+}
