@@ -1,0 +1,146 @@
+//! One budget: from its Pods to its status.
+//!
+//! *Source*: `sync`, `trySync`, `getExpectedPodCount`, `failSafe`.
+
+use pintle_sdk::int_or_percent::IntOrPercent;
+use pintle_sdk::selector::Selector;
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, MutationFailure, Outcome, Query, Resource, Step, Wake, decode};
+
+use crate::disrupted::Disrupted;
+use crate::scale::{Expected, expected_scale};
+use crate::status::{Numbers, calculated, failed};
+use crate::{CountedPod, PodDisruptionBudget, RECHECK, Stop, selector};
+
+/// HTTP status of a write that was based on an old version.
+const CONFLICT: u32 = 409;
+
+/// Writes the status of a budget.
+///
+/// # Errors
+/// If an object does not fit its type. [`Error::Needs`] if the size of an owner must be read first.
+pub(crate) fn sync(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some((pdb, document)) = lister.get_document::<PodDisruptionBudget>(&key.namespace, &key.name)? else {
+        return Ok(Outcome::new());
+    };
+    let now = lister.now()?;
+    if let Some(failure) = refused(lister) {
+        return Ok(write(Vec::new(), failed(&pdb, document, &failure.message, now)));
+    }
+    let mut events = Vec::new();
+    match count(&pdb, lister, &mut events) {
+        Ok((numbers, disrupted)) => {
+            let outcome = write(events, calculated(&pdb, document, &numbers, &disrupted, now));
+            Ok(match disrupted.recheck {
+                Some(at) => {
+                    let key = Key::new(RECHECK, PodDisruptionBudget::KIND, &key.namespace, &key.name);
+                    outcome.wake(Wake::after(key, at.since(now).min(pintle_sdk::LONGEST_REQUEUE)))
+                }
+                None => outcome,
+            })
+        }
+        // An object that does not fit its type, too: what was counted before it came may be too much.
+        Err(Stop::Failed(error) | Stop::Run(Error::Terminal(error))) => {
+            Ok(write(events, failed(&pdb, document, &error, now)))
+        }
+        Err(Stop::Run(error)) => Err(error),
+    }
+}
+
+/// What became of the last try, if it calls for a status that allows nothing: anything but a conflict, which a newer version resolves.
+/// Upstream calculates again before it writes such a status a second time, hence every other try.
+fn refused(lister: &impl Lister) -> Option<MutationFailure> {
+    let is_refused = |failure: &MutationFailure| failure.subresource.is_some() && failure.code != CONFLICT;
+    if lister.attempt() % 2 == 1 { lister.failures().into_iter().find(is_refused) } else { None }
+}
+
+fn write(events: Vec<Event>, update: Option<Mutation>) -> Outcome {
+    Outcome::new().step(Step::sequential(events.into_iter().map(Mutation::from).chain(update)))
+}
+
+/// The numbers of a budget. `events` receives what there is to report, also if this fails.
+fn count(
+    pdb: &PodDisruptionBudget,
+    lister: &impl Lister,
+    events: &mut Vec<Event>,
+) -> Result<(Numbers, Disrupted), Stop> {
+    let kind = &PodDisruptionBudget::KIND;
+    let pods = match pods_of(pdb, lister) {
+        Ok(pods) => pods,
+        Err(Stop::Failed(error)) => {
+            events.push(Event::warning(kind, &pdb.metadata, "NoPods", format!("Failed to get pods: {error}")));
+            return Err(Stop::Failed(error));
+        }
+        Err(error) => return Err(error),
+    };
+    if pods.is_empty() {
+        events.push(Event::normal(kind, &pdb.metadata, "NoPods", "No matching pods found"));
+    }
+    let (expected, desired_healthy) = match expect(pdb, &pods, lister) {
+        Ok(expected) => expected,
+        Err(Stop::Failed(error)) => {
+            let message = format!("Failed to calculate the number of expected pods: {error}");
+            events.push(Event::warning(kind, &pdb.metadata, "CalculateExpectedPodCountFailed", message));
+            return Err(Stop::Failed(error));
+        }
+        Err(error) => return Err(error),
+    };
+    if expected.has_unmanaged {
+        let message = format!(
+            "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB \
+             cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \
+             \".spec.minAvailable\" field of the PDB to an integer value.",
+            selector::in_go(pdb.spec.selector.as_ref())
+        );
+        events.push(Event::warning(kind, &pdb.metadata, "UnmanagedPods", message));
+    }
+    let disrupted = Disrupted::of(pdb, &pods, lister.now()?);
+    events.extend(disrupted.not_deleted(pdb));
+    let numbers = Numbers { expected: expected.pods, desired_healthy, current_healthy: disrupted.n_healthy };
+    Ok((numbers, disrupted))
+}
+
+/// The Pods that the budget selects, decoded one at a time.
+fn pods_of(pdb: &PodDisruptionBudget, lister: &impl Lister) -> Result<Vec<CountedPod>, Stop> {
+    selector::check(pdb.spec.selector.as_ref()).map_err(Stop::Failed)?;
+    let selector = Selector::from_label_selector(pdb.spec.selector.as_ref())?;
+    let query = Query::namespace(&pdb.metadata.namespace);
+    let query = if selector.is_empty() { query } else { query.labels(selector) };
+    let texts = lister.list_json(&CountedPod::KIND, &query);
+    Ok(texts.iter().map(|text| decode(&CountedPod::KIND, text)).collect::<Result<_, _>>()?)
+}
+
+/// How many Pods there should be, and how many of them healthy.
+fn expect(pdb: &PodDisruptionBudget, pods: &[CountedPod], lister: &impl Lister) -> Result<(Expected, i32), Stop> {
+    match (&pdb.spec.max_unavailable, &pdb.spec.min_available) {
+        (Some(max_unavailable), _) => {
+            let expected = expected_scale(pods, lister)?;
+            let desired = expected.pods.saturating_sub(scaled(max_unavailable, expected.pods)?).max(0);
+            Ok((expected, desired))
+        }
+        (None, Some(IntOrPercent::Int(min_available))) => {
+            let pods = i32::try_from(pods.len()).unwrap_or(i32::MAX);
+            Ok((Expected { pods, has_unmanaged: false }, *min_available))
+        }
+        (None, Some(min_available)) => {
+            let expected = expected_scale(pods, lister)?;
+            let desired = scaled(min_available, expected.pods)?;
+            Ok((expected, desired))
+        }
+        (None, None) => Ok((Expected::default(), 0)),
+    }
+}
+
+/// Percentages round up, of what may be missing as well: upstream is so generous.
+fn scaled(value: &IntOrPercent, total: i32) -> Result<i32, Stop> {
+    value.scaled(total, true).ok_or_else(|| {
+        let text = match value {
+            IntOrPercent::Int(number) => number.to_string(),
+            IntOrPercent::Text(text) => text.clone(),
+        };
+        let error = match text.strip_suffix('%') {
+            None => "invalid type: string is not a percentage".to_owned(),
+            Some(number) => format!("invalid value {text:?}: strconv.Atoi: parsing {number:?}: invalid syntax"),
+        };
+        Stop::Failed(format!("invalid value for IntOrString: {error}"))
+    })
+}

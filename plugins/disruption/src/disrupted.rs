@@ -1,0 +1,68 @@
+//! Which Pods are healthy, and which count as gone already because the API server has just evicted them.
+//!
+//! The API server notes each eviction in `status.disruptedPods` before it deletes the Pod. The entry stays until the Pod is seen to be
+//! deleted; after two minutes it was not, and the Pod counts again.
+//!
+//! *Source*: `buildDisruptedPodMap`, `countHealthyPods`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pintle_sdk::time::Timestamp;
+use pintle_sdk::{Event, Resource, pods};
+
+use crate::{CountedPod, PodDisruptionBudget};
+
+/// How long an eviction may take to delete its Pod.
+const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What is left of the evictions of a budget.
+#[derive(Debug, Default)]
+pub(crate) struct Disrupted {
+    /// By name of the Pod: when it was evicted.
+    pub(crate) pods: BTreeMap<String, Timestamp>,
+    /// When the first of them expires.
+    pub(crate) recheck: Option<Timestamp>,
+    /// Pods that count.
+    pub(crate) n_healthy: i32,
+    /// Names and uids of Pods that were not deleted in time.
+    expired: Vec<(String, String)>,
+}
+
+impl Disrupted {
+    pub(crate) fn of(pdb: &PodDisruptionBudget, pods: &[CountedPod], now: Timestamp) -> Self {
+        let mut disrupted = Self::default();
+        for pod in pods.iter().filter(|pod| !pod.metadata.is_deleting()) {
+            let name = &pod.metadata.name;
+            let evicted = pdb.status.disrupted_pods.get(name).copied();
+            let end = evicted.map(|at| at.plus(DELETION_TIMEOUT));
+            if let (Some(at), Some(end)) = (evicted, end) {
+                if end < now {
+                    disrupted.expired.push((name.clone(), pod.metadata.uid.clone()));
+                } else {
+                    disrupted.recheck = Some(disrupted.recheck.map_or(end, |other| other.min(end)));
+                    disrupted.pods.insert(name.clone(), at);
+                }
+            }
+            if end.is_none_or(|end| end <= now) && pods::is_ready(pod) {
+                disrupted.n_healthy = disrupted.n_healthy.saturating_add(1);
+            }
+        }
+        disrupted
+    }
+
+    /// Warnings about Pods that were not deleted. The namespace is there twice, as upstream.
+    pub(crate) fn not_deleted(&self, pdb: &PodDisruptionBudget) -> Vec<Event> {
+        let namespace = &pdb.metadata.namespace;
+        let message = format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
+        let event = |(name, uid): &(String, String)| Event {
+            regarding_kind: CountedPod::KIND,
+            regarding: pintle_sdk::ObjectKey::new(namespace, name),
+            regarding_uid: uid.clone(),
+            event_type: pintle_sdk::EventType::Warning,
+            reason: "NotDeleted".into(),
+            message: message.clone(),
+        };
+        self.expired.iter().map(event).collect()
+    }
+}

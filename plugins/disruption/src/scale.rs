@@ -1,0 +1,94 @@
+//! How many Pods there should be: the sum of the sizes of the owners that the Pods have.
+//!
+//! *Invariants*
+//! 1. Each owner counts once, by its uid; the ReplicaSets of a Deployment count as that Deployment.
+//! 2. A Pod without a controller adds nothing, and is reported.
+//! 3. A Pod whose controller is not found is an error: its budget could allow too much.
+//! 4. The reads of a run are bounded, also if each Pod has another owner.
+//!
+//! *Source*: `getExpectedScale`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_sdk::{Error, Lister, Need};
+
+use crate::owners::{Answer, Owner, Resources, cached, live};
+use crate::{CountedPod, Stop};
+
+/// Owners whose size is read from the API server in one run. Upstream has no limit; a run has six rounds of 256 reads, and one for the
+/// discovery.
+const MAX_LIVE: usize = 1_500;
+
+/// How many Pods there should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) pods: i32,
+    /// Whether some Pods have no controller.
+    pub(crate) has_unmanaged: bool,
+}
+
+/// The sum of the sizes of the owners.
+///
+/// # Errors
+/// What upstream's error says; or reads are needed first.
+pub(crate) fn expected_scale(pods: &[CountedPod], lister: &impl Lister) -> Result<Expected, Stop> {
+    let mut sizes: BTreeMap<String, i32> = BTreeMap::new();
+    let mut owners = BTreeSet::new();
+    let mut needs: Vec<Need> = Vec::new();
+    let mut n_live = 0;
+    let mut failed = None;
+    let mut expected = Expected::default();
+    let resources = Resources::new(lister);
+    for pod in pods {
+        let Some(owner) = Owner::of_pod(pod) else {
+            expected.has_unmanaged = true;
+            continue;
+        };
+        if sizes.contains_key(owner.uid) || !owners.insert(owner) {
+            continue;
+        }
+        let answer = cached(&owner, lister);
+        n_live += usize::from(matches!(answer, Ok(None)));
+        if n_live > MAX_LIVE {
+            failed.get_or_insert(too_many());
+            break;
+        }
+        let answer = match answer {
+            Ok(Some(size)) => Ok(Answer::Found(size)),
+            Ok(None) => live(&owner, &resources, lister),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(Answer::Found(size)) => {
+                sizes.insert(size.uid, size.replicas);
+            }
+            Ok(Answer::NotFound) => {
+                let error = format!("found no controllers for pod {:?}", pod.metadata.name);
+                failed.get_or_insert(Stop::Failed(error));
+            }
+            Err(Stop::Run(Error::Needs(more))) => {
+                for need in more {
+                    if !needs.contains(&need) {
+                        needs.push(need);
+                    }
+                }
+            }
+            Err(error) => {
+                failed.get_or_insert(error);
+            }
+        }
+    }
+    // An error is reported only when all is read: that of the first Pod counts.
+    if !needs.is_empty() {
+        return Err(Stop::Run(Error::Needs(needs)));
+    }
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    expected.pods = sizes.values().fold(0, |sum: i32, size| sum.saturating_add(*size));
+    Ok(expected)
+}
+
+fn too_many() -> Stop {
+    Stop::Failed(format!("pods have more than {MAX_LIVE} controllers whose scale must be read from the API server"))
+}
