@@ -1,0 +1,137 @@
+//! What an autoscaler remembers: recommendations, and by how much it has scaled when.
+//!
+//! All times are those of the clock that nobody sets, so that a step of the wall clock scales nothing. The memory ends with the host,
+//! as upstream's does.
+
+use std::time::Duration;
+
+use pintle_sdk::{Key, Kind, Lister, Outcome, log};
+use serde::{Deserialize, Serialize};
+
+use crate::autoscaler::Status;
+
+/// Most entries of a list: an hour, the longest window, of recommendations of each second, with some to spare. The oldest go first.
+const MAX_ENTRIES: usize = 4096;
+
+/// Of one autoscaler. Entries are in upstream's order: a new one takes the place of an old one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Memory {
+    /// `None` before the first sight of the target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) recommendations: Option<Vec<Recommendation>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ups: Vec<Change>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) downs: Vec<Change>,
+    /// The last desired number of replicas, for the metric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) desired: Option<i32>,
+    /// A change that was sent; the next run learns whether it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sent: Option<Sent>,
+}
+
+/// When, in seconds, and how many replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Recommendation(pub(crate) f64, pub(crate) i32);
+
+/// When, in seconds, by how many replicas, and whether another one may take its place.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Change(pub(crate) f64, pub(crate) i32, #[serde(default)] pub(crate) bool);
+
+/// A change of the number of replicas, with all that is needed to send it again, or to report that it was refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Sent {
+    /// Of the autoscaler.
+    pub(crate) uid: String,
+    /// Of the target, in text form.
+    pub(crate) kind: String,
+    pub(crate) from: i32,
+    pub(crate) to: i32,
+    pub(crate) reason: String,
+    pub(crate) at: f64,
+    /// The longest period of the policies, in seconds; absent without a behavior, which needs no history.
+    pub(crate) period: Option<i32>,
+    /// Whether some of the metrics failed.
+    pub(crate) with_error: bool,
+    /// The status before the change.
+    pub(crate) status: Status,
+}
+
+impl Sent {
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        Kind::parse(&self.kind)
+    }
+}
+
+fn name(key: &Key) -> String {
+    format!("memory/{}/{}", key.namespace, key.name)
+}
+
+/// Name of the state that has the selector of an autoscaler.
+pub(crate) fn selector_name(namespace: &str, name: &str) -> String {
+    format!("selector/{namespace}/{name}")
+}
+
+impl Memory {
+    /// What a former version of the plugin has kept, and this one does not understand, is forgotten.
+    pub(crate) fn read(lister: &impl Lister, key: &Key) -> Self {
+        let kept = lister.state(&name(key)).map(|text| serde_json::from_str(&text));
+        kept.unwrap_or_else(|| Ok(Self::default())).unwrap_or_else(|error| {
+            log::warn(&format!("{}: {error}", name(key)));
+            Self::default()
+        })
+    }
+
+    /// Keeps what has changed.
+    pub(crate) fn keep(&self, old: &Self, key: &Key, outcome: Outcome) -> Outcome {
+        if self == old { outcome } else { outcome.keep(name(key), serde_json::json!(self).to_string()) }
+    }
+
+    /// Forgets an autoscaler that is gone.
+    pub(crate) fn forget(key: &Key, outcome: Outcome) -> Outcome {
+        outcome.forget(name(key)).forget(selector_name(&key.namespace, &key.name))
+    }
+
+    /// Adds a recommendation, in place of the last one that is too old, if there is one.
+    pub(crate) fn recommend(&mut self, now: f64, replicas: i32, is_old: impl Fn(f64) -> bool) {
+        let all = self.recommendations.get_or_insert_default();
+        put(all, Recommendation(now, replicas), |one| is_old(one.0), |one| one.0);
+    }
+
+    /// The change that was sent has taken place.
+    pub(crate) fn confirm(&mut self) {
+        let Some(sent) = self.sent.take() else { return };
+        self.desired = Some(sent.to);
+        let Some(period) = sent.period else { return };
+        let list = if sent.to > sent.from { &mut self.ups } else { &mut self.downs };
+        let cutoff = sent.at - f64::from(period);
+        for change in list.iter_mut().filter(|change| change.0 < cutoff) {
+            change.2 = true;
+        }
+        let by = sent.to.saturating_sub(sent.from).saturating_abs();
+        put(list, Change(sent.at, by, false), |one| one.2, |one| one.0);
+    }
+}
+
+/// The sum of changes of the last seconds.
+pub(crate) fn changed_within(changes: &[Change], period: i32, now: f64) -> i64 {
+    let cutoff = now - f64::from(period);
+    changes.iter().filter(|change| change.0 > cutoff).map(|change| i64::from(change.1)).sum()
+}
+
+fn put<T>(list: &mut Vec<T>, new: T, is_old: impl Fn(&T) -> bool, time: impl Fn(&T) -> f64) {
+    let oldest = || list.iter().enumerate().min_by(|(_, a), (_, b)| time(a).total_cmp(&time(b))).map(|(i, _)| i);
+    let place = list.iter().rposition(is_old).or_else(|| if list.len() < MAX_ENTRIES { None } else { oldest() });
+    match place {
+        Some(place) => list[place] = new,
+        None => list.push(new),
+    }
+}
+
+/// Seconds since the start of the host, to the millisecond, which keeps the texts short.
+pub(crate) fn seconds(uptime: Duration) -> f64 {
+    (uptime.as_secs_f64() * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,200 @@
+//! Label selectors with the texts of upstream, errors included.
+//!
+//! The selector of a scale is text that users can write for custom kinds, so it is checked before anything reads by it.
+//!
+//! *Source*: `labels/selector.go` of apimachinery, `LabelSelectorAsSelector`, and the generated `String` of `LabelSelector`.
+
+mod parse;
+mod valid;
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use pintle_sdk::api::meta::LabelSelector;
+
+/// A selector. `None`: it matches nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Selector(Option<Vec<Requirement>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Requirement {
+    key: String,
+    operator: Operator,
+    values: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    In,
+    NotIn,
+    Equals,
+    DoubleEquals,
+    NotEquals,
+    Exists,
+    DoesNotExist,
+    Greater,
+    Less,
+}
+
+impl Selector {
+    /// Parses the syntax of kubectl.
+    ///
+    /// # Errors
+    /// The text of upstream's error.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        parse::parse(text).map(Self::sorted)
+    }
+
+    /// The selector of a metric; absent selects nothing.
+    ///
+    /// # Errors
+    /// The text of upstream's error.
+    pub(crate) fn of_metric(selector: Option<&LabelSelector>) -> Result<Self, String> {
+        let Some(selector) = selector else { return Ok(Self(None)) };
+        let labels = selector.match_labels.iter();
+        let labels = labels.map(|(key, value)| Requirement::new(key, Operator::Equals, vec![value.clone()]));
+        let mut requirements = labels.collect::<Result<Vec<_>, _>>()?;
+        for expression in &selector.match_expressions {
+            let operator = match expression.operator.as_str() {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                other => return Err(format!("{other:?} is not a valid label selector operator")),
+            };
+            requirements.push(Requirement::new(&expression.key, operator, expression.values.clone())?);
+        }
+        Ok(Self::sorted(requirements))
+    }
+
+    fn sorted(mut requirements: Vec<Requirement>) -> Self {
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Self(Some(requirements))
+    }
+
+    pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.0.as_ref().is_some_and(|all| all.iter().all(|requirement| requirement.matches(labels)))
+    }
+
+    /// Whether a selector with this text, as it is printed, certainly does not match: it wants another value of a label. Answers `false`
+    /// without looking closer if there are other conditions than equality and presence.
+    pub(crate) fn excludes(text: &str, labels: &BTreeMap<String, String>) -> bool {
+        let differs = |(key, value): (&str, &str)| labels.get(key).is_none_or(|label| label != value);
+        !text.contains(['!', '(', '<', '>'])
+            && !text.contains("==")
+            && text.split(',').filter_map(|condition| condition.split_once('=')).any(differs)
+    }
+
+    /// The part of the conditions that any reader of selectors understands, to narrow a list down.
+    pub(crate) fn hint(&self) -> String {
+        let simple = |requirement: &&Requirement| match requirement.operator {
+            Operator::Equals | Operator::DoubleEquals => requirement.values.iter().all(|value| !value.is_empty()),
+            Operator::Exists => true,
+            _ => false,
+        };
+        let requirements = self.0.iter().flatten().filter(simple);
+        let mut text = String::new();
+        for requirement in requirements {
+            let comma = if text.is_empty() { "" } else { "," };
+            // Writing to a String does not fail.
+            let _ = write!(text, "{comma}{requirement}");
+        }
+        text
+    }
+}
+
+impl Requirement {
+    /// # Errors
+    /// All that is wrong with it.
+    fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, String> {
+        valid::check(key, operator, &values)?;
+        Ok(Self { key: key.to_owned(), operator, values })
+    }
+
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.key);
+        let is_listed = |value: &String| self.values.contains(value);
+        let number = |text: &String| text.parse::<i64>().ok();
+        let compared = || Some((number(value?)?, number(self.values.first()?)?));
+        match self.operator {
+            Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(is_listed),
+            Operator::NotIn | Operator::NotEquals => !value.is_some_and(is_listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::Greater => compared().is_some_and(|(value, bound)| value > bound),
+            Operator::Less => compared().is_some_and(|(value, bound)| value < bound),
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut values: Vec<&str> = self.values.iter().map(String::as_str).collect();
+        values.sort_unstable();
+        let (key, values) = (&self.key, values.join(","));
+        match self.operator {
+            Operator::In => write!(f, "{key} in ({values})"),
+            Operator::NotIn => write!(f, "{key} notin ({values})"),
+            Operator::Equals => write!(f, "{key}={values}"),
+            Operator::DoubleEquals => write!(f, "{key}=={values}"),
+            Operator::NotEquals => write!(f, "{key}!={values}"),
+            Operator::Greater => write!(f, "{key}>{values}"),
+            Operator::Less => write!(f, "{key}<{values}"),
+            Operator::Exists => f.write_str(key),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    /// As it is sent. One that matches nothing is empty, as upstream's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, requirement) in self.0.iter().flatten().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A selector as Go prints it with `%+v`, which messages contain.
+pub(crate) fn printed(selector: Option<&LabelSelector>) -> String {
+    let Some(selector) = selector else { return "nil".into() };
+    let labels: String = selector.match_labels.iter().map(|(key, value)| format!("{key}: {value},")).collect();
+    let expression = |one: &pintle_sdk::api::meta::LabelSelectorRequirement| {
+        let (key, operator, values) = (&one.key, &one.operator, one.values.join(" "));
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    };
+    let expressions: String = selector.match_expressions.iter().map(expression).collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
+         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_excluded_by_the_text_never_matches() {
+        let texts =
+            ["", "a", "a=1", "a=2", "a==2", "a!=2", "!a", "a in (1,2)", "a notin (2)", "a=1,b=1", "a=1,b", "b=,a=1"];
+        let values = [None, Some(""), Some("1"), Some("2")];
+        let mut n_excluded = 0;
+        for text in texts {
+            let selector = Selector::parse(text).unwrap();
+            for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
+                let labels = [("a", a), ("b", b)].into_iter();
+                let labels = labels.filter_map(|(key, value)| Some((key.to_owned(), (*value)?.to_owned())));
+                let labels: BTreeMap<String, String> = labels.collect();
+                for text in [text, &selector.to_string()] {
+                    let is_excluded = Selector::excludes(text, &labels);
+                    assert!(!(is_excluded && selector.matches(&labels)), "{text:?} {labels:?}");
+                    n_excluded += usize::from(is_excluded);
+                }
+            }
+        }
+        assert!(n_excluded > 50, "{n_excluded}");
+    }
+}
