@@ -1,0 +1,42 @@
+//! Keeps PodGroups that are being deleted until no active Pod belongs to them, by the finalizer `scheduling.k8s.io/podgroup-protection`.
+//!
+//! *Flow*: key of a PodGroup -> an active Pod of it in the cache? -> an update that removes the finalizer.
+//!
+//! *Invariant*: it never adds the finalizer. The API server does, when the group is created.
+//!
+//! *Source*: Kubernetes' `pkg/controller/scheduling/podgroupprotection`. Of `podgroup_protection_controller_test.go`, all 15 rows of
+//! `TestPodGroupProtectionController`, 5 of `TestHasActivePods` and 4 of `TestIsPodTerminated` are cases. The other rows are about the
+//! mapping of changes to keys, which the manifest has, and about Go's caches. As upstream, it asks the cache only.
+
+use pintle_sdk::finalizers::{Protection, protection};
+use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step};
+
+pintle_sdk::types!("manifest.yaml");
+
+const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
+
+/// Says whether a group loses the finalizer.
+///
+/// # Errors
+/// If the group or one of its Pods does not fit its type.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some((group, document)) = lister.get_document::<PodGroup>(&key.namespace, &key.name)? else {
+        return Ok(Outcome::new());
+    };
+    let decision = protection(&group.metadata, FINALIZER, || has_active_pods(key, lister))?;
+    let update = match decision {
+        Protection::Remove => decision.update(&PodGroup::KIND, &group.metadata, document, FINALIZER),
+        Protection::Add | Protection::Unchanged | Protection::Wait => None,
+    };
+    Ok(Outcome::new().step(Step::sequential(update)))
+}
+
+/// Whether a Pod that has not ended belongs to the group.
+///
+/// *Source*: `hasActivePods`, `isPodTerminated`.
+fn has_active_pods(key: &Key, lister: &impl Lister) -> Result<bool, Error> {
+    let pods: Vec<Pod> = lister.list(&Query::namespace(&key.namespace).index("group", &key.name))?;
+    Ok(pods.iter().any(|pod| !["Succeeded", "Failed"].contains(&pod.status.phase.as_str())))
+}
+
+pintle_sdk::export!(reconcile);
