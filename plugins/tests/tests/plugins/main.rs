@@ -4,8 +4,13 @@
 //! sequence of runs on a simulated cluster. It has a file in `stories`.
 
 mod stories {
+    mod answers;
+    mod cronjob;
+    mod daemonset;
     mod deployment;
+    mod disruption;
     mod garbage_collector;
+    mod job;
     mod namespace;
     mod persistentvolumeclaim_protection;
     mod replicaset;

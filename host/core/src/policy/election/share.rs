@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn plugins_that_no_group_names_are_the_rest() {
-        let groups = groups(&[("gc", &["garbage-collector-controller"]), ("work", &["a", "b"])]).unwrap();
+        let groups = groups(&[("gc", &["z"]), ("work", &["a", "b"])]).unwrap();
         let leases: Vec<String> = groups.ids().map(|id| groups.lease(id, "pintle")).collect();
         assert_eq!(leases, ["pintle", "pintle-gc", "pintle-work"]);
         assert_eq!((groups.of("b").index(), groups.of("c")), (2, GroupId::REST));

@@ -1,77 +1,19 @@
 //! The API server refuses the list of Pods: a case has no such answer.
 
-use std::time::Duration;
-
 use pintle_sdk::testing::Cluster;
-use pintle_sdk::{ApiError, ApiResource, Error, Key, Kind, Lister, MutationFailure, Need, ObjectKey, Outcome, Query};
+use pintle_sdk::{ApiError, Error, Key, Kind, Need, Outcome};
 use plugin_persistentvolumeclaim_protection::reconcile;
 use serde_json::json;
 
+use super::answers::Answers;
 use crate::persistentvolumeclaim_protection::plugin;
 
 const NAMESPACE: Kind = Kind::new("", "v1", "Namespace");
 
-/// A lister whose live lists are refused.
-struct Refused<'a, L>(&'a L);
-
-impl<L: Lister> Lister for Refused<'_, L> {
-    fn answer(&self, need: &Need) -> Option<Result<String, ApiError>> {
-        assert!(matches!(need, Need::LiveList { .. }), "{need:?}");
-        let refusal = ApiError { code: 403, reason: "Forbidden".into(), message: "Mock error".into() };
-        self.0.answer(need).map(|_| Err(refusal))
-    }
-
-    fn now_text(&self) -> String {
-        self.0.now_text()
-    }
-
-    fn uptime(&self) -> Duration {
-        self.0.uptime()
-    }
-
-    fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
-        self.0.get_json(kind, object)
-    }
-
-    fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String> {
-        self.0.list_json(kind, query)
-    }
-
-    fn count(&self, kind: &Kind, query: &Query) -> u32 {
-        self.0.count(kind, query)
-    }
-
-    fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String> {
-        self.0.selecting_json(kind, namespace, labels)
-    }
-
-    fn dependents_json(&self, uid: &str) -> Vec<String> {
-        self.0.dependents_json(uid)
-    }
-
-    fn by_uid_json(&self, uid: &str) -> Option<String> {
-        self.0.by_uid_json(uid)
-    }
-
-    fn resources(&self) -> Vec<ApiResource> {
-        self.0.resources()
-    }
-
-    fn config_json(&self) -> String {
-        self.0.config_json()
-    }
-
-    fn state(&self, name: &str) -> Option<String> {
-        self.0.state(name)
-    }
-
-    fn attempt(&self) -> u32 {
-        self.0.attempt()
-    }
-
-    fn failures(&self) -> Vec<MutationFailure> {
-        self.0.failures()
-    }
+/// The answer to live lists.
+fn refused(need: &Need) -> Result<String, ApiError> {
+    assert!(matches!(need, Need::LiveList { .. }), "{need:?}");
+    Err(ApiError { code: 403, reason: "Forbidden".into(), message: "Mock error".into() })
 }
 
 fn claims(n: usize) -> (Cluster, Key) {
@@ -89,7 +31,7 @@ fn claims(n: usize) -> (Cluster, Key) {
 fn no_claim_goes_while_pods_cannot_be_listed() {
     let (cluster, key) = claims(2);
     let fixture = cluster.fixture(&plugin(), &key);
-    let (result, asked) = fixture.outcome(|key, lister| reconcile(key, &Refused(lister)));
+    let (result, asked) = fixture.outcome(|key, lister| reconcile(key, &Answers { lister, answer: refused }));
     assert_eq!(result, Err(Error::retry("live list of pods failed: Mock error")));
     assert_eq!(asked.len(), 1);
 }

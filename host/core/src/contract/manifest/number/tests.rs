@@ -297,12 +297,7 @@ fn a_setting_knows_the_numbers_that_it_gives() {
 
 /// Flags of kube-controller-manager whose controllers are not built yet and that set numbers of queues and rules: flag, default,
 /// the place, another value.
-const FLAGS: [(&str, &str, &str, &str); 23] = [
-    ("concurrent-statefulset-syncs", "5", "concurrency", "10"),
-    ("concurrent-daemonset-syncs", "2", "concurrency", "10"),
-    ("concurrent-job-syncs", "5", "concurrency", "10"),
-    ("concurrent-cron-job-syncs", "5", "concurrency", "10"),
-    ("concurrent-horizontal-pod-autoscaler-syncs", "5", "concurrency", "10"),
+const FLAGS: [(&str, &str, &str, &str); 17] = [
     ("concurrent-endpoint-syncs", "5", "concurrency", "10"),
     ("concurrent-service-endpoint-syncs", "5", "concurrency", "10"),
     ("mirroring-concurrent-service-endpoint-syncs", "5", "concurrency", "10"),
@@ -312,7 +307,6 @@ const FLAGS: [(&str, &str, &str, &str); 23] = [
     ("concurrent-device-taint-eviction-syncs", "8", "concurrency", "10"),
     ("concurrent-validating-admission-policy-status-syncs", "5", "concurrency", "10"),
     ("concurrent-service-syncs", "1", "concurrency", "10"),
-    ("horizontal-pod-autoscaler-sync-period", "15s", "fixedMs", "30s"),
     ("endpoint-updates-batch-period", "0s", "delayMs", "500ms"),
     ("endpointslice-updates-batch-period", "0s", "delayMs", "500ms"),
     ("mirroring-endpointslice-updates-batch-period", "0s", "delayMs", "500ms"),
