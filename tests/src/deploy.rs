@@ -7,60 +7,37 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::pintle::Answer;
+use crate::scenarios::subject::CONTROLLERS;
 use crate::{kubectl, pintle, workspace_dir};
 
 /// The namespace of the Kustomize base.
 pub const NAMESPACE: &str = "pintle-system";
 
-/// The files that `pintle rbac` makes, and its arguments for each.
-pub const ROLES: [(&str, &[&str]); 18] = [
+/// The files that `pintle rbac` makes for several controllers, and its arguments for each.
+const ROLES: [(&str, &[&str]); 3] = [
     ("kustomize/overlays/instead/rbac.yaml", &["--service-account=pintle-system/pintle"]),
     (
         "kustomize/overlays/beside/rbac.yaml",
-        &[
-            "--service-account=pintle-system/pintle",
-            "--controllers=deployment,replicaset",
-            "--beside-kube-controller-manager",
-        ],
+        &["--service-account=pintle-system/pintle", "--controllers=deployment,replicaset", BESIDE],
     ),
     ("chart/files/rbac/instead.yaml", &[]),
-    (
-        "chart/files/rbac/clusterrole-aggregation-controller.yaml",
-        &["--controllers=clusterrole-aggregation-controller", BESIDE],
-    ),
-    ("chart/files/rbac/deployment-controller.yaml", &["--controllers=deployment-controller", BESIDE]),
-    ("chart/files/rbac/ephemeral-volume-controller.yaml", &["--controllers=ephemeral-volume-controller", BESIDE]),
-    ("chart/files/rbac/garbage-collector-controller.yaml", &["--controllers=garbage-collector-controller", BESIDE]),
-    ("chart/files/rbac/namespace-controller.yaml", &["--controllers=namespace-controller", BESIDE]),
-    (
-        "chart/files/rbac/pod-garbage-collector-controller.yaml",
-        &["--controllers=pod-garbage-collector-controller", BESIDE],
-    ),
-    ("chart/files/rbac/replicaset-controller.yaml", &["--controllers=replicaset-controller", BESIDE]),
-    (
-        "chart/files/rbac/replicationcontroller-controller.yaml",
-        &["--controllers=replicationcontroller-controller", BESIDE],
-    ),
-    (
-        "chart/files/rbac/root-ca-certificate-publisher-controller.yaml",
-        &["--controllers=root-ca-certificate-publisher-controller", BESIDE],
-    ),
-    ("chart/files/rbac/serviceaccount-controller.yaml", &["--controllers=serviceaccount-controller", BESIDE]),
-    ("chart/files/rbac/ttl-after-finished-controller.yaml", &["--controllers=ttl-after-finished-controller", BESIDE]),
-    (
-        "chart/files/rbac/persistentvolumeclaim-protection-controller.yaml",
-        &["--controllers=persistentvolumeclaim-protection-controller", BESIDE],
-    ),
-    (
-        "chart/files/rbac/persistentvolume-protection-controller.yaml",
-        &["--controllers=persistentvolume-protection-controller", BESIDE],
-    ),
-    (
-        "chart/files/rbac/volumeattributesclass-protection-controller.yaml",
-        &["--controllers=volumeattributesclass-protection-controller", BESIDE],
-    ),
-    ("chart/files/rbac/ttl-controller.yaml", &["--controllers=ttl-controller", BESIDE]),
 ];
+
+/// The files that `pintle rbac` makes, and its arguments for each: [`ROLES`], and one for each controller.
+pub fn roles() -> Vec<(String, Vec<String>)> {
+    let several = ROLES.iter().map(|(file, args)| {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        ((*file).to_owned(), args)
+    });
+    let each = CONTROLLERS.iter().map(|name| {
+        let args = vec![format!("--controllers={name}"), BESIDE.to_owned()];
+        (format!("{ROLES_OF_CHART}/{name}.yaml"), args)
+    });
+    several.chain(each).collect()
+}
+
+/// The folder with the roles that the chart can bind.
+pub const ROLES_OF_CHART: &str = "chart/files/rbac";
 
 const BESIDE: &str = "--beside-kube-controller-manager";
 

@@ -1,7 +1,7 @@
 //! The manifests of `host/deploy` on the real API server: it accepts them as they are, and Pods of them in a namespace that enforces the
 //! Pod Security Standard `restricted`. Their roles are what `pintle rbac` prints.
 //!
-//! `UPDATE_EXPECT=1` writes the roles and definitions again. The chart is tested in the long tier (`install`).
+//! `UPDATE_EXPECT=1` writes the roles, the schema's list of controllers, and the definitions again. The chart is tested in the long tier (`install`).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,22 +10,38 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use expect_test::expect_file;
-use pintle_tests::deploy::{self, NAMESPACE, ROLES, documents, only};
+use pintle_tests::deploy::{self, NAMESPACE, ROLES_OF_CHART, documents, only, roles};
 use pintle_tests::pintle::Answer;
+use pintle_tests::scenarios::subject::CONTROLLERS;
 use pintle_tests::{ApiClient, ControlPlane, Failure, Options, kubectl, pintle};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// The schema of the chart's values, which lists the controllers.
+const SCHEMA: &str = "chart/values.schema.json";
 
 const OVERLAYS: [&str; 2] = ["beside", "instead"];
 const APPLY: [&str; 5] = ["apply", "--server-side", "--validate=strict", "-o", "name"];
 
 #[test]
 fn committed_roles_and_definitions_are_what_pintle_prints() -> Result<()> {
-    for (file, args) in ROLES {
-        let words = [&["rbac"], args].concat();
+    let roles = roles();
+    for (file, args) in &roles {
+        let words: Vec<&str> = std::iter::once("rbac").chain(args.iter().map(String::as_str)).collect();
         let text = format!("# Printed by `pintle {}`.\n{}", words.join(" "), pintle::run(&words)?);
         expect_file![deploy::path(file)].assert_eq(&text);
     }
+    for file in std::fs::read_dir(deploy::path(ROLES_OF_CHART))? {
+        let name = format!("{ROLES_OF_CHART}/{}", file?.file_name().display());
+        ensure!(roles.iter().any(|(file, _)| *file == name), "{name} belongs to no controller");
+    }
+    let schema = std::fs::read_to_string(deploy::path(SCHEMA))?;
+    let (head, rest) = schema.split_once("\"enum\": [\n").context("the schema lists no controllers")?;
+    let (_, tail) = rest.split_once("        ]").context("the list of controllers has no end")?;
+    let names: Vec<String> = CONTROLLERS.iter().map(|name| format!("          \"{name}\"")).collect();
+    let schema = format!("{head}\"enum\": [\n{}\n        ]{tail}", names.join(",\n"));
+    serde_json::from_str::<Value>(&schema).context("the schema is not JSON")?;
+    expect_file![deploy::path(SCHEMA)].assert_eq(&schema);
     for file in ["kustomize/base/controllerplugins.yaml", "chart/crds/controllerplugins.yaml"] {
         expect_file![deploy::path(file)].assert_eq(&pintle::run(["crd"])?);
     }
