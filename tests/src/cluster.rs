@@ -1,12 +1,14 @@
 //! The cluster of a test: an embedded one, or a real control plane, with simulated nodes if the test wants them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
 use tempfile::TempDir;
 
+use crate::metrics_api::{EmbeddedMetrics, MetricsApi};
 use crate::{ApiClient, ControlPlane, HostProcess, Options};
 
 /// A running cluster. Dropping it ends its processes and removes its data.
@@ -28,7 +30,9 @@ impl TestCluster {
     /// # Errors
     /// The system does not let it start.
     pub async fn embedded() -> Result<TestCluster> {
-        let server = SimCluster::start(SimConfig::default()).await?;
+        let server =
+            SimCluster::start(SimConfig { aggregated: Some(Arc::new(EmbeddedMetrics)), ..SimConfig::default() })
+                .await?;
         let folder = tempfile::tempdir().context("make a folder for the kubeconfig")?;
         std::fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).context("write the kubeconfig")?;
         let client = ApiClient::new(&server.base_url(), None, None);
@@ -77,6 +81,17 @@ impl TestCluster {
     /// There is no binary, or it cannot be started.
     pub fn host(&self, flags: &[String]) -> Result<HostProcess> {
         HostProcess::start(&std::fs::read_to_string(self.kubeconfig()).context("read the kubeconfig")?, flags)
+    }
+
+    /// Serves custom and external metrics as long as the value lives. The embedded cluster does so without it.
+    ///
+    /// # Errors
+    /// As [`MetricsApi::start`].
+    pub async fn serve_metrics(&self) -> Result<Option<MetricsApi>> {
+        match &self.server {
+            Server::Embedded(..) => Ok(None),
+            Server::Real(_) => MetricsApi::start(self.client.clone()).await.map(Some),
+        }
     }
 
     /// The control plane.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::{ApiClient, TestCluster, eventually, webapps};
+use crate::{ApiClient, TestCluster, definitions, eventually};
 
 /// Errands of the default namespace.
 pub const ERRANDS: &str = "/apis/example.com/v1/namespaces/default/errands";
@@ -19,9 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Defines Errands, and waits until they are served.
 ///
 /// # Errors
-/// As [`webapps::define_kinds`].
+/// As [`definitions::define_all`].
 pub async fn define(client: &ApiClient) -> Result<()> {
-    webapps::define_kinds(client, "tests/errand/crd.yaml", &[ERRANDS]).await
+    definitions::define_all(client, "tests/errand/crd.yaml").await
 }
 
 /// Creates an Errand.

@@ -6,9 +6,11 @@
 //! | [`host`], [`pintle`], [`process`] | the binary under test: as a host, as a command; child processes |
 //! | [`screen`], [`browser`] | a terminal, and a real browser |
 //! | [`local`] | a host in the process of the test |
-//! | [`api`], [`kubectl`], [`eventually()`] | clients of a cluster, and waits with a deadline |
+//! | [`objects`], [`definitions`] | what tests create, and ask of objects; kinds that they define |
+//! | [`api`], [`kubectl()`], [`eventually()`] | clients of a cluster, and waits with a deadline |
 //! | [`behaviour`] | the script of API behaviours |
 //! | [`scenarios`], [`handover`] | comparison with kube-controller-manager, and the change from one to the other |
+//! | [`metrics_api`] | custom and external metrics of a real control plane |
 //! | [`deploy`], [`kubelet`] | the manifests of `host/deploy`, and kubelets that run what they say |
 //! | [`crash`] | a rollout during which something fails |
 //! | [`proxy`] | faults of an API server, between it and its clients |
@@ -34,6 +36,7 @@ pub mod components;
 pub mod controlplane;
 pub mod crash;
 pub mod dashboard;
+pub mod definitions;
 pub mod deploy;
 pub mod errands;
 pub mod eventually;
@@ -44,6 +47,8 @@ pub mod kubectl;
 pub mod kubelet;
 pub mod languages;
 pub mod local;
+pub mod metrics_api;
+pub mod objects;
 pub mod operator;
 pub mod pintle;
 pub mod process;

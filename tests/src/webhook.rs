@@ -1,7 +1,5 @@
 //! An admission webhook on loopback that refuses every request.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,22 +10,15 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 use crate::tls;
 
 /// The webhook. Dropping it closes its port.
 #[derive(Debug)]
 pub struct Webhook {
-    address: SocketAddr,
-    certificate: String,
+    server: tls::Server,
     n_refused: Arc<AtomicU64>,
-    _accepting: JoinSet<()>,
 }
 
 impl Webhook {
@@ -36,34 +27,19 @@ impl Webhook {
     /// # Errors
     /// There is no randomness or no free port.
     pub async fn refusing(message: &'static str) -> Result<Webhook> {
-        let (acceptor, certificate) = tls::self_signed(&[])?;
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let address = listener.local_addr()?;
         let n_refused = Arc::new(AtomicU64::new(0));
         let counter = n_refused.clone();
-        let mut accepting = JoinSet::new();
-        accepting.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, counter) = (acceptor.clone(), counter.clone());
-                connections.spawn(async move {
-                    // A client that goes away is not a failure.
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = service_fn(move |request| {
-                        let counter = counter.clone();
-                        async move { Ok::<_, Infallible>(answer(request, message, &counter).await) }
-                    });
-                    let server = auto::Builder::new(TokioExecutor::new());
-                    drop(server.serve_connection(TokioIo::new(stream), service).await);
-                });
-            }
+        let server = tls::Server::start(move |request| {
+            let counter = counter.clone();
+            async move { answer(request, message, &counter).await }
         });
-        Ok(Webhook { address, certificate, n_refused, _accepting: accepting })
+        Ok(Webhook { server: server.await?, n_refused })
     }
 
     /// The `clientConfig` of a webhook configuration.
     pub fn client_config(&self) -> Value {
-        json!({"url": format!("https://{}/", self.address), "caBundle": STANDARD.encode(&self.certificate)})
+        let tls::Server { address, certificate, .. } = &self.server;
+        json!({"url": format!("https://{address}/"), "caBundle": STANDARD.encode(certificate)})
     }
 
     /// Requests refused so far.

@@ -103,6 +103,8 @@ impl Audit {
         Ok(vec![
             format!("--audit-policy-file={}", file.display()),
             format!("--audit-log-path={}", log(folder).display()),
+            // One file for all: by default, what is beyond 100 MB goes on in another one.
+            format!("--audit-log-maxsize={}", u16::MAX),
         ])
     }
 }

@@ -10,15 +10,15 @@
 //!
 //! Not here: what a history must or must not hold (`rules`), and what of it is compared (`steps`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::stage::{COMPARED, Stage};
+use super::stage::Stage;
 use crate::api::Watch;
 use crate::eventually;
 
@@ -100,7 +100,7 @@ impl Recorder {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         let mut base = BTreeMap::new();
-        for plural in COMPARED {
+        for plural in stage.compared() {
             let mut list = stage.client.get(&stage.all(plural)).await?;
             let path = format!("{}?watch=true&resourceVersion={}", stage.all(plural), text(&list, "resourceVersion"));
             if let Value::Array(items) = list["items"].take() {
@@ -133,39 +133,50 @@ impl Recorder {
         Ok(History { base: self.base.clone(), writes })
     }
 
-    /// Waits until the watches have told all that led to `last`, a state in which nothing happens any more.
+    /// Waits until the watches have told all that led to `last`, a state in which nothing happened for a while. What happened after it
+    /// is left out: an event that is repeated, for example, after a longer silence.
     ///
     /// # Errors
     /// A watch broke, or told something else.
     pub async fn until(&self, last: &BTreeMap<Id, Value>) -> Result<History> {
-        let caught_up = eventually(SEEN_DEADLINE, "the watches to tell all", async || {
-            let history = self.so_far()?;
-            history.leads_to(last)?;
-            Ok(Some(history))
-        });
+        let caught_up =
+            eventually(SEEN_DEADLINE, "the watches to tell all", async || self.so_far()?.leading_to(last).map(Some));
         caught_up.await.context("the watches did not see all that happened")
     }
 }
 
 impl History {
-    /// Fails unless all that happened leads to exactly these versions of these objects.
-    fn leads_to(&self, last: &BTreeMap<Id, Value>) -> Result<()> {
-        let mut replayed: BTreeMap<Id, &Value> = self.base.iter().map(|(id, object)| (id.clone(), object)).collect();
-        for write in &self.writes {
+    /// The part that leads to exactly these versions of these objects. Fails if none does.
+    fn leading_to(mut self, last: &BTreeMap<Id, Value>) -> Result<History> {
+        let mut replayed: BTreeMap<Id, &str> =
+            self.base.iter().map(|(id, object)| (id.clone(), text(object, "resourceVersion"))).collect();
+        let wanted: BTreeMap<&Id, &str> =
+            last.iter().map(|(id, object)| (id, text(object, "resourceVersion"))).collect();
+        let ids: BTreeSet<&Id> = wanted.keys().copied().chain(self.base.keys()).collect();
+        let mut different: BTreeSet<Id> =
+            ids.into_iter().filter(|id| replayed.get(*id) != wanted.get(id)).cloned().collect();
+        let mut n_writes = different.is_empty().then_some(0);
+        for (n, write) in self.writes.iter().enumerate() {
+            let id = write.id();
             match write.left() {
-                Some(object) => replayed.insert(write.id(), object),
-                None => replayed.remove(&write.id()),
+                Some(object) => replayed.insert(id.clone(), text(object, "resourceVersion")),
+                None => replayed.remove(&id),
             };
+            if replayed.get(&id) == wanted.get(&id) {
+                different.remove(&id);
+            } else {
+                different.insert(id);
+            }
+            if different.is_empty() {
+                n_writes = Some(n + 1);
+            }
         }
-        for (id, object) in last {
-            let Some(seen) = replayed.remove(id) else { bail!("{} {} was not seen", id.0, text(object, "name")) };
-            let versions = [seen, object].map(|o| text(o, "resourceVersion"));
-            ensure!(versions[0] == versions[1], "{} {} is at {versions:?}", id.0, text(object, "name"));
+        if let Some(n_writes) = n_writes {
+            self.writes.truncate(n_writes);
+            return Ok(self);
         }
-        match replayed.pop_first() {
-            None => Ok(()),
-            Some((id, object)) => bail!("the end of {} {} was not seen", id.0, text(object, "name")),
-        }
+        let shown = |id: &Id| format!("{} {}: {:?} instead of {:?}", id.0, id.1, replayed.get(id), wanted.get(id));
+        bail!("versions differ: {}", different.iter().map(shown).collect::<Vec<_>>().join(", "))
     }
 
     /// The writes to one kind.
@@ -200,4 +211,44 @@ async fn note_down(plural: &'static str, mut watch: Watch, notes: Arc<Mutex<Vec<
 /// A field of the metadata, or nothing.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(uid: &str, version: &str) -> Value {
+        json!({"metadata": {"uid": uid, "resourceVersion": version}})
+    }
+
+    fn write(effect: Effect, uid: &str, version: &str) -> Write {
+        Write { plural: "pods", effect, object: object(uid, version) }
+    }
+
+    fn state(versions: &[(&str, &str)]) -> BTreeMap<Id, Value> {
+        versions.iter().map(|(uid, version)| (("pods", (*uid).to_owned()), object(uid, version))).collect()
+    }
+
+    #[test]
+    fn a_history_ends_where_it_has_led_to_the_wanted_state() {
+        let history = || History {
+            base: state(&[("a", "1"), ("b", "2")]),
+            writes: vec![
+                write(Effect::Modified, "a", "3"),
+                write(Effect::Deleted, "b", "4"),
+                write(Effect::Added, "c", "5"),
+                write(Effect::Modified, "c", "6"),
+            ],
+        };
+        let n_writes = |versions| history().leading_to(&state(versions)).map(|history| history.writes.len()).ok();
+        assert_eq!(n_writes(&[("a", "1"), ("b", "2")]), Some(0));
+        assert_eq!(n_writes(&[("a", "3")]), Some(2));
+        assert_eq!(n_writes(&[("a", "3"), ("c", "5")]), Some(3), "what follows is left out");
+        assert_eq!(n_writes(&[("a", "3"), ("c", "6")]), Some(4));
+        assert_eq!(n_writes(&[("a", "3"), ("c", "7")]), None, "a version that was not seen");
+        assert_eq!(n_writes(&[("a", "3"), ("b", "2"), ("c", "5")]), None, "no state of any moment");
+        assert_eq!(n_writes(&[]), None, "an end that was not seen");
+    }
 }

@@ -14,6 +14,8 @@
 //!
 //! Not here: the control plane, the simulated nodes, the subjects themselves.
 
+mod autoscaler_rules;
+mod budget_rules;
 pub mod history;
 pub mod list;
 pub mod passage;
@@ -23,6 +25,7 @@ mod refused;
 pub mod rules;
 pub mod snapshot;
 pub mod stage;
+mod stateful_rules;
 pub mod subject;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +38,8 @@ use futures::future::LocalBoxFuture;
 use serde_json::Value;
 use similar::TextDiff;
 
-use crate::controlplane::{ADMIN, Audit, SUBJECT, free_ports};
-use crate::{HostProcess, Options, TestCluster};
+use crate::controlplane::{ADMIN, Audit, AuditEntry, SUBJECT, free_ports};
+use crate::{ControlPlane, HostProcess, Options, TestCluster};
 use history::{Id, Recorder};
 use permissions::{Judgement, Roles};
 pub use rules::UserActions;
@@ -52,6 +55,12 @@ const SCENARIO_DEADLINE: Duration = Duration::from_secs(900);
 /// How often a host is asked whether it still runs.
 const LOOK_AT_HOST: Duration = Duration::from_secs(1);
 
+/// The feature gates of controllers that are off by default.
+pub const GATES: &str = "--feature-gates=GenericWorkload=true";
+
+/// What kube-apiserver serves for these controllers.
+const GATED_APIS: &str = "--runtime-config=scheduling.k8s.io/v1alpha2=true";
+
 /// The steps of a scenario.
 pub type Steps = for<'a> fn(&'a Stage) -> LocalBoxFuture<'a, Result<()>>;
 
@@ -66,10 +75,18 @@ pub struct Scenario {
     pub chance: Chance,
     /// Why they differ; empty if there are none.
     pub reason: &'static str,
+    /// Reasons of events that kube-controller-manager records in some runs and not in others. They are not compared.
+    pub chance_events: &'static [&'static str],
     /// Changes that the user makes to objects of the controllers.
     pub user_actions: UserActions,
+    /// Kinds whose objects are compared beside those of every scenario ([`stage::COMPARED`]), in the plural.
+    pub kinds: &'static [&'static str],
     /// Whether it changes the whole cluster, and so runs when no other scenario does.
     pub alone: bool,
+    /// Whether it needs `custom.metrics.k8s.io` and `external.metrics.k8s.io`, which other scenarios must not see.
+    pub metrics: bool,
+    /// Whether it needs [`GATES`], and so runs on a control plane of those that do.
+    pub gated: bool,
     /// Why the embedded cluster cannot show it; empty if it can.
     pub only_real: &'static str,
     /// The file that contains the scenario, relative to the root of the workspace.
@@ -116,13 +133,47 @@ impl Scenario {
     pub const fn new(name: &'static str, steps: Steps) -> Scenario {
         let user_actions = UserActions { pods: false, sets: false, replaces_subject: false };
         let source = std::panic::Location::caller().file();
-        Scenario { name, steps, chance: Chance::NONE, reason: "", user_actions, alone: false, only_real: "", source }
+        Scenario {
+            name,
+            steps,
+            chance: Chance::NONE,
+            reason: "",
+            chance_events: &[],
+            user_actions,
+            kinds: &[],
+            alone: false,
+            metrics: false,
+            gated: false,
+            only_real: "",
+            source,
+        }
+    }
+
+    /// Objects of these kinds, in the plural, are compared too.
+    #[must_use]
+    pub const fn comparing(mut self, kinds: &'static [&'static str]) -> Scenario {
+        self.kinds = kinds;
+        self
     }
 
     /// It changes the whole cluster.
     #[must_use]
     pub const fn alone(mut self) -> Scenario {
         self.alone = true;
+        self
+    }
+
+    /// It needs custom and external metrics: it runs after those that do not.
+    #[must_use]
+    pub const fn with_metrics(mut self) -> Scenario {
+        self.metrics = true;
+        self
+    }
+
+    /// It needs what is off by default: the [`GATES`] of controllers.
+    #[must_use]
+    pub const fn gated(mut self) -> Scenario {
+        self.gated = true;
         self
     }
 
@@ -139,6 +190,26 @@ impl Scenario {
         self.chance = chance;
         self.reason = reason;
         self
+    }
+
+    /// Events with these reasons may be recorded or not.
+    #[must_use]
+    pub const fn may_report(mut self, reasons: &'static [&'static str]) -> Scenario {
+        self.chance_events = reasons;
+        self
+    }
+
+    /// What is compared of an outcome.
+    fn compared(&self, seen: &Value, ignored: Chance) -> Value {
+        let mut seen = snapshot::without_chance(seen, ignored);
+        let is_chance = |event: &Value| {
+            let is_of = |reason| event.as_str().is_some_and(|event| event.contains(&format!(" {reason}: ")));
+            self.chance_events.iter().any(is_of)
+        };
+        if let Some(events) = seen["events"].as_array_mut() {
+            events.retain(|event| !is_chance(event));
+        }
+        seen
     }
 
     /// The user deletes, finishes or takes away Pods.
@@ -160,24 +231,37 @@ impl Scenario {
 pub type Outcomes = BTreeMap<&'static str, Result<Value, String>>;
 
 /// The scenarios to run. `SCENARIO=text` in the environment keeps those whose names contain the text.
-pub fn chosen() -> Vec<Scenario> {
+///
+/// # Errors
+/// There is none.
+pub fn chosen() -> Result<Vec<Scenario>> {
     let filter = std::env::var("SCENARIO").unwrap_or_default();
     let mut all = list::all();
     all.retain(|s| s.name.contains(&filter));
-    all
+    ensure!(!all.is_empty(), "SCENARIO={filter:?}: no scenario has this in its name");
+    Ok(all)
 }
 
-/// Runs the scenarios with one subject, on a control plane that is started for it.
+/// The scenarios that share a control plane, and its flags beside ours, which those of the subject begin with.
+fn by_gates(scenarios: &[Scenario]) -> impl Iterator<Item = (Vec<Scenario>, &'static [&'static str])> {
+    let all = [(false, &[][..]), (true, &[GATES, GATED_APIS][..])];
+    let all = all.map(|(gated, flags)| {
+        let those: Vec<Scenario> = scenarios.iter().filter(|scenario| scenario.gated == gated).copied().collect();
+        (those, flags)
+    });
+    all.into_iter().filter(|(scenarios, _)| !scenarios.is_empty())
+}
+
+fn owned(flags: &[&str]) -> Vec<String> {
+    flags.iter().map(|flag| (*flag).to_owned()).collect()
+}
+
+/// Runs the scenarios with one subject, on control planes that are started for it.
 ///
 /// # Errors
-/// The control plane, the nodes or the subject did not start. A scenario that fails is an outcome.
+/// A control plane, the nodes or the subject did not start. A scenario that fails is an outcome.
 pub async fn run(scenarios: &[Scenario], subject: &Subject) -> Result<Outcomes> {
-    let options = Options { audit: Some(Audit::Writes), ..Options::default() };
-    let cluster = TestCluster::real_with(options).await?.with_nodes(|_| {}).await?;
-    let running = subject.start(cluster.plane()?).await?;
-    let outcomes = run_audited(scenarios, subject, &cluster, running).await?;
-    cluster.stop().await;
-    Ok(outcomes)
+    Ok(run_on_planes(scenarios, subject, None).await?.0)
 }
 
 /// As [`run`], with Pintle, which has the roles that are shipped for it and takes part in the leader election; and what it needed of them.
@@ -185,53 +269,93 @@ pub async fn run(scenarios: &[Scenario], subject: &Subject) -> Result<Outcomes> 
 /// # Errors
 /// As [`run`].
 pub async fn run_with_roles(scenarios: &[Scenario], subject: &Subject) -> Result<(Outcomes, Judgement)> {
-    let options = Options { audit: Some(Audit::Requests), subject_needs_roles: true, ..Options::default() };
-    let cluster = TestCluster::real_with(options).await?.with_nodes(|_| {}).await?;
-    let plane = cluster.plane()?;
-    let roles = Roles::bind(plane).await?;
+    let roles = Roles::read()?;
+    let (outcomes, log) = run_on_planes(scenarios, subject, Some(&roles)).await?;
+    let all = scenarios.len() == list::all().len();
+    Ok((outcomes, roles.judge(&log, all)))
+}
+
+/// The outcomes, and the audit log of all control planes: of writes, and with roles of all requests.
+async fn run_on_planes(
+    scenarios: &[Scenario],
+    subject: &Subject,
+    roles: Option<&Roles>,
+) -> Result<(Outcomes, Vec<AuditEntry>)> {
+    let mut outcomes = Outcomes::new();
+    let mut log = Vec::new();
+    for (scenarios, gates) in by_gates(scenarios) {
+        let options = Options {
+            audit: Some(if roles.is_some() { Audit::Requests } else { Audit::Writes }),
+            subject_needs_roles: roles.is_some(),
+            apiserver_flags: owned(gates),
+            ..Options::default()
+        };
+        let cluster = TestCluster::real_with(options).await?.with_nodes(|_| {}).await?;
+        let plane = cluster.plane()?;
+        let mut flags = subject::flags().to_vec();
+        flags.extend(gates.first().copied().map(str::to_owned));
+        let running = match roles {
+            Some(roles) => {
+                roles.bind(plane).await?;
+                start_serving(subject, plane, flags).await?
+            }
+            None => start(subject, plane, &flags).await?,
+        };
+        let (of_plane, entries) = run_audited(&scenarios, subject, &cluster, running).await?;
+        outcomes.extend(of_plane);
+        log.extend(entries);
+        cluster.stop().await;
+    }
+    write_down(subject.name(), &outcomes)?;
+    Ok((outcomes, log))
+}
+
+async fn start(subject: &Subject, plane: &ControlPlane, flags: &[String]) -> Result<subject::Running> {
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    subject.start_with(plane, &subject::CONTROLLERS, &flags).await
+}
+
+/// Starts the subject as a candidate that serves metrics to those who may read them.
+async fn start_serving(subject: &Subject, plane: &ControlPlane, mut flags: Vec<String>) -> Result<subject::Running> {
     let [port] = free_ports()?;
     let (certificate, key) = plane.serving();
-    let flags = [
+    flags.extend([
         "--leader-elect".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={port}"),
         format!("--tls-cert-file={}", certificate.display()),
         format!("--tls-private-key-file={}", key.display()),
-    ];
-    let of_subject = subject::flags();
-    let flags: Vec<&str> = flags.iter().chain(&of_subject).map(String::as_str).collect();
-    let running = subject.start_with(plane, &subject::CONTROLLERS, &flags).await?;
+    ]);
+    let running = start(subject, plane, &flags).await?;
     let url = format!("https://127.0.0.1:{port}");
     permissions::read_metrics(&plane.client_of(&url, ADMIN), 200).await?;
     permissions::read_metrics(&plane.client_of(&url, SUBJECT), 403).await?;
-    let outcomes = run_audited(scenarios, subject, &cluster, running).await?;
-    let judgement = roles.judge(&cluster.plane()?.audit_log()?, scenarios.len() == list::all().len());
-    cluster.stop().await;
-    Ok((outcomes, judgement))
+    Ok(running)
 }
 
+/// The outcomes, with the writes that were refused, and the audit log.
 async fn run_audited(
     scenarios: &[Scenario],
     subject: &Subject,
     cluster: &TestCluster,
     running: subject::Running,
-) -> Result<Outcomes> {
+) -> Result<(Outcomes, Vec<AuditEntry>)> {
     let root_ca = stage::authority_of(&cluster.kubeconfig())?;
-    let mut outcomes = run_on(scenarios, cluster, &root_ca).await;
+    let mut outcomes = run_on(scenarios, cluster, &root_ca).await?;
     running.stop().await;
-    let mut writes = cluster.plane()?.audit_log()?;
-    writes.retain(|entry| !["get", "list", "watch"].contains(&entry.verb.as_str()));
+    let log = cluster.plane()?.audit_log()?;
+    let is_write = |entry: &&AuditEntry| !["get", "list", "watch"].contains(&entry.verb.as_str());
+    let writes: Vec<AuditEntry> = log.iter().filter(is_write).cloned().collect();
     let mut refused = refused::by_namespace(&writes)?;
     for (i, scenario) in scenarios.iter().enumerate() {
         if let Some(Ok(outcome)) = outcomes.get_mut(scenario.name) {
             refused::add(outcome, &namespace_of(i), &mut refused);
         }
     }
-    write_down(subject.name(), &outcomes)?;
     if scenarios.iter().all(|scenario| matches!(outcomes.get(scenario.name), Some(Ok(_)))) {
         ensure!(refused.is_empty(), "{} was refused writes outside of the scenarios: {refused:#?}", subject.name());
     }
-    Ok(outcomes)
+    Ok((outcomes, log))
 }
 
 /// Runs the scenarios with Pintle on an embedded cluster that is started for it.
@@ -254,7 +378,7 @@ pub async fn run_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
         tokio::pin!(running);
         loop {
             tokio::select! {
-                outcomes = &mut running => break outcomes,
+                outcomes = &mut running => break outcomes?,
                 // Without a host every scenario would wait for its deadline.
                 _ = look.tick() => ensure!(host.is_running(), "pintle has ended:\n{}", host.log_tail()),
             }
@@ -266,9 +390,21 @@ pub async fn run_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
     Ok(outcomes)
 }
 
-async fn run_on(scenarios: &[Scenario], cluster: &TestCluster, root_ca: &str) -> Outcomes {
+async fn run_on(scenarios: &[Scenario], cluster: &TestCluster, root_ca: &str) -> Result<Outcomes> {
     let numbered = scenarios.iter().enumerate();
-    let (alone, together): (Vec<_>, Vec<_>) = numbered.partition(|(_, scenario)| scenario.alone);
+    let (with_metrics, others): (Vec<_>, Vec<_>) = numbered.partition(|(_, scenario)| scenario.metrics);
+    let mut outcomes = run_these(others, cluster, root_ca).await;
+    if !with_metrics.is_empty() {
+        let _metrics = cluster.serve_metrics().await.context("serve metrics")?;
+        let probe = Stage::new(cluster.client.clone(), cluster.kubeconfig(), "metrics-probe".to_owned());
+        list::autoscalers::other_metrics::until_read(&probe).await.context("wait until metrics are read")?;
+        outcomes.extend(run_these(with_metrics, cluster, root_ca).await);
+    }
+    Ok(outcomes)
+}
+
+async fn run_these(scenarios: Vec<(usize, &Scenario)>, cluster: &TestCluster, root_ca: &str) -> Outcomes {
+    let (alone, together): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|(_, scenario)| scenario.alone);
     let mut outcomes = run_some(together, N_AT_ONCE, cluster, root_ca).await;
     outcomes.extend(run_some(alone, 1, cluster, root_ca).await);
     outcomes
@@ -288,7 +424,7 @@ async fn run_some(
     futures::stream::iter(scenarios)
         .map(|(i, scenario)| async move {
             let namespace = Stage::new(cluster.client.clone(), cluster.kubeconfig(), namespace_of(i));
-            let namespace = namespace.with_root_ca(root_ca.to_owned());
+            let namespace = namespace.with_root_ca(root_ca.to_owned()).comparing(scenario.kinds);
             let outcome = match tokio::time::timeout(SCENARIO_DEADLINE, run_one(scenario, &namespace)).await {
                 Ok(Ok(seen)) => Ok(seen),
                 Ok(Err(error)) => Err(format!("{error:#}\n")),
@@ -319,7 +455,7 @@ async fn run_one(scenario: &Scenario, namespace: &Stage) -> Result<Value> {
     namespace.open().await.context("prepare the namespace")?;
     (scenario.steps)(namespace).await?;
     let left = namespace.settle().await.context("settle")?;
-    let history = recorder.until(&by_id(&left)).await?;
+    let history = recorder.until(&by_id(namespace, &left)).await?;
     let broken = rules::broken(&history, scenario.user_actions);
     ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
     let mut seen = snapshot::normalize(&left, &history, &namespace.root_ca);
@@ -328,9 +464,9 @@ async fn run_one(scenario: &Scenario, namespace: &Stage) -> Result<Value> {
 }
 
 /// The objects of [`Stage::settle`], by their plural and uid.
-pub fn by_id(left: &Value) -> BTreeMap<Id, Value> {
+pub fn by_id(stage: &Stage, left: &Value) -> BTreeMap<Id, Value> {
     let mut all = BTreeMap::new();
-    for plural in stage::COMPARED {
+    for plural in stage.compared() {
         for object in left[plural].as_array().into_iter().flatten() {
             all.insert((plural, history::text(object, "uid").to_owned()), object.clone());
         }
@@ -358,7 +494,7 @@ pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]
     for scenario in scenarios {
         let name = scenario.name;
         let text = |seen: &Value| {
-            let mut seen = snapshot::without_chance(seen, scenario.chance);
+            let mut seen = scenario.compared(seen, scenario.chance);
             refused::take(&mut seen);
             format!("{seen:#}\n")
         };
@@ -409,7 +545,7 @@ pub fn variance(scenarios: &[Scenario], runs: &[Outcomes]) -> String {
     for scenario in scenarios {
         let seen: Vec<&Value> = runs.iter().filter_map(|run| run.get(scenario.name)?.as_ref().ok()).collect();
         let n_kinds = |ignored: Chance| {
-            let kinds = seen.iter().map(|s| snapshot::without_chance(s, ignored).to_string());
+            let kinds = seen.iter().map(|seen| scenario.compared(seen, ignored).to_string());
             kinds.collect::<BTreeSet<String>>().len()
         };
         let n_beside = n_kinds(Chance::ALL);

@@ -18,7 +18,11 @@ use super::rules::{self, controller};
 use super::snapshot::Names;
 
 /// Kinds whose objects pass through states that a controller decides.
-const PASSING: [&str; 3] = ["deployments", "replicasets", "replicationcontrollers"];
+const PASSING: [&str; 6] =
+    ["daemonsets", "deployments", "jobs", "replicasets", "replicationcontrollers", "statefulsets"];
+
+/// Kinds whose objects have revisions in an annotation.
+const WITH_REVISIONS: [&str; 2] = ["deployments", "replicasets"];
 
 /// The type of condition whose states come and go unseen.
 const FLEETING_TYPE: &str = "Available";
@@ -94,7 +98,7 @@ impl Entry {
 
     fn show(self, plural: &str, steps: Option<Vec<(i64, i64)>>) -> Value {
         let mut shown = json!({"conditions": self.conditions});
-        if plural != "replicationcontrollers" {
+        if WITH_REVISIONS.contains(&plural) {
             shown["revisions"] = json!(self.revisions);
         }
         if plural != "deployments" {

@@ -11,7 +11,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -56,14 +56,18 @@ pub fn read(scenario: &Scenario) -> Result<Value> {
 /// Writes the records of these scenarios, and removes the files of others if `all` of them are here.
 ///
 /// # Errors
-/// A scenario did not finish, or a file cannot be written.
+/// Some scenarios did not finish, and the others are recorded; or a file cannot be written.
 pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder).context("make the folder of the records")?;
+    let mut failed = Vec::new();
     for scenario in scenarios {
         let outcome = match outcomes.get(scenario.name) {
             Some(Ok(outcome)) => snapshot::without_chance(outcome, scenario.chance),
-            Some(Err(why)) => bail!("{}: {why}", scenario.name),
+            Some(Err(why)) => {
+                failed.push(format!("{}: {why}", scenario.name));
+                continue;
+            }
             None => bail!("{} was not run", scenario.name),
         };
         let record = json!({"scenario": scenario.name, "fingerprint": fingerprint(scenario)?, "outcome": outcome});
@@ -78,6 +82,7 @@ pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<(
             }
         }
     }
+    ensure!(failed.is_empty(), "not recorded:\n{}", failed.join("\n"));
     Ok(())
 }
 

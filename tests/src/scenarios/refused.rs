@@ -15,6 +15,7 @@
 //! | 404 | `NotFound`: the object, or its namespace, has gone meanwhile |
 //! | 409 | `Conflict`, `AlreadyExists`: another client was faster |
 //! | 429 | `TooManyRequests`: the server is busy |
+//! | 403 | `Forbidden`: the namespace is being deleted (the test `namespaces` shows that nobody repeats that) |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +57,9 @@ pub(super) fn by_namespace(log: &[AuditEntry]) -> Result<BTreeMap<String, BTreeS
 
 fn is_refused(entry: &AuditEntry) -> bool {
     let status = &entry.response_status;
-    status.code >= 400 && !ORDINARY.contains(&(status.code, status.reason.as_str()))
+    status.code >= 400
+        && !ORDINARY.contains(&(status.code, status.reason.as_str()))
+        && !(status.code == 403 && status.message.ends_with("because it is being terminated"))
 }
 
 /// Adds what was refused in the namespaces of a scenario, its own and those whose names begin with that, to the outcome.
@@ -120,7 +123,13 @@ mod tests {
     fn both_subjects_are_named_alike_and_ordinary_refusals_left_out() -> Result<()> {
         let (ours, theirs) =
             ("pintle/0.1.0 serviceaccount-controller", "kcm/v1 (linux) kubernetes/abc/service-account-controller");
+        let mut late = entry(SUBJECT, ours, "scenario-1", 403, "Forbidden");
+        late.verb = "create".into();
+        late.response_status.message =
+            "pods is forbidden: unable to create new content in namespace scenario-1 because it is being terminated"
+                .into();
         let log = [
+            late,
             entry(SUBJECT, ours, "scenario-1", 406, "NotAcceptable"),
             entry(SUBJECT, theirs, "scenario-1-x", 403, "Forbidden"),
             entry(SUBJECT, ours, "scenario-10", 403, "Forbidden"),

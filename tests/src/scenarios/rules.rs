@@ -14,16 +14,28 @@
 //!    in several that follow each other;
 //! 8. the events of an owner name each Pod that was made for it, and each that went while it stayed, and no other.
 //!
+//! Those of PodDisruptionBudgets are in `budget_rules`.
+//!
 //! A controller acts on what it has seen. So wherever a rule looks at what is wanted, everything counts that was wanted
 //! since the generation that the status says was observed.
 //!
+//! Those of StatefulSets are in `stateful_rules`.
+//!
 //! Pods may be more than wanted for the moment between a scale-down and its deletions, as upstream.
+//!
+//! Not here: what is true of one kind alone, which is in a file of its own.
+
+mod cron_jobs;
+mod daemon_sets;
+mod jobs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::budget_rules;
 use super::history::{Effect, History, Id, Write, text};
+use super::stateful_rules;
 
 /// Changes that a user makes to objects of the controllers; the rules that these may break are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,6 +110,12 @@ pub fn broken(history: &History, user_actions: UserActions) -> Vec<String> {
         replay.step(write);
     }
     let mut broken = replay.broken;
+    broken.extend(cron_jobs::broken(history, user_actions));
+    broken.extend(daemon_sets::broken(history, user_actions));
+    broken.extend(budget_rules::broken(history));
+    broken.extend(jobs::broken(history));
+    broken.extend(stateful_rules::broken(history, user_actions));
+    broken.extend(super::autoscaler_rules::broken(history));
     if !user_actions.replaces_subject {
         if !user_actions.sets {
             broken.extend(steps_not_told(history));
@@ -198,7 +216,7 @@ impl Replay {
 
     /// Rule 6.
     fn fallen_back(&mut self, write: &Write, uid: &str) -> Option<String> {
-        if !matches!(write.plural, "deployments" | "replicasets" | "replicationcontrollers") {
+        if !matches!(write.plural, "daemonsets" | "deployments" | "replicasets" | "replicationcontrollers") {
             return None;
         }
         let new = &write.object["status"];
@@ -408,6 +426,9 @@ fn read_step(message: &str) -> Option<(&str, (i64, i64))> {
     (direction == if from < to { "up" } else { "down" }).then_some((set, (from, to)))
 }
 
+/// Kinds whose events name each Pod that is made for their objects or goes.
+const TELLING: [&str; 4] = ["daemonsets", "jobs", "replicasets", "replicationcontrollers"];
+
 /// (uid of the owner, name) of Pods.
 type Owned = BTreeSet<(String, String)>;
 
@@ -415,7 +436,7 @@ type Owned = BTreeSet<(String, String)>;
 fn pods_not_told(history: &History, user_actions: UserActions) -> Vec<String> {
     // What a user made for an owner of another kind is nobody's to tell; what goes with its owner goes silently.
     let mut owners: BTreeMap<&str, bool> = BTreeMap::new();
-    for write in history.of("replicasets").chain(history.of("replicationcontrollers")) {
+    for write in history.writes.iter().filter(|write| TELLING.contains(&write.plural)) {
         let stays = write.left().is_some_and(|object| object["metadata"]["deletionTimestamp"].is_null());
         *owners.entry(text(&write.object, "uid")).or_insert(true) &= stays;
     }

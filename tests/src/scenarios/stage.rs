@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(300);
 /// How many looks in a row must show the same before all is quiet.
 const N_QUIET_LOOKS: usize = 60;
 
-/// The kinds whose objects are compared at the end.
+/// The kinds whose objects are compared at the end of each scenario.
 pub const COMPARED: [&str; 7] =
     ["deployments", "replicasets", "replicationcontrollers", "pods", "events", "serviceaccounts", "configmaps"];
 
@@ -32,13 +32,27 @@ pub struct Stage {
     pub ns: String,
     /// The certificate authority that is to be published in the namespace; empty if nobody looks at it.
     pub root_ca: String,
+    /// The kinds that are compared beside [`COMPARED`].
+    more: &'static [&'static str],
     observed: Mutex<Map<String, Value>>,
 }
 
 impl Stage {
     /// A stage that is not open yet.
     pub fn new(client: ApiClient, kubeconfig: PathBuf, ns: String) -> Stage {
-        Stage { client, kubeconfig, ns, root_ca: String::new(), observed: Mutex::default() }
+        Stage { client, kubeconfig, ns, root_ca: String::new(), more: &[], observed: Mutex::default() }
+    }
+
+    /// The same stage, on which objects of these kinds are compared too.
+    #[must_use]
+    pub fn comparing(mut self, more: &'static [&'static str]) -> Stage {
+        self.more = more;
+        self
+    }
+
+    /// The kinds whose objects are compared.
+    pub fn compared(&self) -> impl Iterator<Item = &'static str> {
+        COMPARED.into_iter().chain(self.more.iter().copied())
     }
 
     /// Adds to the outcome what the scenario has seen in the middle of its steps. It must be free of chance; the name of the namespace
@@ -73,7 +87,9 @@ impl Stage {
     /// The path of a collection.
     pub fn all(&self, plural: &str) -> String {
         let group = match plural {
-            "deployments" | "replicasets" => "/apis/apps/v1",
+            "controllerrevisions" | "daemonsets" | "deployments" | "replicasets" | "statefulsets" => "/apis/apps/v1",
+            "horizontalpodautoscalers" => "/apis/autoscaling/v2",
+            "cronjobs" | "jobs" => "/apis/batch/v1",
             "poddisruptionbudgets" => "/apis/policy/v1",
             "networkpolicies" => "/apis/networking.k8s.io/v1",
             _ => "/api/v1",
@@ -298,7 +314,7 @@ impl Stage {
         let mut n_same = 0;
         eventually(DEADLINE, "silence", async || {
             let mut now = serde_json::Map::new();
-            for plural in COMPARED {
+            for plural in self.compared() {
                 now.insert(plural.to_owned(), self.list(plural).await?.into());
             }
             let now = Value::Object(now);

@@ -1,39 +1,47 @@
 //! The programs that scenarios compare.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::controlplane::{ControlPlane, KubeControllerManager, SUBJECT};
 use crate::process::Guarded;
-use crate::{ApiClient, HostProcess, pintle};
+use crate::{ApiClient, HostProcess, pintle, workspace_dir};
 
-/// The controllers that both subjects run.
-pub const CONTROLLERS: [&str; 15] = [
-    "deployment-controller",
-    "replicaset-controller",
-    "replicationcontroller-controller",
-    "serviceaccount-controller",
-    "root-ca-certificate-publisher-controller",
-    "namespace-controller",
-    "garbage-collector-controller",
-    "ttl-after-finished-controller",
-    "persistentvolumeclaim-protection-controller",
-    "persistentvolume-protection-controller",
-    "volumeattributesclass-protection-controller",
-    "clusterrole-aggregation-controller",
-    "ttl-controller",
-    "ephemeral-volume-controller",
-    "pod-garbage-collector-controller",
-];
+/// The controllers that both subjects run: all that are built in.
+pub static CONTROLLERS: LazyLock<Vec<&'static str>> = LazyLock::new(|| match built_in() {
+    Ok(names) => names.into_iter().map(|name| &*name.leak()).collect(),
+    Err(error) => panic!("find the built-in controllers: {error:#}"),
+});
+
+/// The names in the manifests of `plugins`.
+fn built_in() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for folder in std::fs::read_dir(workspace_dir().join("plugins"))? {
+        let file = folder?.path().join("manifest.yaml");
+        if file.is_file() {
+            let manifest: Value = serde_norway::from_str(&std::fs::read_to_string(&file)?)?;
+            names
+                .push(manifest["name"].as_str().with_context(|| format!("{} has no name", file.display()))?.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
 
 /// How many Pods that have ended are left: more than all scenarios together have, but for the one about this.
 pub const TERMINATED_POD_GC_THRESHOLD: usize = 40;
 
 /// The flags of both subjects.
-pub fn flags() -> [String; 1] {
-    [format!("--terminated-pod-gc-threshold={TERMINATED_POD_GC_THRESHOLD}")]
+pub fn flags() -> [String; 3] {
+    [
+        format!("--terminated-pod-gc-threshold={TERMINATED_POD_GC_THRESHOLD}"),
+        "--horizontal-pod-autoscaler-sync-period=1s".to_owned(),
+        "--horizontal-pod-autoscaler-downscale-stabilization=4s".to_owned(),
+    ]
 }
 
 /// How long a subject may take to end when it is asked to.

@@ -16,7 +16,7 @@ fn show(text: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_controller_manager_ends_as_recorded() -> Result<()> {
     let kcm = Subject::KubeControllerManager;
-    let scenarios = chosen();
+    let scenarios = chosen()?;
     if let Ok(runs) = std::env::var("RUNS") {
         let mut results = Vec::new();
         for _ in 0..runs.parse::<usize>().context("RUNS is not a number")? {

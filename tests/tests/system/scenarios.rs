@@ -11,7 +11,7 @@ use pintle_tests::scenarios::{Subject, chosen, recorded, report, run_embedded, r
 /// It has the roles of `host/deploy` and nothing else. They suffice, and each of their rules is needed.
 #[tokio::test(flavor = "multi_thread")]
 async fn pintle_ends_as_kube_controller_manager() -> Result<()> {
-    let scenarios = chosen();
+    let scenarios = chosen()?;
     let wanted = recorded::outcomes(&scenarios);
     let pintle = Subject::pintle()?;
     let (got, judgement) = run_with_roles(&scenarios, &pintle).await?;
@@ -30,7 +30,7 @@ async fn pintle_ends_as_kube_controller_manager() -> Result<()> {
 /// write broke a rule.
 #[tokio::test(flavor = "multi_thread")]
 async fn pintle_keeps_the_rules_on_the_embedded_cluster() -> Result<()> {
-    let failed: Vec<String> = run_embedded(&chosen())
+    let failed: Vec<String> = run_embedded(&chosen()?)
         .await?
         .into_iter()
         .filter_map(|(name, outcome)| outcome.err().map(|error| format!("=== {name}\n{error}\n")))

@@ -11,6 +11,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a Deployment deleted in the foreground goes last", |s| Box::pin(cascade(s, "Foreground"))),
     Scenario::new("a Deployment that orphans leaves all behind", |s| Box::pin(orphan(s))),
     Scenario::new("a ReplicaSet that orphans leaves its Pods", |s| Box::pin(orphaned_pods(s))),
+    Scenario::new("a dependent that comes while its owner waits goes too", |s| Box::pin(late(s))),
     Scenario::new("a dependent with another owner stays", |s| Box::pin(second_owner(s))),
     Scenario::new("a dependent of an owner that never was goes", |s| Box::pin(absent_owner(s))),
     Scenario::new("the default service account and the certificates come back", |s| Box::pin(come_back(s))),
@@ -52,11 +53,26 @@ async fn orphaned_pods(s: &Stage) -> Result<()> {
     Ok(())
 }
 
+/// What a controller makes that does not know yet that its object is being deleted.
+async fn late(s: &Stage) -> Result<()> {
+    config_map(s, "owner", &[]).await?;
+    config_map(s, "first", &["owner"]).await?;
+    s.patch("configmaps", "first", &json!({"metadata": {"finalizers": ["example.com/hold"]}})).await?;
+    s.delete("configmaps", "owner", "Foreground").await?;
+    s.until("configmaps", "first", "be deleted", |c| !c["metadata"]["deletionTimestamp"].is_null()).await?;
+    config_map(s, "late", &["owner"]).await?;
+    s.patch("configmaps", "first", &json!({"metadata": {"finalizers": null}})).await?;
+    s.until_gone("configmaps", "late").await?;
+    s.until_gone("configmaps", "owner").await
+}
+
 async fn config_map(s: &Stage, name: &str, owners: &[&str]) -> Result<()> {
     let mut references = Vec::new();
     for owner in owners {
         let uid = s.get("configmaps", owner).await?["metadata"]["uid"].clone();
-        references.push(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid}));
+        references.push(json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid, "blockOwnerDeletion": true,
+        }));
     }
     let object = json!({"metadata": {"name": name, "ownerReferences": references}});
     s.create("configmaps", &object).await?;

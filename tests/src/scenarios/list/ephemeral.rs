@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, pod};
+use crate::{Failure, eventually};
 
 /// How long a change may take to arrive.
 const DEADLINE: std::time::Duration = std::time::Duration::from_secs(300);
@@ -71,7 +71,12 @@ async fn observe(s: &Stage, when: &str) -> Result<()> {
 async fn delete_claim(s: &Stage, name: &str) -> Result<()> {
     s.delete(CLAIMS, name, "Background").await?;
     if s.client.find(&s.one(CLAIMS, name)).await?.is_some_and(|claim| claim["metadata"]["finalizers"].is_array()) {
-        s.patch(CLAIMS, name, &json!({"metadata": {"finalizers": null}})).await?;
+        let released = s.patch(CLAIMS, name, &json!({"metadata": {"finalizers": null}})).await;
+        // Its protection may have ended meanwhile.
+        match released {
+            Err(error) if Failure::code_of(&error) == Some(404) => {}
+            released => drop(released?),
+        }
     }
     Ok(())
 }

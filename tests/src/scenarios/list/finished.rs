@@ -27,7 +27,9 @@ fn path(s: &Stage, name: &str) -> String {
 
 async fn job(s: &Stage, name: &str, ttl: Option<u32>) -> Result<Value> {
     let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "image:1"}]}});
-    let job = json!({"metadata": {"name": name}, "spec": {"ttlSecondsAfterFinished": ttl, "template": template}});
+    // The scenario is the controller of its Jobs.
+    let spec = json!({"ttlSecondsAfterFinished": ttl, "template": template, "managedBy": "example.com/scenario"});
+    let job = json!({"metadata": {"name": name}, "spec": spec});
     s.client.create(&format!("/apis/batch/v1/namespaces/{}/jobs", s.ns), &job).await
 }
 

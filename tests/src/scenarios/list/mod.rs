@@ -1,16 +1,22 @@
 //! The scenarios.
 
 mod aggregation;
+pub(super) mod autoscalers;
+mod budgets;
 mod collection;
+mod cronjob;
+mod daemon_sets;
 mod deployment;
 mod ephemeral;
 mod finished;
+mod jobs;
 mod namespace;
 mod nodes;
 mod pod_collection;
 mod protection;
 mod replicas;
 mod rollout;
+mod stateful;
 
 use std::time::Duration;
 
@@ -37,10 +43,31 @@ pub fn all() -> Vec<Scenario> {
         protection::claims::SCENARIOS,
         protection::volumes::SCENARIOS,
         protection::classes::SCENARIOS,
+        protection::groups::SCENARIOS,
         aggregation::SCENARIOS,
         nodes::SCENARIOS,
         ephemeral::SCENARIOS,
         pod_collection::SCENARIOS,
+        cronjob::SCENARIOS[0],
+        cronjob::SCENARIOS[1],
+        cronjob::SCENARIOS[2],
+        daemon_sets::placement::SCENARIOS,
+        daemon_sets::rollout::SCENARIOS,
+        daemon_sets::lifecycle::SCENARIOS,
+        jobs::completion::SCENARIOS,
+        jobs::failure::SCENARIOS,
+        jobs::indexes::SCENARIOS,
+        jobs::pods::SCENARIOS,
+        autoscalers::limits::SCENARIOS,
+        autoscalers::metrics::SCENARIOS,
+        autoscalers::targets::SCENARIOS,
+        autoscalers::other_metrics::SCENARIOS,
+        budgets::counting::SCENARIOS,
+        budgets::evictions::SCENARIOS,
+        budgets::pods::SCENARIOS,
+        stateful::scaling::SCENARIOS,
+        stateful::updates::SCENARIOS,
+        stateful::claims::SCENARIOS,
     ]
     .concat()
 }

@@ -157,6 +157,8 @@ impl Doomed {
             .collect();
         ensure!(early.is_empty(), "these went before the last Pod: {early:?}");
         let reasons = history.of("events").filter_map(|write| write.object["reason"].as_str());
+        // What its HorizontalPodAutoscaler would scale does not exist.
+        let reasons = reasons.filter(|reason| *reason != "FailedGetScale");
         let failed: Vec<&str> = reasons.filter(|reason| reason.starts_with("Failed")).collect();
         ensure!(failed.is_empty(), "events report {failed:?}");
         Ok(())

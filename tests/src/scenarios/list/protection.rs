@@ -11,6 +11,7 @@ use crate::scenarios::stage::Stage;
 
 pub(super) mod claims;
 pub(super) mod classes;
+pub(super) mod groups;
 pub(super) mod volumes;
 
 /// A finalizer that only the scenario removes.
