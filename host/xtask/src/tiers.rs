@@ -25,7 +25,7 @@ pub(crate) enum Check {
     Dependencies,
 }
 
-pub(crate) const SHARES: [Share; 13] = [
+pub(crate) const SHARES: [Share; 14] = [
     Share { tests: &[&["tutorials::the_page_for_rust", "tutorials::the_page_for_c_"]], checks: &[] },
     Share {
         tests: &[&["tutorials::the_page_for_go", "tutorials::the_page_for_python"], &["kubectl_real::"]],
@@ -42,8 +42,9 @@ pub(crate) const SHARES: [Share; 13] = [
     Share { tests: &[&["languages::", "test_programs::"], &["webapp::"]], checks: &[] },
     Share { tests: &[&["mistakes::"], &["hostile_objects::"]], checks: &[] },
     Share { tests: &[&["silence::"], &["trouble::"]], checks: &[] },
-    Share { tests: &[&["together::"], &["takeover::"], &["monitoring::"]], checks: &[] },
-    Share { tests: &[&["crash_everywhere::"], &["storm::"]], checks: &[] },
+    Share { tests: &[&["together::"], &["monitoring::"]], checks: &[] },
+    Share { tests: &[&["takeover::"], &["storm::"]], checks: &[] },
+    Share { tests: &[&["crash_everywhere::"]], checks: &[] },
     Share {
         tests: &[
             &["kinds::an_author_in_go", "kinds::an_author_in_c_"],

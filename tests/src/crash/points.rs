@@ -1,4 +1,4 @@
-//! Crashes after single writes of a rollout: after each of them, or after a few that a seed selects.
+//! Crashes after single writes of a story: after each of them, or after a few that a seed selects.
 //!
 //! ```text
 //! undisturbed story -> number of writes -> points -> a story with a crash at each -> rules of the verdict
@@ -15,7 +15,7 @@ use futures::{StreamExt, TryStreamExt};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-use super::{Rollout, Strategy};
+use super::{Story, StoryRun};
 
 /// Stories at once; each has a host of its own.
 const N_AT_ONCE: usize = 3;
@@ -29,17 +29,17 @@ pub enum Points {
     Sample(usize),
 }
 
-/// Kills the host after each of these writes of a rollout, in a story of its own, and lets its successor finish.
+/// Kills the host after each of these writes of a story, in a story of its own, and lets its successor finish.
 ///
 /// # Errors
 /// A story broke a rule or did not end; the message names the write and the seed.
-pub async fn crash_at(points: Points, strategy: Strategy) -> Result<()> {
-    let (n_writes, n_certain) = undisturbed(strategy).await?;
+pub async fn crash_at(points: Points, story: Story) -> Result<()> {
+    let (n_writes, n_certain) = undisturbed(story).await?;
     let seed = seed()?;
     let chosen = choose(points, n_writes, seed)?;
-    writeln!(std::io::stderr(), "{strategy:?}: crashes after writes {chosen:?} of {n_writes}, SEED={seed}")?;
+    writeln!(std::io::stderr(), "{}: crashes after writes {chosen:?} of {n_writes}, SEED={seed}", story.name)?;
     let stories = chosen.into_iter().map(|n| async move {
-        let crashed = crash_after(n, strategy).await;
+        let crashed = crash_after(n, story).await;
         let crashed = crashed.with_context(|| format!("crash after write {n} of {n_writes}, SEED={seed}"))?;
         ensure!(crashed || n > n_certain, "the host got past write {n} alive; every story has {n_certain} writes");
         Ok(())
@@ -48,19 +48,19 @@ pub async fn crash_at(points: Points, strategy: Strategy) -> Result<()> {
 }
 
 /// The writes of the host when nothing happens to it: all, and those that every story has.
-async fn undisturbed(strategy: Strategy) -> Result<(u64, u64)> {
-    let mut rollout = Rollout::start(strategy).await?;
-    rollout.run_undisturbed().await?;
-    rollout.finish().await?;
-    Ok((rollout.n_host_writes(), rollout.n_certain_writes()))
+async fn undisturbed(story: Story) -> Result<(u64, u64)> {
+    let mut run = StoryRun::start(story).await?;
+    run.run_undisturbed().await?;
+    run.finish().await?;
+    Ok((run.n_host_writes(), run.n_certain_writes()))
 }
 
 /// Returns whether the host got as far as its `n`-th write.
-async fn crash_after(n: u64, strategy: Strategy) -> Result<bool> {
-    let mut rollout = Rollout::start(strategy).await?;
-    let crash = rollout.crash_after(n);
-    let crashed = rollout.run(crash).await?;
-    rollout.finish().await?;
+async fn crash_after(n: u64, story: Story) -> Result<bool> {
+    let mut run = StoryRun::start(story).await?;
+    let crash = run.crash_after(n);
+    let crashed = run.run(crash).await?;
+    run.finish().await?;
     Ok(crashed)
 }
 

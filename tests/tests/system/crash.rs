@@ -1,18 +1,40 @@
-//! The host is killed after single writes of a rollout, and its successor finishes the rollout without surplus.
+//! The host is killed after single writes of a story, and its successor brings it to its end: nothing is lost, nothing is done twice.
 //!
 //! A sample; `long/crash_everywhere.rs` has all writes.
 
 use anyhow::Result;
-use pintle_tests::crash::{Points, Strategy, crash_at};
+use pintle_tests::crash::{Points, crash_at, cron, daemon, job, rollout, stateful};
 
 const SAMPLE: Points = Points::Sample(4);
+/// Of stories that take longer.
+const SMALL_SAMPLE: Points = Points::Sample(2);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_killed_after_a_write_of_a_rolling_update_is_succeeded_without_surplus() -> Result<()> {
-    crash_at(SAMPLE, Strategy::Rolling).await
+    crash_at(SAMPLE, rollout::ROLLING).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_killed_after_a_write_of_a_recreation_is_succeeded_without_surplus() -> Result<()> {
-    crash_at(SAMPLE, Strategy::Recreate).await
+    crash_at(SAMPLE, rollout::RECREATION).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_killed_after_a_write_of_an_indexed_job_counts_each_pod_once() -> Result<()> {
+    crash_at(SMALL_SAMPLE, job::INDEXED).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_killed_after_a_write_of_a_stateful_set_keeps_the_order_and_the_claims() -> Result<()> {
+    crash_at(SMALL_SAMPLE, stateful::ROLLOUT).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_killed_after_a_write_of_a_daemon_set_keeps_a_ready_pod_on_each_node() -> Result<()> {
+    crash_at(SMALL_SAMPLE, daemon::SURGE).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_killed_after_a_write_of_a_cron_job_starts_each_job_once() -> Result<()> {
+    crash_at(SMALL_SAMPLE, cron::FIRE).await
 }

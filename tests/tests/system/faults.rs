@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use pintle_sim::FaultScript;
 use pintle_sim::faults::{Failure, RequestMatch, WatchEnd, When};
-use pintle_tests::crash::{HOST, Rollout, Strategy};
+use pintle_tests::crash::rollout::ROLLING;
+use pintle_tests::crash::{HOST, StoryRun};
 
 /// Every how many writes of the host a fault comes; the numbers have no common factor with the steps of a rollout.
 const EVERY: u64 = 7;
@@ -26,8 +27,8 @@ fn host(verb: &str, resource: Option<&str>) -> RequestMatch {
     }
 }
 
-async fn rolls_out_with(arm: impl FnOnce(&Rollout)) -> Result<()> {
-    let mut rollout = Rollout::start(Strategy::Rolling).await?;
+async fn rolls_out_with(arm: impl FnOnce(&StoryRun)) -> Result<()> {
+    let mut rollout = StoryRun::start(ROLLING).await?;
     arm(&rollout);
     rollout.run_undisturbed().await?;
     rollout.finish().await

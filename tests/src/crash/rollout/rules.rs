@@ -15,7 +15,8 @@ use anyhow::{Context, Result, bail, ensure};
 use pintle_sim::{EventType, WriteRecord, WriteVerb};
 use serde_json::Value;
 
-use super::{HOST, REPLICAS, Strategy, revision_of};
+use super::super::HOST;
+use super::{REPLICAS, Strategy, revision_of};
 
 /// Pods beyond the wanted ones while rolling.
 pub const MAX_SURGE: i64 = 1;
