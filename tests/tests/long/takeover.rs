@@ -12,6 +12,9 @@ use pintle_tests::scenarios::{Subject, UserActions, rules};
 use pintle_tests::{ControlPlane, TestCluster, eventually};
 use serde_json::{Value, json};
 
+mod autoscaler;
+mod workloads;
+
 /// How long Deployments may take to get into the middle of something.
 const MIDWAY_DEADLINE: Duration = Duration::from_secs(300);
 
