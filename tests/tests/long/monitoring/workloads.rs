@@ -1,0 +1,99 @@
+//! Objects that lead to each metric of the controllers of workloads.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use pintle_tests::objects::{last_due, template};
+use pintle_tests::{ApiClient, PatchKind};
+use serde_json::{Value, json};
+
+/// The controllers that act on them, by the names of their manifests.
+pub(super) const CONTROLLERS: [&str; 4] =
+    ["job-controller", "cronjob-controller", "statefulset-controller", "horizontal-pod-autoscaler-controller"];
+/// Flags without which some metrics are not served.
+pub(super) const FLAGS: [&str; 2] =
+    ["--feature-gates=MaxUnavailableStatefulSet=true", "--horizontal-pod-autoscaler-sync-period=2s"];
+
+const IMAGE: &str = "registry.example/c";
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
+const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+const AUTOSCALERS: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+
+/// Creates them. `deployment` is there, and has at most 9 replicas.
+pub(super) async fn create(client: &ApiClient, deployment: &str) -> Result<()> {
+    for job in jobs() {
+        client.create(JOBS, &job).await?;
+    }
+    cron_job(client).await?;
+    client.create(STATEFUL_SETS, &stateful_set("db", 2)).await?;
+    // Nobody serves metrics: one autoscaler fails to compute, and one of another target, which is below its least size, has no need to.
+    client.create(STATEFUL_SETS, &stateful_set("idle", 1)).await?;
+    for (name, kind, target, least) in [("fails", "Deployment", deployment, 1), ("scales", "StatefulSet", "idle", 2)] {
+        let autoscaler = json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": name},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": target},
+                "minReplicas": least, "maxReplicas": 9,
+                "metrics": [{"type": "Resource", "resource": {
+                    "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
+                }}],
+            },
+        });
+        client.create(AUTOSCALERS, &autoscaler).await?;
+    }
+    Ok(())
+}
+
+fn stateful_set(name: &str, replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "serviceName": name, "selector": {"matchLabels": {"app": name}},
+            "template": template(name, IMAGE, "Always", &json!({})),
+        },
+    })
+}
+
+/// One that succeeds by indexes, one whose failure a policy handles, and one of another controller.
+fn jobs() -> [Value; 3] {
+    let job = |name: &str, spec: Value| json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec});
+
+    [
+        job(
+            "indexed",
+            json!({
+                "completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 1,
+                "template": ends_with("0"),
+            }),
+        ),
+        job(
+            "policy",
+            json!({
+                "template": ends_with("3"),
+                "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]},
+            }),
+        ),
+        job("external", json!({"managedBy": "example.com/queue", "template": ends_with("0")})),
+    ]
+}
+
+/// A template of Pods that end with this exit code.
+fn ends_with(code: &str) -> Value {
+    template("job", IMAGE, "Never", &json!({"sim.pintle.dev/exit-code": code}))
+}
+
+/// One that is due: it ran last some minutes ago.
+async fn cron_job(client: &ApiClient) -> Result<()> {
+    let cron_job = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"},
+        "spec": {
+            "schedule": "* * * * *", "suspend": true,
+            "jobTemplate": {"spec": {"template": ends_with("0")}},
+        },
+    });
+    client.create(CRON_JOBS, &cron_job).await?;
+    let path = format!("{CRON_JOBS}/tick");
+    client.patch(&format!("{path}/status"), PatchKind::Merge, &last_due(Duration::from_secs(150))).await?;
+    client.patch(&path, PatchKind::Merge, &json!({"spec": {"suspend": false}})).await.map(drop)
+}
