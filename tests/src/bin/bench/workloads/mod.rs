@@ -1,0 +1,76 @@
+//! How fast the controllers of Jobs, StatefulSets, DaemonSets, CronJobs and HorizontalPodAutoscalers work, each one alone.
+//!
+//! ```text
+//! fresh control plane -> (nodes, metrics) -> subject -> probe -> rest -> workloads made -> status of each says done -> rest
+//!                                                                  |  finisher runs the Pods  |
+//! ```
+//!
+//! Subjects have the same flags, and no rate limit. Nodes, Pods' statuses and metrics come from this process, so that they are not
+//! processor time of a subject, but they share the machine with it.
+
+mod autoscalers;
+mod cron_jobs;
+mod finisher;
+mod pods;
+mod watched;
+
+use anyhow::Result;
+
+use self::pods::Workloads;
+use crate::arguments::Args;
+use crate::report::{self, Implementation, Sample};
+use crate::rounds;
+
+/// What is measured.
+#[derive(Clone, Copy)]
+pub(crate) enum Measured {
+    Pods(Workloads),
+    CronJobs(usize),
+    Autoscalers(usize),
+}
+
+pub(crate) const SCENARIOS: [(&str, Measured); 6] = [
+    ("jobs-100x30", Measured::Pods(Workloads::Jobs { n: 100, completions: 30, parallelism: 30 })),
+    ("job-1x3000", Measured::Pods(Workloads::Jobs { n: 1, completions: 3_000, parallelism: 500 })),
+    ("statefulsets-100x10", Measured::Pods(Workloads::StatefulSets { n: 100, replicas: 10 })),
+    ("daemonset-3000", Measured::Pods(Workloads::DaemonSet { nodes: 3_000 })),
+    ("cronjobs-500", Measured::CronJobs(500)),
+    ("hpas-200", Measured::Autoscalers(200)),
+];
+
+impl Measured {
+    /// What the rate counts.
+    fn unit(self) -> &'static str {
+        match self {
+            Measured::Pods(_) => "Pods",
+            Measured::CronJobs(_) => "Jobs",
+            Measured::Autoscalers(_) => "scalings",
+        }
+    }
+
+    async fn sample(self, args: &Args, implementation: Implementation) -> Result<Sample> {
+        match self {
+            Measured::Pods(workloads) => pods::measure(args, implementation, workloads).await,
+            Measured::CronJobs(n) => cron_jobs::measure(args, implementation, n).await,
+            Measured::Autoscalers(n) => autoscalers::measure(args, implementation, n).await,
+        }
+    }
+}
+
+/// Measures the wanted ones and reports them, if there are any.
+pub(crate) async fn workloads(args: &Args) -> Result<()> {
+    let others = |_| [Implementation::KubeControllerManager].as_slice();
+    let sample = async |measured: Measured, implementation| measured.sample(args, implementation).await;
+    let samples = rounds::measure(args, &SCENARIOS, others, sample).await?;
+    if samples.is_empty() {
+        return Ok(());
+    }
+    let rows = SCENARIOS.map(|(name, measured)| (name, measured.unit()));
+    report::report(&samples, &rows, "workloads.json")?;
+    if args.wants("hpas-200") {
+        println!(
+            "hpas-200: seconds to scale all up and all down again; CPU seconds of a sync period of 5 s without a change"
+        );
+    }
+    Ok(())
+}
