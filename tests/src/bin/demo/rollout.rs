@@ -1,110 +1,52 @@
-//! The main job of Pintle as a story with a time line: `cargo xtask demo` builds everything and runs this.
-//!
-//! It starts `pintle dev`, acts as a user of the cluster, and ends with 0 only if each step was seen to happen.
+//! The first story: a Deployment comes, is repaired, scaled, rolled out and undone, and goes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use pintle_tests::{ApiClient, PatchKind, eventually};
 use serde_json::{Value, json};
 
-/// The longest that any step may take; most take a second.
-const STEP_DEADLINE: Duration = Duration::from_secs(300);
+use crate::time_line::TimeLine;
+use crate::{PODS, STEP_DEADLINE};
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
-const PODS: &str = "/api/v1/namespaces/default/pods";
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let Some(pintle) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("usage: demo PATH-OF-PINTLE (run `cargo xtask demo`, which builds both)");
-        return ExitCode::from(2);
-    };
-    match story(&pintle).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("\ndemo failed: {why:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn story(pintle: &Path) -> Result<()> {
-    let folder = tempfile::tempdir().context("make a folder for the kubeconfig")?;
-    let kubeconfig = folder.path().join("kubeconfig");
-    let log = folder.path().join("log");
-    let line = TimeLine::start();
-    line.title("start the embedded cluster and the built-in controllers");
-    let mut host = tokio::process::Command::new(pintle)
-        .arg("dev")
-        .args(["--ready-delay-ms", "300", "--kubeconfig"])
-        .arg(&kubeconfig)
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(&log).context("make a log file")?)
-        .kill_on_drop(true)
-        .spawn()
-        .with_context(|| format!("start {}", pintle.display()))?;
-    let told = tell(&line, &mut host, &kubeconfig).await;
-    told.map_err(|why| {
-        let log = std::fs::read_to_string(&log).unwrap_or_default();
-        let tail: Vec<&str> = log.lines().rev().take(20).collect();
-        why.context(format!("last lines of the host's log:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n")))
-    })?;
-    line.title("done: every step was seen to happen");
-    Ok(())
-}
-
-async fn tell(line: &TimeLine, host: &mut tokio::process::Child, kubeconfig: &Path) -> Result<()> {
-    let client = eventually(STEP_DEADLINE, "the cluster's kubeconfig", async || {
-        if let Some(status) = host.try_wait()? {
-            bail!("pintle dev has ended ({status})");
-        }
-        if !kubeconfig.exists() {
-            return Ok(None);
-        }
-        let client = ApiClient::from_kubeconfig(kubeconfig)?;
-        client.get("/readyz").await.map(|_| ()).or_else(ready_anyway)?;
-        Ok(Some(client))
-    })
-    .await?;
-    let watcher = Watcher::start(&client, line.clone()).await?;
-
+pub(crate) async fn tell(line: &TimeLine, client: &ApiClient) -> Result<()> {
+    let watcher = Watcher::start(client, line.clone()).await?;
     line.title("create Deployment web with 3 replicas of web:1");
     client.create(DEPLOYMENTS, &deployment()).await?;
-    let first = available(&client, 3).await?;
-    let first_set = only_active_set(&client, 3).await?;
+    let first = available(client, 3).await?;
+    let first_set = only_active_set(client, 3).await?;
     line.say(&format!("3 of 3 Pods are available, owned by ReplicaSet {first_set}"));
 
     line.title("delete a Pod and see it replaced");
     let victim = first.keys().next().context("no Pod to delete")?.clone();
     client.delete(&format!("{PODS}/{victim}"), None).await?;
     eventually(STEP_DEADLINE, "a Pod in the place of the deleted one", || async {
-        let now = pods(&client).await?;
+        let now = pods(client).await?;
         Ok((now.len() == 3 && !now.contains_key(&victim)).then_some(()))
     })
     .await?;
-    let replaced = available(&client, 3).await?;
+    let replaced = available(client, 3).await?;
     let newcomer = replaced.keys().find(|name| !first.contains_key(*name)).context("no new Pod")?;
     line.say(&format!("{newcomer} took the place of {victim}"));
 
     line.title("scale to 5");
     client.patch(&format!("{DEPLOYMENT}/scale"), PatchKind::Merge, &json!({"spec": {"replicas": 5}})).await?;
-    available(&client, 5).await?;
+    available(client, 5).await?;
     line.say("5 of 5 Pods are available");
 
     line.title("roll out web:2 (at most 25% more and 25% fewer Pods at any time)");
     watcher.bounds.set(Some((4, 7)));
-    set_image(&client, "web:2").await?;
-    let second = available(&client, 5).await?;
+    set_image(client, "web:2").await?;
+    let second = available(client, 5).await?;
     watcher.bounds.set(None);
     ensure!(second.values().all(|image| image == "web:2"), "Pods run {second:?}");
-    let second_set = only_active_set(&client, 5).await?;
+    let second_set = only_active_set(client, 5).await?;
     ensure!(second_set != first_set, "the ReplicaSet did not change");
     line.say(&format!("5 of 5 Pods run web:2, owned by ReplicaSet {second_set}; {}", watcher.extremes()?));
 
@@ -116,9 +58,9 @@ async fn tell(line: &TimeLine, host: &mut tokio::process::Child, kubeconfig: &Pa
     }
     let undo = json!([{"op": "replace", "path": "/spec/template", "value": template}]);
     client.patch(DEPLOYMENT, PatchKind::Json, &undo).await?;
-    let third = available(&client, 5).await?;
+    let third = available(client, 5).await?;
     ensure!(third.values().all(|image| image == "web:1"), "Pods run {third:?}");
-    ensure!(only_active_set(&client, 5).await? == first_set, "the old ReplicaSet was not used again");
+    ensure!(only_active_set(client, 5).await? == first_set, "the old ReplicaSet was not used again");
     let sets = client.list(REPLICA_SETS).await?;
     ensure!(sets.len() == 2, "{} ReplicaSets where two were expected", sets.len());
     let revision =
@@ -129,35 +71,10 @@ async fn tell(line: &TimeLine, host: &mut tokio::process::Child, kubeconfig: &Pa
     line.title("delete the Deployment and see everything go that it owned");
     client.delete(DEPLOYMENT, Some(&json!({"propagationPolicy": "Background"}))).await?;
     eventually(STEP_DEADLINE, "ReplicaSets and Pods to go", || async {
-        Ok((client.list(REPLICA_SETS).await?.is_empty() && pods(&client).await?.is_empty()).then_some(()))
+        Ok((client.list(REPLICA_SETS).await?.is_empty() && pods(client).await?.is_empty()).then_some(()))
     })
     .await?;
     line.say("no ReplicaSet and no Pod is left");
-
-    line.title("stop");
-    stop(host).await?;
-    line.say("the host ended cleanly");
-    Ok(())
-}
-
-/// `/readyz` answers plain text, which the JSON client cannot read: any answer will do.
-fn ready_anyway(why: anyhow::Error) -> Result<()> {
-    match pintle_tests::Failure::code_of(&why) {
-        Some(code) if code >= 500 => Err(why),
-        Some(_) => Ok(()),
-        None if why.to_string().contains("JSON") || why.to_string().contains("parse") => Ok(()),
-        None => Err(why),
-    }
-}
-
-/// Ctrl-C, and the host must end with 0 in good time.
-async fn stop(host: &mut tokio::process::Child) -> Result<()> {
-    let id = host.id().context("the host has ended already")?;
-    let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw).context("odd process id")?;
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).context("interrupt the host")?;
-    let status =
-        tokio::time::timeout(Duration::from_secs(120), host.wait()).await.context("the host does not end")??;
-    ensure!(status.success(), "the host ended with {status}");
     Ok(())
 }
 
@@ -208,28 +125,6 @@ async fn only_active_set(client: &ApiClient, replicas: u64) -> Result<String> {
     ensure!(active.len() == 1, "{} ReplicaSets want Pods where one was expected", active.len());
     ensure!(active[0]["spec"]["replicas"] == replicas, "it wants {}", active[0]["spec"]["replicas"]);
     Ok(active[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned())
-}
-
-/// Prints what happens, with the time since the start.
-#[derive(Clone)]
-struct TimeLine(Instant);
-
-impl TimeLine {
-    fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    fn title(&self, text: &str) {
-        println!("\n{:>7.2}s  == {text}", self.0.elapsed().as_secs_f64());
-    }
-
-    fn say(&self, text: &str) {
-        println!("{:>7.2}s  ok {text}", self.0.elapsed().as_secs_f64());
-    }
-
-    fn note(&self, text: &str) {
-        println!("{:>7.2}s     {text}", self.0.elapsed().as_secs_f64());
-    }
 }
 
 /// Bounds on the number of ready (at least) and of all (at most) Pods while they are set.
