@@ -101,7 +101,7 @@ pub fn generate(language: Language) -> anyhow::Result<Generated> {
 /// an SDK. For Go, with the run-time library as a module in the folder `pkg`.
 ///
 /// # Errors
-/// As for [`write`].
+/// As for [`write()`].
 pub fn write_plain(language: Language, folder: &Path) -> anyhow::Result<()> {
     let mut contract = Resolve::default();
     let (package, _) = contract.push_path(root().join("wit/controller.wit")).context("read the contract")?;

@@ -1,6 +1,6 @@
 //! What componentize-py makes, up to what differs from build to build: the same sources give the same bytes.
 //!
-//! A component is the memory that Python leaves when it has started, as componentize-py finds it. [`FILES`] keep times, chance and the
+//! A component is the memory that Python leaves when it has started, as componentize-py finds it. [`FIRST`] and [`LIBRARY`] keep times, chance and the
 //! order of files out of what Python does. What remains is done to the component: parts in random order are sorted, and memory
 //! that nothing uses any more, or that holds times, is zero.
 //!

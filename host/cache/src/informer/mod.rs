@@ -165,7 +165,7 @@ impl Informer {
         &self.shared
     }
 
-    /// Adds a listener with its demand. It hears nothing before [`Informer::arm`].
+    /// Adds a listener with its demand. It hears nothing before [`Informer::register`].
     pub(crate) fn join(&self, demand: &Arc<Demand>, new: NewListener) -> Arc<Listener> {
         let mut state = self.shared.state.lock();
         let listener = Arc::new(Listener {
