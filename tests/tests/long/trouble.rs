@@ -169,7 +169,7 @@ impl Fixture {
     /// All that has happened has kept the rules.
     async fn check(&self, recorder: &Recorder) -> Result<()> {
         let settled = self.stage.settle().await?;
-        let history = recorder.until(&by_id(&settled)).await?;
+        let history = recorder.until(&by_id(&self.stage, &settled)).await?;
         // Events that cannot be sent are dropped, as in client-go.
         let broken = rules::broken(&history, UserActions { replaces_subject: true, ..UserActions::default() });
         ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));

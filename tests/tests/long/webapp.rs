@@ -91,7 +91,7 @@ async fn each_language_runs_applications_and_leaves_those_of_the_others_alone() 
         let flag = language.component.display().to_string();
         let manifest = components::manifest_of(&std::fs::read(&language.component)?)?;
         let plugin = manifest["name"].as_str().context("a manifest without a name")?;
-        let controllers: Vec<&str> = CONTROLLERS.into_iter().chain([plugin]).collect();
+        let controllers: Vec<&str> = CONTROLLERS.iter().copied().chain([plugin]).collect();
         let running = Subject::pintle()?.start_with(cluster.plane()?, &controllers, &[&flag]).await?;
         let name = format!("from-{}", language.language);
         with_log(&running, &language.language, async {

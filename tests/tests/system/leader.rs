@@ -156,7 +156,7 @@ async fn a_leader_waits_until_its_caches_show_what_the_last_one_wrote() -> Resul
     stage.scale("replicasets", "web", REPLICAS + 4).await?;
     stage.until_all("pods", "be there", count(REPLICAS + 4)).await?;
     let settled = stage.settle().await?;
-    let history = recorder.until(&by_id(&settled)).await?;
+    let history = recorder.until(&by_id(&stage, &settled)).await?;
     let broken = rules::broken(&history, UserActions { replaces_subject: true, ..UserActions::default() });
     ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
     second.stop().await;

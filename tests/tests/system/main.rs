@@ -7,6 +7,7 @@ mod applies;
 mod architecture;
 mod bad_input;
 mod behaviour;
+mod bulk;
 mod cases;
 mod configuration;
 mod controlplane;
