@@ -164,6 +164,8 @@ pub struct Candidate {
     times: Times,
     new: Lease,
     seen: Option<Seen>,
+    /// Version of the last change that a watch has reported since the last answer, deletions included.
+    newest: Option<String>,
     /// Whether what was seen may be outdated: a write failed.
     is_stale: bool,
     /// Until when the last other holder may go on.
@@ -190,6 +192,7 @@ impl Candidate {
             times,
             new: Lease::new(namespace, name),
             seen: None,
+            newest: None,
             is_stale: false,
             taken_until: None,
             term: None,
@@ -347,13 +350,16 @@ impl Candidate {
     pub fn heard(&mut self, lease: Lease, deleted: bool, now: Instant) {
         let is_old = self.lease().is_some_and(|seen| newer(lease.version(), seen.version()) != Some(true));
         if !is_old {
+            let version = lease.version().to_owned();
             self.saw((!deleted).then_some(lease), now);
+            self.newest = Some(version);
         }
     }
 
     /// The Lease was read; `None` if there is none.
     pub fn saw(&mut self, lease: Option<Lease>, now: Instant) {
         self.is_stale = false;
+        self.newest = None;
         if let Some(Seen { lease: Some(before), since, .. }) = &self.seen
             && !before.holder().is_empty()
         {
@@ -375,7 +381,13 @@ impl Candidate {
     }
 
     /// A write that [`Candidate::next`] asked for has succeeded. `sent`: when it was sent. Returns whether a term begins.
+    ///
+    /// None does if a watch was faster than the answer, and has reported that the Lease was deleted or taken since.
     pub fn wrote(&mut self, lease: Lease, version: &str, uid: &str, sent: Moment) -> bool {
+        let is_overtaken = self.newest.as_deref().is_some_and(|newest| newer(newest, version) == Some(true));
+        if is_overtaken && self.lease().is_none_or(|lease| lease.holder() != self.identity) {
+            return false;
+        }
         let was_created = lease.version().is_empty();
         let is_first = self.term.is_none();
         // A leader whose Lease was deleted learns of it by its watch.
@@ -385,7 +397,9 @@ impl Candidate {
             Duration::ZERO
         };
         let from = self.term.map_or(sent.now + wait, |term| term.from);
-        self.saw(Some(lease.stored(version, uid)), sent.now);
+        if !is_overtaken {
+            self.saw(Some(lease.stored(version, uid)), sent.now);
+        }
         self.taken_until = None;
         self.term = Some(Term { from, renewed: sent, deadline: self.times.renew_deadline });
         self.not_before = Some(sent.now + self.times.retry_period);

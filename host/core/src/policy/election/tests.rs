@@ -260,6 +260,42 @@ fn who_creates_the_lease_leads_after_a_leader_whose_lease_was_deleted_must_have_
     assert!(holds(&a, clocks.at(S)));
 }
 
+/// Found by the simulation below: a watch reports the deletion of a Lease, or who took it then, before the answer to its creation.
+#[test]
+fn an_answer_that_a_watch_has_overtaken_begins_no_term() {
+    let clocks = Clocks::new();
+    for taken in [false, true] {
+        let (mut server, mut a) = (Server::default(), candidate("a"));
+        a.saw(None, clocks.start);
+        let Action::Create(lease) = a.next(clocks.at(0)) else { panic!("a does not create the Lease") };
+        let version = server.write(&lease, true).unwrap();
+        a.heard(server.lease.clone().unwrap(), false, clocks.at(100).now);
+        let last = server.lease.take().unwrap();
+        server.version += 1;
+        a.heard(last.stored(&server.version.to_string(), ""), true, clocks.at(200).now);
+        if taken {
+            act(&mut server, &mut candidate("b"), clocks.at(200));
+            a.heard(server.lease.clone().unwrap(), false, clocks.at(300).now);
+        }
+        assert!(!a.wrote(lease, &version, "", clocks.at(0)), "taken: {taken}");
+        assert!((0..15).all(|at| !holds(&a, clocks.at(at * S))), "taken: {taken}");
+        assert!(matches!(a.next(clocks.at(S)), Action::Wait(_)), "taken: {taken}");
+    }
+}
+
+#[test]
+fn an_answer_that_a_watch_has_overtaken_begins_a_term_if_the_lease_is_still_held() {
+    let (clocks, mut server, mut a) = (Clocks::new(), Server::default(), candidate("a"));
+    a.saw(None, clocks.start);
+    let Action::Create(lease) = a.next(clocks.at(0)) else { panic!("a does not create the Lease") };
+    let version = server.write(&lease, true).unwrap();
+    // Somebody labels it.
+    server.store(server.lease.clone().unwrap());
+    a.heard(server.lease.clone().unwrap(), false, clocks.at(100).now);
+    assert!(a.wrote(lease, &version, "", clocks.at(0)));
+    assert_eq!(act(&mut server, &mut a, clocks.at(2 * S)), ["renew", "wait 2000"]);
+}
+
 #[test]
 fn a_leader_that_wakes_and_finds_no_lease_waits_for_a_leader_that_it_has_not_seen() {
     let (clocks, mut server) = (Clocks::new(), Server::default());
