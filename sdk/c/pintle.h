@@ -184,6 +184,9 @@ pintle_json *pintle_dependents(pintle_lister *lister, const char *uid);
 pintle_json *pintle_by_uid(pintle_lister *lister, const char *uid);
 /* What the API server offers: a list of {kind, plural, namespaced, verbs, subresources, preferred}. Only with discovery: true. */
 pintle_json *pintle_resources(pintle_lister *lister);
+/* Those of pintle_resources whose kind has this group ("" for the core group) and name, of all versions, at a small part of the cost; an
+ * empty list if there is no such kind. Only with discovery: true. */
+pintle_json *pintle_resources_of(pintle_lister *lister, const char *group, const char *name);
 /* The plugin's configuration, defaults filled in. */
 pintle_json *pintle_config(pintle_lister *lister);
 /* What an earlier outcome of this plugin kept under this name; NULL if nothing. */
@@ -413,6 +416,15 @@ pintle_outcome *pintle_retry(const char *format, ...) __attribute__((format(prin
 pintle_outcome *pintle_retry_after(int64_t after_ms, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* An error that only a change in the cluster can resolve. */
 pintle_outcome *pintle_terminal(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Fails the run all the same, once everything else of this outcome is carried out: the key is tried again as after an error that is
+ * returned, and pintle_attempt counts it. For work that goes on beside what has failed. error is one that could be returned instead, of the
+ * functions above or of a plan. The last of several calls counts; NULL changes nothing.
+ *
+ *     pintle_fail(outcome, pintle_retry_after(5000, "%s is out of order", name));
+ *
+ * With needs, it is not looked at; pintle_unfinished(lister) adds its questions as needs. Where a mutation fails too, that decides when the
+ * key is tried again. */
+void pintle_fail(pintle_outcome *outcome, const pintle_outcome *error);
 
 /* ---- Helpers ----------------------------------------------------------------------------------------------------------------- */
 

@@ -34,6 +34,13 @@ func textsFrom(texts []string) []json.RawMessage {
 	return converted
 }
 
+func resourceFrom(r v.ApiResource) APIResource {
+	return APIResource{
+		Kind: kindFrom(r.Kind), Plural: r.Plural, Namespaced: r.Namespaced,
+		Verbs: r.Verbs, Subresources: r.Subresources, Preferred: r.Preferred,
+	}
+}
+
 // optional is absent if it is empty.
 func optional(text string) wit.Option[string] {
 	if text == "" {
@@ -154,7 +161,23 @@ func outcomeTo(outcome *Outcome) w.Outcome {
 		}),
 		Wake:      convertAll(outcome.Wakes, wakeTo),
 		RunLabels: pairsOf(outcome.RunLabels),
+		Error:     optionalError(outcome.Err),
 	}
+}
+
+// errorTo takes an error as [Conclude] makes it.
+func errorTo(err error) w.ReconcileError {
+	if retry, ok := err.(*RetryError); ok {
+		return w.MakeReconcileErrorRetry(w.Retry{Message: retry.Error(), AfterMs: milliseconds(retry.After)})
+	}
+	return w.MakeReconcileErrorTerminal(err.Error())
+}
+
+func optionalError(err error) wit.Option[w.ReconcileError] {
+	if err == nil {
+		return wit.None[w.ReconcileError]()
+	}
+	return wit.Some(errorTo(err))
 }
 
 func wakeTo(wake Wake) w.Wake {

@@ -50,6 +50,13 @@
 //
 // A refusal is an [APIError], whose Reason can be looked at by [errors.As].
 //
+// # Failing and writing
+//
+// An error that is returned drops the outcome. [Outcome.Fail] keeps it: everything is carried out, and the run has failed all the same.
+//
+//	// The other children are written, and the key is tried again.
+//	return outcome.Fail(err), nil
+//
 // # Metrics
 //
 // [Outcome.Observe] adds a sample for a metric of the manifest. With [Outcome.ObserveAt] and [Outcome.LastPlace] it counts only when a

@@ -73,7 +73,7 @@ func needsOf(err error) []Need {
 
 // Result is what a run comes to, as the host hears of it: an outcome, or an error of one of two kinds.
 type Result struct {
-	// Outcome is nil if Err is not.
+	// Outcome is nil if Err is not. Its own Err is nil, or of one of the two kinds, too.
 	Outcome *Outcome
 	// Err is a *[RetryError] or a *[TerminalError].
 	Err error
@@ -88,7 +88,7 @@ func Conclude(outcome *Outcome, err error) Result {
 		if outcome == nil {
 			outcome = &Outcome{}
 		}
-		return Result{Outcome: outcome}
+		return Result{Outcome: concluded(outcome)}
 	}
 	if needs := needsOf(err); len(needs) > 0 {
 		return Result{Outcome: &Outcome{Needs: needs[:min(len(needs), maxNeeds)]}}
@@ -101,4 +101,19 @@ func Conclude(outcome *Outcome, err error) Result {
 		retry.After = inner.After
 	}
 	return Result{Err: retry}
+}
+
+// concluded is an outcome whose error, if there is one, is as that of a run.
+func concluded(outcome *Outcome) *Outcome {
+	if outcome.Err == nil {
+		return outcome
+	}
+	result := Conclude(nil, outcome.Err)
+	if result.Outcome != nil && len(outcome.Needs) == 0 {
+		// The error needs reads.
+		return result.Outcome
+	}
+	copied := *outcome
+	copied.Err = result.Err
+	return &copied
 }

@@ -12,7 +12,8 @@ import (
 // its arguments, keeps nothing in variables, and starts no goroutine that outlives it.
 //
 // It is never called twice at once for the same key, and never told why. A nil outcome wants nothing. An error is tried again with a
-// growing delay unless it is a [TerminalError]. A panic ends the run as a fault, is written to the log, and the instance is replaced.
+// growing delay unless it is a [TerminalError]; an outcome beside it is dropped, and [Outcome.Fail] keeps it. A panic ends the run as a
+// fault, is written to the log, and the instance is replaced.
 type ReconcileFunc func(key Key, lister Lister) (*Outcome, error)
 
 // MappingFunc says which keys a change of an object touches, where the rules of the manifest cannot: for watches with to: plugin.

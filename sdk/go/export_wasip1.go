@@ -47,12 +47,8 @@ func run(key w.Key, lister *v.Lister) export_wit_world.Result {
 		panic("the program exports nothing: call pintle.Export in an init function of package main")
 	}
 	result := Conclude(reconcileFunc(k, wasmLister{lister}))
-	switch err := result.Err.(type) {
-	case *TerminalError:
-		return wit.Err[w.Outcome](w.MakeReconcileErrorTerminal(err.Error()))
-	case *RetryError:
-		retry := w.Retry{Message: err.Error(), AfterMs: milliseconds(err.After)}
-		return wit.Err[w.Outcome](w.MakeReconcileErrorRetry(retry))
+	if result.Err != nil {
+		return wit.Err[w.Outcome](errorTo(result.Err))
 	}
 	return wit.Ok[w.Outcome, w.ReconcileError](outcomeTo(result.Outcome))
 }
@@ -111,16 +107,10 @@ func (l wasmLister) DependentsJSON(uid string) []json.RawMessage {
 
 func (l wasmLister) ByUIDJSON(uid string) json.RawMessage { return textFrom(l.handle.ByUid(uid)) }
 
-func (l wasmLister) Resources() []APIResource {
-	resources := l.handle.Resources()
-	converted := make([]APIResource, len(resources))
-	for i, r := range resources {
-		converted[i] = APIResource{
-			Kind: kindFrom(r.Kind), Plural: r.Plural, Namespaced: r.Namespaced,
-			Verbs: r.Verbs, Subresources: r.Subresources, Preferred: r.Preferred,
-		}
-	}
-	return converted
+func (l wasmLister) Resources() []APIResource { return convertAll(l.handle.Resources(), resourceFrom) }
+
+func (l wasmLister) ResourcesOf(group, kind string) []APIResource {
+	return convertAll(l.handle.ResourcesOf(group, kind), resourceFrom)
 }
 
 func (l wasmLister) ConfigJSON() json.RawMessage { return json.RawMessage(l.handle.Config()) }

@@ -32,6 +32,9 @@ type Lister interface {
 	ByUIDJSON(uid string) json.RawMessage
 	// Resources is what the API server offers, as of the last discovery, seconds ago. The manifest must say discovery: true.
 	Resources() []APIResource
+	// ResourcesOf is those of Resources whose kind has this group and name, of all versions, at a small part of the cost; none if there is
+	// no such kind. The manifest must say discovery: true.
+	ResourcesOf(group, kind string) []APIResource
 	// ConfigJSON is the plugin's configuration, defaults filled in.
 	ConfigJSON() json.RawMessage
 	// State is what an earlier outcome of this plugin kept under this name.

@@ -23,6 +23,8 @@ type Outcome struct {
 	Wakes []Wake
 	// RunLabels are values of labels for the metrics of runs, those with of: runs in the manifest, by label name.
 	RunLabels map[string]string
+	// Err fails the run all the same, once everything else of this outcome is carried out; not if it is nil. See [Outcome.Fail].
+	Err error
 }
 
 // LongestRequeue is the longest time until a key runs again: the most milliseconds that the contract has, 24.8 days.
@@ -167,6 +169,21 @@ func (o *Outcome) RunLabel(name, value string) *Outcome {
 		o.RunLabels = map[string]string{}
 	}
 	o.RunLabels[name] = value
+	return o
+}
+
+// Fail fails the run all the same, once everything else of this outcome is carried out: the key is tried again as after an error that is
+// returned, and [Lister.Attempt] counts it. For work that goes on beside what has failed. The error of the last call counts; nil changes
+// nothing.
+//
+//	return outcome.Fail(err), nil
+//
+// With needs, it is not looked at; an error that is a [NeedsError] asks for its reads, and nothing else is carried out. Where a mutation
+// fails too, that decides when the key is tried again.
+func (o *Outcome) Fail(err error) *Outcome {
+	if err != nil {
+		o.Err = err
+	}
 	return o
 }
 

@@ -2,6 +2,7 @@ package pintle
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -61,6 +62,44 @@ func TestTheLastPlaceIsThatOfTheLastMutation(t *testing.T) {
 	}
 	if place, _ := outcome.Always(Sequential(a, b, a)).LastPlace(); place.Done() != (Moment{WhenDone, Place{2, 2}}) || place.Failed() != (Moment{WhenFailed, Place{2, 2}}) {
 		t.Error(place)
+	}
+}
+
+func TestAnOutcomeFailsAsARunDoes(t *testing.T) {
+	path, deletion := NeedPath("/a"), Sequential(Delete(MustKind("v1/Pod"), "n", "a"))
+	for expected, outcome := range map[string]*Outcome{
+		"<nil>":                      new(Outcome).Fail(nil),
+		"*pintle.RetryError no":      new(Outcome).Fail(errors.New("no")).Fail(nil),
+		"*pintle.RetryError last":    new(Outcome).Fail(Terminal("first")).Fail(errors.New("last")),
+		"*pintle.RetryError a: b":    new(Outcome).Fail(fmt.Errorf("a: %w", RetryAfter(time.Minute, "b"))),
+		"*pintle.TerminalError a: b": new(Outcome).Fail(fmt.Errorf("a: %w", Terminal("b"))),
+	} {
+		given := outcome.Err
+		result := Conclude(outcome.Then(deletion), nil)
+		got := fmt.Sprint(result.Outcome.Err)
+		if result.Outcome.Err != nil {
+			got = fmt.Sprintf("%T %v", result.Outcome.Err, result.Outcome.Err)
+		}
+		if got != expected || result.Err != nil || len(result.Outcome.Steps) != 1 || outcome.Err != given {
+			t.Errorf("got %s, expected %s: %+v", got, expected, result)
+		}
+	}
+	later := Conclude(new(Outcome).Fail(fmt.Errorf("a: %w", RetryAfter(time.Minute, "b"))), nil).Outcome.Err.(*RetryError)
+	if later.After != time.Minute {
+		t.Error(later.After)
+	}
+	// An error that is returned drops the outcome.
+	if result := Conclude(new(Outcome).Fail(errors.New("a")), Terminal("b")); result.Outcome != nil || result.Err.Error() != "b" {
+		t.Errorf("%+v", result)
+	}
+	// Reads are no failure.
+	asking := Conclude(new(Outcome).Keep("a", "b").Fail(&NeedsError{[]Need{path}}), nil).Outcome
+	if len(asking.Needs) != 1 || asking.Needs[0] != path || asking.Err != nil || len(asking.State) != 0 {
+		t.Errorf("%+v", asking)
+	}
+	both := Conclude((&Outcome{Needs: []Need{NeedPath("/b"), path}}).Fail(&NeedsError{[]Need{path}}), nil).Outcome
+	if len(both.Needs) != 2 || both.Err != nil {
+		t.Errorf("%+v", both)
 	}
 }
 

@@ -200,7 +200,10 @@ impl WasmGuest {
     fn check(&self, answer: Result<types::Outcome, types::ReconcileError>) -> Answer {
         let fault = |why: String| fault::output(&why);
         match answer {
-            Ok(outcome) => check::outcome(lift::outcome(outcome), &self.manifest, &self.limits).map(Ok).map_err(fault),
+            Ok(outcome) => {
+                let outcome = lift::outcome(outcome).map_err(fault)?;
+                check::outcome(outcome, &self.manifest, &self.limits).map(Ok).map_err(fault)
+            }
             Err(error) => lift::reconcile_error(error).map(Err).map_err(fault),
         }
     }

@@ -96,8 +96,11 @@ pub(crate) fn reconcile_error(error: types::ReconcileError) -> Result<ReconcileE
     })
 }
 
-pub(crate) fn outcome(outcome: types::Outcome) -> Outcome {
-    Outcome {
+/// # Errors
+/// If a number of its error is out of range.
+pub(crate) fn outcome(outcome: types::Outcome) -> Result<Outcome, String> {
+    let error = outcome.error.map(reconcile_error).transpose().map_err(|why| format!("error: {why}"))?;
+    Ok(Outcome {
         needs: outcome.needs.into_iter().map(need).collect(),
         steps: outcome.steps.into_iter().map(step).collect(),
         requeue_after: outcome.requeue_after_ms.map(millis),
@@ -105,7 +108,8 @@ pub(crate) fn outcome(outcome: types::Outcome) -> Outcome {
         observations: outcome.observations.into_iter().map(observation).collect(),
         wake: outcome.wake.into_iter().map(wake).collect(),
         run_labels: outcome.run_labels,
-    }
+        error,
+    })
 }
 
 fn millis(ms: u32) -> Duration {

@@ -103,6 +103,16 @@ fn add_lister(view: &mut LinkerInstance<'_, StoreState>, contract: Contract) -> 
             view.func_wrap("[method]lister.uptime", |mut cx: Cx<'_>, (lister,): (Handle,)| {
                 cx.data_mut().read(&lister, 0, |view| Ok(view.uptime().as_secs_f64()))
             })?;
+            view.func_wrap(
+                "[method]lister.resources-of",
+                |mut cx: Cx<'_>, (lister, group, name): (Handle, String, String)| {
+                    cx.data_mut().read(&lister, (&group, &name).n_bytes(), |view| {
+                        let all = view.resources()?;
+                        let of_kind = |one: &&ApiResource| *one.kind.group == *group && *one.kind.name == *name;
+                        Ok(all.iter().filter(of_kind).map(lower_resource).collect::<Vec<_>>())
+                    })
+                },
+            )?;
             view.func_wrap("[method]lister.answer", |mut cx: Cx<'_>, (lister, need): (Handle, types::Need)| {
                 answer(&mut cx, &lister, need)
             })

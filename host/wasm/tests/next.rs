@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use pintle_core::contract::outcome::{Need, NeedError, Wake};
+use pintle_core::object::id::Kind;
+use pintle_core::ports::api::ApiResource;
 
 use crate::support::{RUNTIME, TestView, loaded, outcome, pod, run, run_with};
 
@@ -82,6 +84,44 @@ fn samples_say_when_they_count_and_runs_have_labels() {
         Observation { metric: "next_deletes_total", labels: ["not deleted"], value: 1.0, at: Failed(Place { step: 0, position: 1 }) }
     "#]].assert_eq(&lines.concat());
     check(&outcome(run(&*guest, "labels")).run_labels, expect![[r#"[("action", "tried")]"#]]);
+}
+
+#[test]
+fn a_run_fails_and_writes() {
+    let guest = loaded("next");
+    let error = |name| outcome(run(&*guest, name)).error;
+    check(&error("labels"), expect!["None"]);
+    check(&error("error"), expect![[r#"Some(Retry { message: "out of order", after: None })"#]]);
+    check(&error("late-error"), expect![[r#"Some(Retry { message: "out of order", after: Some(5s) })"#]]);
+    check(&error("terminal"), expect![[r#"Some(Terminal("out of order"))"#]]);
+    let fault = run(&*guest, "never").result.unwrap_err().to_string();
+    check(&fault, expect![[r#""output: error: after-ms is 4294967295, more than 2147483647""#]]);
+}
+
+#[test]
+fn resources_of_one_kind_arrive() {
+    let resource = |group: &str, version: &str, name: &str| ApiResource {
+        kind: Kind::new(group, version, name),
+        plural: name.to_lowercase(),
+        namespaced: true,
+        verbs: vec!["list".into()],
+        subresources: Vec::new(),
+        preferred: false,
+    };
+    let resources = vec![
+        resource("apps", "v1", "Deployment"),
+        resource("apps", "v1", "DaemonSet"),
+        resource("extensions", "v1beta1", "Deployment"),
+        resource("apps", "v1beta1", "Deployment"),
+    ];
+    let view = TestView { resources, ..TestView::default() };
+    let kept = outcome(run_with(&*loaded("next"), "kinds", view)).state;
+    let kept = kept[0].1.as_deref().unwrap().replace("ApiResource", "\nApiResource");
+    expect![[r#"
+        [
+        ApiResource { kind: Kind { group: "apps", version: "v1", name: "Deployment" }, plural: "deployment", namespaced: true, verbs: ["list"], subresources: [], preferred: false }, 
+        ApiResource { kind: Kind { group: "apps", version: "v1beta1", name: "Deployment" }, plural: "deployment", namespaced: true, verbs: ["list"], subresources: [], preferred: false }]"#]]
+    .assert_eq(&kept);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //!
 //! *Source*: `finders`, and the six functions that it lists.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use pintle_sdk::{ApiResource, Kind, Lister, Need, decode};
 use serde::Deserialize;
@@ -129,10 +131,10 @@ pub(crate) fn live<L: Lister>(owner: &Owner<'_>, resources: &Resources<'_, L>, l
     let (resource, read) = resources.of(owner)?;
     // Upstream asks below the namespace of the Pod, where the API server has no such path.
     if resource.namespaced {
-        let need = Need::live_object(read, owner.namespace, owner.name).subresource("scale");
+        let need = Need::live_object(&read, owner.namespace, owner.name).subresource("scale");
         match lister.ask(need)? {
             Ok(text) => {
-                let scale: Scale = decode(read, &text)?;
+                let scale: Scale = decode(&read, &text)?;
                 let is_it = scale.metadata.uid == owner.uid;
                 let size = || Size { uid: scale.metadata.uid, replicas: scale.spec.replicas };
                 return Ok(if is_it { Answer::Found(size()) } else { Answer::NotFound });
@@ -149,27 +151,27 @@ pub(crate) fn live<L: Lister>(owner: &Owner<'_>, resources: &Resources<'_, L>, l
     Err(Stop::Failed(format!("{resource} does not implement the scale subresource")))
 }
 
-/// What the API server has, read at most once in a run.
+/// The resources of one kind, of all versions.
+type OfKind = Rc<[ApiResource]>;
+
+/// What the API server has, read at most once in a run for each kind.
 pub(crate) struct Resources<'a, L> {
     lister: &'a L,
-    known: OnceCell<Vec<ApiResource>>,
+    /// By group and name of the kind.
+    known: RefCell<BTreeMap<(String, String), OfKind>>,
 }
 
 impl<'a, L: Lister> Resources<'a, L> {
     pub(crate) fn new(lister: &'a L) -> Self {
-        Self { lister, known: OnceCell::new() }
+        Self { lister, known: RefCell::default() }
     }
 
     /// The resource of the owner, and the kind to read it as: in the version that the server prefers, as upstream's client of scales
     /// does.
-    fn of(&self, owner: &Owner<'_>) -> Result<(&ApiResource, &Kind), Stop> {
+    fn of(&self, owner: &Owner<'_>) -> Result<(ApiResource, Kind), Stop> {
         let (group, version) = owner.group_version()?;
-        let known = self.known.get_or_init(|| self.lister.resources());
-        let is_it = |resource: &&ApiResource| {
-            let Kind { group: of, version: at, name } = &resource.kind;
-            of == group && at == version && name == owner.kind
-        };
-        let Some(resource) = known.iter().find(is_it) else {
+        let known = self.known(group, owner.kind);
+        let Some(resource) = known.iter().find(|resource| resource.kind.version == version) else {
             // A definition may have come a moment ago. What it brings is known in the next round.
             if let Err(error) = self.lister.ask(Need::Discovery)? {
                 return Err(Stop::Failed(error.message));
@@ -178,8 +180,13 @@ impl<'a, L: Lister> Resources<'a, L> {
             let version = format!("{group}{slash}{version}");
             return Err(Stop::Failed(format!("no matches for kind {:?} in version {version:?}", owner.kind)));
         };
-        let is_preferred =
-            |other: &&ApiResource| other.preferred && other.kind.group == group && other.plural == resource.plural;
-        Ok((resource, &known.iter().find(is_preferred).unwrap_or(resource).kind))
+        let is_preferred = |other: &&ApiResource| other.preferred && other.plural == resource.plural;
+        Ok((resource.clone(), known.iter().find(is_preferred).unwrap_or(resource).kind.clone()))
+    }
+
+    fn known(&self, group: &str, kind: &str) -> OfKind {
+        let mut known = self.known.borrow_mut();
+        let of_kind = known.entry((group.to_owned(), kind.to_owned()));
+        of_kind.or_insert_with(|| self.lister.resources_of(group, kind).into()).clone()
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! *Source*: `classifyReferences` and `isDangling`.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::api::meta::OwnerReference;
@@ -115,14 +116,19 @@ pub(crate) fn classify<L: Lister>(
     let mut owners = Owners::default();
     let (mut asked, mut needs) = (BTreeSet::new(), Vec::new());
     let mut is_any_answered = false;
-    let mut resources: Option<Vec<ApiResource>> = None;
+    let mut namespaced: BTreeMap<Kind, bool> = BTreeMap::new();
     for (place, reference) in object.metadata.owner_references.iter().enumerate() {
-        let resources = resources.get_or_insert_with(|| lister.resources());
-        let resource = find(resources, reference)?;
-        if resource.namespaced && object.metadata.namespace.is_empty() {
+        let is_namespaced = match namespaced.entry(reference.owner_kind()) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let is_namespaced = find(lister, new.key())?.namespaced;
+                *new.insert(is_namespaced)
+            }
+        };
+        if is_namespaced && object.metadata.namespace.is_empty() {
             return Ok(Err(Impossible));
         }
-        let namespace = if resource.namespaced { object.metadata.namespace.as_str() } else { "" };
+        let namespace = if is_namespaced { object.metadata.namespace.as_str() } else { "" };
         match cached.get(&reference.uid)? {
             Some(Some(owner)) if is_the_one(owner, reference, namespace) => {
                 owners.push(place, owner.is_waiting);
@@ -191,10 +197,8 @@ fn is_the_one(owner: &Seen, reference: &OwnerReference, namespace: &str) -> bool
         && owner.namespace == namespace
 }
 
-/// The resource of a reference, by group, version and kind as upstream does.
-fn find<'r>(resources: &'r [ApiResource], reference: &OwnerReference) -> Result<&'r ApiResource, Error> {
-    let kind = reference.owner_kind();
-
-    let exact = resources.iter().find(|resource| resource.kind == kind);
+/// The resource of a kind, by group, version and kind as upstream does.
+fn find(lister: &impl Lister, kind: &Kind) -> Result<ApiResource, Error> {
+    let exact = lister.resources_of(&kind.group, &kind.name).into_iter().find(|resource| resource.kind == *kind);
     exact.ok_or_else(|| Error::retry(format!("owner kind {kind} is not known to the API server")))
 }

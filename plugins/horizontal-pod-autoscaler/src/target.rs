@@ -50,13 +50,11 @@ pub(crate) fn group(api_version: &str) -> Result<&str, String> {
 /// The text of upstream's error.
 pub(crate) fn resources(lister: &impl Lister, group: &str, kind: &str) -> Result<Vec<ApiResource>, String> {
     let mut found: Vec<ApiResource> = Vec::new();
-    for resource in lister.resources() {
-        if resource.kind.group == group && resource.kind.name == kind {
-            match found.iter_mut().find(|one| one.plural == resource.plural) {
-                Some(one) if resource.preferred => *one = resource,
-                Some(_) => {}
-                None => found.push(resource),
-            }
+    for resource in lister.resources_of(group, kind) {
+        match found.iter_mut().find(|one| one.plural == resource.plural) {
+            Some(one) if resource.preferred => *one = resource,
+            Some(_) => {}
+            None => found.push(resource),
         }
     }
     if found.is_empty() { Err(format!("no matches for kind {kind:?} in group {group:?}")) } else { Ok(found) }

@@ -208,9 +208,7 @@ static pintle_json *host_by_uid(void *of, const char *uid) {
     return pintle_controller_view_method_lister_by_uid(of_host(of), &text, &object) ? parse(object) : NULL;
 }
 
-static pintle_json *host_resources(void *of) {
-    pintle_controller_view_list_api_resource_t resources;
-    pintle_controller_view_method_lister_resources(of_host(of), &resources);
+static pintle_json *from_resources(pintle_controller_view_list_api_resource_t resources) {
     pintle_json *list = pintle_new(PINTLE_LIST);
     for (size_t i = 0; i < resources.len; i++) {
         const pintle_controller_view_api_resource_t *r = &resources.ptr[i];
@@ -221,6 +219,19 @@ static pintle_json *host_resources(void *of) {
                       text_values(r->subresources), r->preferred));
     }
     return list;
+}
+
+static pintle_json *host_resources(void *of) {
+    pintle_controller_view_list_api_resource_t resources;
+    pintle_controller_view_method_lister_resources(of_host(of), &resources);
+    return from_resources(resources);
+}
+
+static pintle_json *host_resources_of(void *of, const char *group, const char *name) {
+    wit_string of_group = to_wit(group), of_name = to_wit(name);
+    pintle_controller_view_list_api_resource_t resources;
+    pintle_controller_view_method_lister_resources_of(of_host(of), &of_group, &of_name, &resources);
+    return from_resources(resources);
 }
 
 static pintle_json *host_config(void *of) {
@@ -314,8 +325,8 @@ static pintle_answer host_answer(void *of, pintle_need need) {
 }
 
 static const pintle_lister_functions host_functions = {
-    host_now,    host_uptime,    host_get,    host_list,  host_count,   host_selecting, host_dependents,
-    host_by_uid, host_resources, host_config, host_state, host_attempt, host_failures,  host_answer,
+    host_now,    host_uptime,    host_get,          host_list,   host_count, host_selecting, host_dependents,
+    host_by_uid, host_resources, host_resources_of, host_config, host_state, host_attempt,   host_failures,   host_answer,
 };
 
 /* ---- Outcomes ---- */
@@ -403,6 +414,17 @@ static pintle_controller_types_moment_t to_moment(pintle_moment moment, pintle_p
     return converted;
 }
 
+static pintle_controller_types_reconcile_error_t to_error(const pintle_outcome *failed) {
+    pintle_controller_types_reconcile_error_t error = {
+        .tag = failed->is_terminal ? PINTLE_CONTROLLER_TYPES_RECONCILE_ERROR_TERMINAL : PINTLE_CONTROLLER_TYPES_RECONCILE_ERROR_RETRY};
+    if (failed->is_terminal) {
+        error.val.terminal = to_wit(failed->message);
+    } else {
+        error.val.retry = (pintle_controller_types_retry_t){to_wit(failed->message), to_milliseconds(failed->after_ms)};
+    }
+    return error;
+}
+
 static void to_outcome(const pintle_outcome *outcome, pintle_controller_types_outcome_t *to) {
     *to = (pintle_controller_types_outcome_t){
         .needs = {pintle_alloc(outcome->n_needs * sizeof *to->needs.ptr), outcome->n_needs},
@@ -435,6 +457,10 @@ static void to_outcome(const pintle_outcome *outcome, pintle_controller_types_ou
         to->run_labels.ptr[i] =
             (mapping_controller_tuple2_string_string_t){to_wit(outcome->run_labels[i].name), to_wit(outcome->run_labels[i].value)};
     }
+    if (outcome->error != NULL) {
+        to->error.is_some = true;
+        to->error.val = to_error(outcome->error);
+    }
 }
 
 /* ---- Exports ---- */
@@ -457,14 +483,7 @@ bool exports_mapping_controller_reconcile(
         to_outcome(result, outcome);
         return true;
     }
-    if (result->is_terminal) {
-        error->tag = PINTLE_CONTROLLER_TYPES_RECONCILE_ERROR_TERMINAL;
-        error->val.terminal = to_wit(result->message);
-    } else {
-        error->tag = PINTLE_CONTROLLER_TYPES_RECONCILE_ERROR_RETRY;
-        error->val.retry =
-            (pintle_controller_types_retry_t){to_wit(result->message), to_milliseconds(result->after_ms)};
-    }
+    *error = to_error(result);
     return false;
 }
 

@@ -72,6 +72,7 @@ typedef struct {
     pintle_json *(*dependents)(void *of, const char *uid);
     pintle_json *(*by_uid)(void *of, const char *uid);
     pintle_json *(*resources)(void *of);
+    pintle_json *(*resources_of)(void *of, const char *group, const char *name);
     pintle_json *(*config)(void *of);
     const char *(*state)(void *of, const char *name);
     uint32_t (*attempt)(void *of);
@@ -137,6 +138,8 @@ struct pintle_outcome {
     size_t n_wakes, wakes_capacity;
     pintle_label *run_labels;
     size_t n_run_labels, run_labels_capacity;
+    /* One with a message: the run fails all the same. NULL: it does not. */
+    const pintle_outcome *error;
 };
 
 /* Makes room for one more in an array that lives until the end of the run. */

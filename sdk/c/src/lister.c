@@ -38,6 +38,10 @@ pintle_json *pintle_by_uid(pintle_lister *lister, const char *uid) { return list
 
 pintle_json *pintle_resources(pintle_lister *lister) { return lister->functions->resources(lister->of); }
 
+pintle_json *pintle_resources_of(pintle_lister *lister, const char *group, const char *name) {
+    return lister->functions->resources_of(lister->of, group, name);
+}
+
 pintle_json *pintle_config(pintle_lister *lister) { return lister->functions->config(lister->of); }
 
 const char *pintle_state(pintle_lister *lister, const char *name) { return lister->functions->state(lister->of, name); }

@@ -233,3 +233,19 @@ pintle_outcome *pintle_terminal(const char *format, ...) {
     va_end(arguments);
     return outcome;
 }
+
+void pintle_fail(pintle_outcome *outcome, const pintle_outcome *error) {
+    if (error == NULL) {
+        return;
+    }
+    if (error->message != NULL) {
+        outcome->error = error;
+        return;
+    }
+    if (error->n_needs == 0) {
+        PINTLE_PANIC("pintle_fail was called with an outcome that is no error");
+    }
+    for (size_t i = 0; i < error->n_needs && outcome->n_needs < PINTLE_MAX_NEEDS; i++) {
+        pintle_ask_for(outcome, error->needs[i]);
+    }
+}

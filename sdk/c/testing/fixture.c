@@ -408,6 +408,19 @@ static pintle_json *fixture_resources(void *of) {
     return or_empty(is_discovered ? discovered : pintle_at(f->input, "resources"));
 }
 
+static pintle_json *fixture_resources_of(void *of, const char *group, const char *name) {
+    const pintle_json *all = fixture_resources(of);
+    pintle_json *found = pintle_new(PINTLE_LIST);
+    for (size_t i = 0; i < pintle_length(all); i++) {
+        const pintle_json *resource = pintle_item(all, i);
+        pintle_kind kind = pintle_kind_parse(text_at(resource, "kind"));
+        if (pintle_same_text(kind.group, group) && pintle_same_text(kind.name, name)) {
+            pintle_append(found, resource);
+        }
+    }
+    return found;
+}
+
 static pintle_json *fixture_config(void *of) {
     const fixture *f = of;
     pintle_json *config = pintle_new(PINTLE_OBJECT);
@@ -446,8 +459,9 @@ static pintle_answer fixture_answer(void *of, pintle_need need) {
 
 pintle_lister fixture_lister(fixture *of) {
     static const pintle_lister_functions functions = {
-        fixture_now,    fixture_uptime,    fixture_get,    fixture_list,  fixture_count,   fixture_selecting, fixture_dependents,
-        fixture_by_uid, fixture_resources, fixture_config, fixture_state, fixture_attempt, fixture_failures,  fixture_answer,
+        fixture_now,    fixture_uptime,    fixture_get,          fixture_list,   fixture_count, fixture_selecting, fixture_dependents,
+        fixture_by_uid, fixture_resources, fixture_resources_of, fixture_config, fixture_state, fixture_attempt,   fixture_failures,
+        fixture_answer,
     };
     return (pintle_lister){.functions = &functions, .of = of};
 }

@@ -237,6 +237,13 @@ static pintle_json *show_mutations(pintle_mutations mutations, const fixture *of
     return shown;
 }
 
+static pintle_json *show_error(const pintle_outcome *failed) {
+    pintle_json *shown = pintle_new(PINTLE_OBJECT);
+    pintle_set(shown, failed->is_terminal ? "terminal" : "retry", text_value(failed->message));
+    put(shown, "after", failed->after_ms < 0 ? NULL : show_duration(failed->after_ms));
+    return shown;
+}
+
 pintle_json *show(const pintle_outcome *outcome, const fixture *of) {
     static const char *const orders[] = {"sequential", "parallel", "slow-start"};
     pintle_json *shown = pintle_new(PINTLE_OBJECT), *steps = pintle_new(PINTLE_LIST);
@@ -244,9 +251,7 @@ pintle_json *show(const pintle_outcome *outcome, const fixture *of) {
         outcome = pintle_outcome_new();
     }
     if (outcome->message != NULL) {
-        pintle_set(shown, outcome->is_terminal ? "terminal" : "retry", text_value(outcome->message));
-        put(shown, "after", outcome->after_ms < 0 ? NULL : show_duration(outcome->after_ms));
-        return shown;
+        return show_error(outcome);
     }
     if (outcome->n_needs > 0) {
         pintle_set(shown, "needs", show_needs(outcome->needs, outcome->n_needs));
@@ -293,6 +298,9 @@ pintle_json *show(const pintle_outcome *outcome, const fixture *of) {
     }
     if (pintle_length(run_labels) > 0) {
         pintle_set(shown, "runLabels", run_labels);
+    }
+    if (outcome->error != NULL) {
+        pintle_set(shown, "error", show_error(outcome->error));
     }
     return shown;
 }

@@ -118,6 +118,46 @@ void an_outcome_without_a_mutation_has_no_last_place(void) {
     FAULTS(pintle_last_place(pintle_outcome_new()), "the outcome has no mutation");
 }
 
+void an_outcome_fails_as_a_run_does(void) {
+    static const char steps[] = "'steps': [{'order': 'sequential', 'mutations': [{'delete': 'v1/Pod default/a'}]}]";
+    const struct {
+        const pintle_outcome *error;
+        const char *shown;
+    } all[] = {
+        {NULL, ""},
+        {pintle_retry("no %d", 1), ", 'error': {'retry': 'no 1'}"},
+        {pintle_retry_after(90000, "no"), ", 'error': {'retry': 'no', 'after': '90s'}"},
+        {pintle_terminal("never"), ", 'error': {'terminal': 'never'}"},
+        /* As that before. */
+        {NULL, ", 'error': {'terminal': 'never'}"},
+    };
+    pintle_outcome *outcome = pintle_outcome_new();
+    pintle_mutations mutations = {0};
+    pintle_add(&mutations, pintle_delete(POD, "default", "a"));
+    pintle_then(outcome, PINTLE_SEQUENTIAL, mutations);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        pintle_fail(outcome, all[i].error);
+        SAME(show(outcome, NULL), pintle_printf("{%s%s}", steps, all[i].shown));
+    }
+    /* When the key runs again all the same is another thing. */
+    pintle_requeue(outcome, 1000);
+    SAME(show(outcome, NULL), pintle_printf("{%s, 'requeueAfter': '1s', 'error': {'terminal': 'never'}}", steps));
+    /* What is returned as an error has nothing else. */
+    pintle_outcome *returned = pintle_retry("returned");
+    pintle_fail(returned, pintle_terminal("never"));
+    SAME(show(returned, NULL), "{'retry': 'returned'}");
+    /* Questions are no failure. */
+    pintle_outcome *asking = pintle_outcome_new(), *unfinished = pintle_outcome_new();
+    pintle_ask_for(asking, (pintle_need){.type = PINTLE_RAW_PATH, .path = "/a"});
+    for (int i = 0; i < 300; i++) {
+        pintle_ask_for(unfinished, (pintle_need){.type = PINTLE_RAW_PATH, .path = "/b"});
+    }
+    pintle_fail(asking, unfinished);
+    CHECK(asking->n_needs == PINTLE_MAX_NEEDS && asking->error == NULL);
+    EQUAL(asking->needs[1].path, "/b");
+    FAULTS(pintle_fail(asking, pintle_outcome_new()), "an outcome that is no error");
+}
+
 void samples_name_the_write_that_they_wait_for(void) {
     pintle_outcome *outcome = pintle_outcome_new();
     for (int i = 0; i < 2; i++) {
@@ -161,6 +201,43 @@ static fixture *fixture_of(const char *of_manifest, const char *of_input) {
     const char *wrong = fixture_read(of, j(of_manifest), j(of_input));
     CHECK(wrong == NULL);
     return of;
+}
+
+static const char *versions(pintle_lister *lister, const char *group, const char *name) {
+    const pintle_json *all = pintle_resources_of(lister, group, name);
+    const char *text = "";
+    for (size_t i = 0; i < pintle_length(all); i++) {
+        const pintle_json *one = pintle_item(all, i);
+        const char *kind = pintle_text(pintle_at(one, "kind"), ""), *plural = pintle_text(pintle_at(one, "plural"), "");
+        text = pintle_printf("%s%s%s %s", text, i == 0 ? "" : ", ", kind, plural);
+    }
+    return text;
+}
+
+void resources_of_a_kind_are_those_of_all_its_versions(void) {
+    static const char resources[] =
+        "{'key': {'kind': 'v1/Pod', 'name': 'a'}, 'resources': ["
+        "{'kind': 'apps/v1/Deployment', 'plural': 'deployments'}, {'kind': 'apps/v1/ReplicaSet', 'plural': 'replicasets'},"
+        "{'kind': 'apps/v1beta1/Deployment', 'plural': 'deployments'}, {'kind': 'extensions/v1beta1/Deployment', 'plural': 'deployments'},"
+        "{'kind': 'v1/Pod', 'plural': 'pods'}],"
+        " 'discovery': {'resources': [{'kind': 'apps/v2/Deployment', 'plural': 'deployments'}]}}";
+    fixture *of = fixture_of("{'queues': [{'name': 'first'}], 'discovery': true}", resources);
+    pintle_lister lister = fixture_lister(of);
+    EQUAL(versions(&lister, "apps", "Deployment"), "apps/v1/Deployment deployments, apps/v1beta1/Deployment deployments");
+    EQUAL(versions(&lister, "extensions", "Deployment"), "extensions/v1beta1/Deployment deployments");
+    EQUAL(versions(&lister, "", "Pod"), "v1/Pod pods");
+    EQUAL(versions(&lister, NULL, "Pod"), "v1/Pod pods");
+    static const char *const absent[][2] = {{"", "Deployment"}, {"apps/v1", "Deployment"}, {"batch", "Deployment"}, {"apps", "deployments"}, {"apps", ""}};
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        SAME(pintle_resources_of(&lister, absent[i][0], absent[i][1]), "[]");
+    }
+    /* As of the last discovery. */
+    of->asked = &(pintle_need){.type = PINTLE_DISCOVERY};
+    of->n_asked = 1;
+    EQUAL(versions(&lister, "apps", "Deployment"), "apps/v2/Deployment deployments");
+    SAME(pintle_resources_of(&lister, "", "Pod"), "[]");
+    pintle_lister undeclared = fixture_lister(fixture_of(manifest, resources));
+    FAULTS(pintle_resources_of(&undeclared, "apps", "Deployment"), "fault: the manifest does not declare discovery: true");
 }
 
 /* Asks once, and again for the answer: code, and answer. */

@@ -642,6 +642,7 @@ int main(int argc, char **argv) {
         TEST(every_part_of_an_outcome_is_shown), TEST(differences_are_told_by_their_place), TEST(times_are_those_of_rfc_3339),
         TEST(a_time_that_is_too_far_away_is_looked_at_again), TEST(keys_to_wake_and_labels_of_the_run_are_shown),
         TEST(an_outcome_without_a_mutation_has_no_last_place), TEST(samples_name_the_write_that_they_wait_for),
+        TEST(an_outcome_fails_as_a_run_does), TEST(resources_of_a_kind_are_those_of_all_its_versions),
         TEST(questions_are_answered_as_the_case_has_it),
         TEST(refused_questions_have_a_code_and_a_reason), TEST(a_verdict_that_is_refused_is_a_retry),
         TEST(what_is_asked_stays_what_it_was), TEST(needs_differ_in_every_field), TEST(live_lists_select_by_fields_and_show_as_much_as_asked_for),

@@ -37,6 +37,9 @@ extern void __wasm_import_pintle_controller_view_method_lister_by_uid(int32_t, u
 __attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.resources")))
 extern void __wasm_import_pintle_controller_view_method_lister_resources(int32_t, uint8_t *);
 
+__attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.resources-of")))
+extern void __wasm_import_pintle_controller_view_method_lister_resources_of(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
 __attribute__((__import_module__("pintle:controller/view@0.2.0"), __import_name__("[method]lister.config")))
 extern void __wasm_import_pintle_controller_view_method_lister_config(int32_t, uint8_t *);
 
@@ -611,6 +614,28 @@ void __wasm_export_exports_mapping_controller_reconcile_post_return(uint8_t * ar
         }
         free(ptr25);
       }
+      switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + (8+13*sizeof(void*))))) {
+        case 0: {
+          break;
+        }
+        case 1: {
+          switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + (8+14*sizeof(void*))))) {
+            case 0: {
+              if ((*((size_t*) (arg0 + (8+16*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (arg0 + (8+15*sizeof(void*)))));
+              }
+              break;
+            }
+            case 1: {
+              if ((*((size_t*) (arg0 + (8+16*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (arg0 + (8+15*sizeof(void*)))));
+              }
+              break;
+            }
+          }
+          break;
+        }
+      }
       break;
     }
     case 1: {
@@ -678,7 +703,7 @@ void *cabi_realloc(void *ptr, size_t old_size, size_t align, size_t new_size) {
 }
 
 __attribute__((__aligned__(sizeof(void*))))
-static uint8_t RET_AREA[(8+13*sizeof(void*))];
+static uint8_t RET_AREA[(16+17*sizeof(void*))];
 
 // Helper Functions
 
@@ -955,6 +980,24 @@ void pintle_controller_types_observation_free(pintle_controller_types_observatio
   pintle_controller_types_moment_free(&ptr->at);
 }
 
+void pintle_controller_types_retry_free(pintle_controller_types_retry_t *ptr) {
+  mapping_controller_string_free(&ptr->message);
+  mapping_controller_option_u32_free(&ptr->after_ms);
+}
+
+void pintle_controller_types_reconcile_error_free(pintle_controller_types_reconcile_error_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      pintle_controller_types_retry_free(&ptr->val.retry);
+      break;
+    }
+    case 1: {
+      mapping_controller_string_free(&ptr->val.terminal);
+      break;
+    }
+  }
+}
+
 void pintle_controller_types_list_need_free(pintle_controller_types_list_need_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
@@ -1026,6 +1069,12 @@ void mapping_controller_list_tuple2_string_string_free(mapping_controller_list_t
   }
 }
 
+void pintle_controller_types_option_reconcile_error_free(pintle_controller_types_option_reconcile_error_t *ptr) {
+  if (ptr->is_some) {
+    pintle_controller_types_reconcile_error_free(&ptr->val);
+  }
+}
+
 void pintle_controller_types_outcome_free(pintle_controller_types_outcome_t *ptr) {
   pintle_controller_types_list_need_free(&ptr->needs);
   pintle_controller_types_list_step_free(&ptr->steps);
@@ -1034,24 +1083,7 @@ void pintle_controller_types_outcome_free(pintle_controller_types_outcome_t *ptr
   pintle_controller_types_list_observation_free(&ptr->observations);
   pintle_controller_types_list_wake_free(&ptr->wake);
   mapping_controller_list_tuple2_string_string_free(&ptr->run_labels);
-}
-
-void pintle_controller_types_retry_free(pintle_controller_types_retry_t *ptr) {
-  mapping_controller_string_free(&ptr->message);
-  mapping_controller_option_u32_free(&ptr->after_ms);
-}
-
-void pintle_controller_types_reconcile_error_free(pintle_controller_types_reconcile_error_t *ptr) {
-  switch ((int32_t) ptr->tag) {
-    case 0: {
-      pintle_controller_types_retry_free(&ptr->val.retry);
-      break;
-    }
-    case 1: {
-      mapping_controller_string_free(&ptr->val.terminal);
-      break;
-    }
-  }
+  pintle_controller_types_option_reconcile_error_free(&ptr->error);
 }
 
 void pintle_controller_view_kind_free(pintle_controller_view_kind_t *ptr) {
@@ -1472,6 +1504,14 @@ void pintle_controller_view_method_lister_resources(pintle_controller_view_borro
   *ret = (pintle_controller_view_list_api_resource_t) { (pintle_controller_view_api_resource_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
+void pintle_controller_view_method_lister_resources_of(pintle_controller_view_borrow_lister_t self, mapping_controller_string_t *group, mapping_controller_string_t *name, pintle_controller_view_list_api_resource_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pintle_controller_view_method_lister_resources_of((self).__handle, (uint8_t *) (*group).ptr, (*group).len, (uint8_t *) (*name).ptr, (*name).len, ptr);
+  *ret = (pintle_controller_view_list_api_resource_t) { (pintle_controller_view_api_resource_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
 void pintle_controller_view_method_lister_config(pintle_controller_view_borrow_lister_t self, mapping_controller_string_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(2*sizeof(void*))];
@@ -1705,27 +1745,27 @@ uint8_t * __wasm_export_exports_mapping_controller_reconcile(uint8_t * arg, size
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const mapping_controller_reconcile_error_t *payload74 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    switch ((int32_t) (*payload74).tag) {
+    const mapping_controller_reconcile_error_t *payload80 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    switch ((int32_t) (*payload80).tag) {
       case 0: {
-        const pintle_controller_types_retry_t *payload75 = &(*payload74).val.retry;
+        const pintle_controller_types_retry_t *payload81 = &(*payload80).val.retry;
         *((int8_t*)(ptr + sizeof(void*))) = 0;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload75).message).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload75).message).ptr;
-        if (((*payload75).after_ms).is_some) {
-          const uint32_t *payload77 = &((*payload75).after_ms).val;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload81).message).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload81).message).ptr;
+        if (((*payload81).after_ms).is_some) {
+          const uint32_t *payload83 = &((*payload81).after_ms).val;
           *((int8_t*)(ptr + (4*sizeof(void*)))) = 1;
-          *((int32_t*)(ptr + (4+4*sizeof(void*)))) = (int32_t) (*payload77);
+          *((int32_t*)(ptr + (4+4*sizeof(void*)))) = (int32_t) (*payload83);
         } else {
           *((int8_t*)(ptr + (4*sizeof(void*)))) = 0;
         }
         break;
       }
       case 1: {
-        const mapping_controller_string_t *payload78 = &(*payload74).val.terminal;
+        const mapping_controller_string_t *payload84 = &(*payload80).val.terminal;
         *((int8_t*)(ptr + sizeof(void*))) = 1;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload78).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload78).ptr;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload84).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload84).ptr;
         break;
       }
     }
@@ -1750,6 +1790,35 @@ uint8_t * __wasm_export_exports_mapping_controller_reconcile(uint8_t * arg, size
     *((uint8_t **)(ptr + (8+9*sizeof(void*)))) = (uint8_t *) ((*payload).wake).ptr;
     *((size_t*)(ptr + (8+12*sizeof(void*)))) = ((*payload).run_labels).len;
     *((uint8_t **)(ptr + (8+11*sizeof(void*)))) = (uint8_t *) ((*payload).run_labels).ptr;
+    if (((*payload).error).is_some) {
+      const pintle_controller_types_reconcile_error_t *payload75 = &((*payload).error).val;
+      *((int8_t*)(ptr + (8+13*sizeof(void*)))) = 1;
+      switch ((int32_t) (*payload75).tag) {
+        case 0: {
+          const pintle_controller_types_retry_t *payload76 = &(*payload75).val.retry;
+          *((int8_t*)(ptr + (8+14*sizeof(void*)))) = 0;
+          *((size_t*)(ptr + (8+16*sizeof(void*)))) = ((*payload76).message).len;
+          *((uint8_t **)(ptr + (8+15*sizeof(void*)))) = (uint8_t *) ((*payload76).message).ptr;
+          if (((*payload76).after_ms).is_some) {
+            const uint32_t *payload78 = &((*payload76).after_ms).val;
+            *((int8_t*)(ptr + (8+17*sizeof(void*)))) = 1;
+            *((int32_t*)(ptr + (12+17*sizeof(void*)))) = (int32_t) (*payload78);
+          } else {
+            *((int8_t*)(ptr + (8+17*sizeof(void*)))) = 0;
+          }
+          break;
+        }
+        case 1: {
+          const mapping_controller_string_t *payload79 = &(*payload75).val.terminal;
+          *((int8_t*)(ptr + (8+14*sizeof(void*)))) = 1;
+          *((size_t*)(ptr + (8+16*sizeof(void*)))) = (*payload79).len;
+          *((uint8_t **)(ptr + (8+15*sizeof(void*)))) = (uint8_t *) (*payload79).ptr;
+          break;
+        }
+      }
+    } else {
+      *((int8_t*)(ptr + (8+13*sizeof(void*)))) = 0;
+    }
   }
   return ptr;
 }

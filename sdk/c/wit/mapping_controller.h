@@ -416,6 +416,24 @@ typedef struct pintle_controller_types_observation_t {
   pintle_controller_types_moment_t   at;
 } pintle_controller_types_observation_t;
 
+// The run failed for a reason that may pass. `after-ms` replaces the queue's own backoff.
+typedef struct pintle_controller_types_retry_t {
+  mapping_controller_string_t   message;
+  mapping_controller_option_u32_t   after_ms;
+} pintle_controller_types_retry_t;
+
+typedef struct pintle_controller_types_reconcile_error_t {
+  uint8_t tag;
+  union {
+    pintle_controller_types_retry_t     retry;
+    mapping_controller_string_t     terminal;
+  } val;
+} pintle_controller_types_reconcile_error_t;
+
+#define PINTLE_CONTROLLER_TYPES_RECONCILE_ERROR_RETRY 0
+// Trying again is useless until the world changes.
+#define PINTLE_CONTROLLER_TYPES_RECONCILE_ERROR_TERMINAL 1
+
 typedef struct {
   pintle_controller_types_need_t *ptr;
   size_t len;
@@ -451,6 +469,11 @@ typedef struct {
   size_t len;
 } mapping_controller_list_tuple2_string_string_t;
 
+typedef struct {
+  bool is_some;
+  pintle_controller_types_reconcile_error_t val;
+} pintle_controller_types_option_reconcile_error_t;
+
 // What one run wants.
 typedef struct pintle_controller_types_outcome_t {
   // Answered first: if not empty, the host carries out nothing else of this outcome, performs the reads, and calls again.
@@ -465,25 +488,11 @@ typedef struct pintle_controller_types_outcome_t {
   pintle_controller_types_list_wake_t   wake;
   // Values of labels for the metrics of runs (`of: runs`): name and value. Labels that the run does not name are empty.
   mapping_controller_list_tuple2_string_string_t   run_labels;
+  // The run has failed all the same, once everything else of this outcome is carried out: the key is tried again as after an error
+  // that is returned, and `lister.attempt` counts it. For work that goes on beside what has failed. Where a mutation fails too, that
+  // decides when the key is tried again.
+  pintle_controller_types_option_reconcile_error_t   error;
 } pintle_controller_types_outcome_t;
-
-// The run failed for a reason that may pass. `after-ms` replaces the queue's own backoff.
-typedef struct pintle_controller_types_retry_t {
-  mapping_controller_string_t   message;
-  mapping_controller_option_u32_t   after_ms;
-} pintle_controller_types_retry_t;
-
-typedef struct pintle_controller_types_reconcile_error_t {
-  uint8_t tag;
-  union {
-    pintle_controller_types_retry_t     retry;
-    mapping_controller_string_t     terminal;
-  } val;
-} pintle_controller_types_reconcile_error_t;
-
-#define PINTLE_CONTROLLER_TYPES_RECONCILE_ERROR_RETRY 0
-// Trying again is useless until the world changes.
-#define PINTLE_CONTROLLER_TYPES_RECONCILE_ERROR_TERMINAL 1
 
 typedef pintle_controller_types_kind_t pintle_controller_view_kind_t;
 
@@ -670,6 +679,9 @@ extern bool pintle_controller_view_method_lister_by_uid(pintle_controller_view_b
 // What the API server offers, as of the last discovery, seconds ago; see the need `discovery` for what it offers now.
 // Only with `discovery: true` in the manifest.
 extern void pintle_controller_view_method_lister_resources(pintle_controller_view_borrow_lister_t self, pintle_controller_view_list_api_resource_t *ret);
+// Those of `resources` whose kind has this group and name, of all versions, at a small part of the cost.
+// Only with `discovery: true` in the manifest.
+extern void pintle_controller_view_method_lister_resources_of(pintle_controller_view_borrow_lister_t self, mapping_controller_string_t *group, mapping_controller_string_t *name, pintle_controller_view_list_api_resource_t *ret);
 // The plugin's configuration: a JSON object that fits the manifest's schema, defaults filled in.
 extern void pintle_controller_view_method_lister_config(pintle_controller_view_borrow_lister_t self, mapping_controller_string_t *ret);
 // What an earlier outcome of this plugin kept under this name.
@@ -755,6 +767,10 @@ void pintle_controller_types_moment_free(pintle_controller_types_moment_t *ptr);
 
 void pintle_controller_types_observation_free(pintle_controller_types_observation_t *ptr);
 
+void pintle_controller_types_retry_free(pintle_controller_types_retry_t *ptr);
+
+void pintle_controller_types_reconcile_error_free(pintle_controller_types_reconcile_error_t *ptr);
+
 void pintle_controller_types_list_need_free(pintle_controller_types_list_need_t *ptr);
 
 void pintle_controller_types_list_step_free(pintle_controller_types_list_step_t *ptr);
@@ -769,11 +785,9 @@ void mapping_controller_tuple2_string_string_free(mapping_controller_tuple2_stri
 
 void mapping_controller_list_tuple2_string_string_free(mapping_controller_list_tuple2_string_string_t *ptr);
 
+void pintle_controller_types_option_reconcile_error_free(pintle_controller_types_option_reconcile_error_t *ptr);
+
 void pintle_controller_types_outcome_free(pintle_controller_types_outcome_t *ptr);
-
-void pintle_controller_types_retry_free(pintle_controller_types_retry_t *ptr);
-
-void pintle_controller_types_reconcile_error_free(pintle_controller_types_reconcile_error_t *ptr);
 
 void pintle_controller_view_kind_free(pintle_controller_view_kind_t *ptr);
 

@@ -23,8 +23,9 @@
 //   - define: a place for YAML anchors. They and merge keys (<<: *pod) work.
 //
 // Needs are answered until there are no more. The expected outcome shows updates as the difference to the cached object (in the
-// form of a merge patch), equal mutations in a row once, with times. It is compared as a value, so order of members and style do not
-// matter. "pintle test --update" writes it anew, and "pintle test" runs the same cases against the component.
+// form of a merge patch), equal mutations in a row once, with times, and in error that of an outcome which fails all the same, as one that
+// is returned: retry and after, or terminal. It is compared as a value, so order of members and style do not matter. "pintle test --update"
+// writes it anew, and "pintle test" runs the same cases against the component.
 //
 // [Parse] makes a fixture without files.
 package pintletest

@@ -255,6 +255,17 @@ func (l *Lister) Resources() []pintle.APIResource {
 	return l.input.Resources
 }
 
+// ResourcesOf implements [pintle.Lister].
+func (l *Lister) ResourcesOf(group, kind string) []pintle.APIResource {
+	var found []pintle.APIResource
+	for _, resource := range l.Resources() {
+		if resource.Kind.Group == group && resource.Kind.Name == kind {
+			found = append(found, resource)
+		}
+	}
+	return found
+}
+
 func (l *Lister) mustDiscover() {
 	if !l.manifest.Discovery {
 		panic(fault("the manifest does not declare discovery: true"))

@@ -210,6 +210,68 @@ func askForMuch(pintle.Key, pintle.Lister) (*pintle.Outcome, error) {
 	return &pintle.Outcome{Needs: make([]pintle.Need, 300)}, nil
 }
 
+func TestResourcesOfAKindAreThoseOfAllItsVersions(t *testing.T) {
+	const inputOfResources = `
+key: {kind: v1/Pod, name: a}
+resources:
+  - {kind: apps/v1/Deployment, plural: deployments, preferred: true}
+  - {kind: apps/v1/ReplicaSet, plural: replicasets, preferred: true}
+  - {kind: apps/v1beta1/Deployment, plural: deployments}
+  - {kind: extensions/v1beta1/Deployment, plural: deployments}
+  - {kind: v1/Pod, plural: pods, preferred: true}
+discovery: {resources: [{kind: apps/v2/Deployment, plural: deployments}]}
+`
+	of := func(manifest string, reconcile pintle.ReconcileFunc) []pintle.Need {
+		t.Helper()
+		f, err := Parse([]byte(manifest), []byte(inputOfResources))
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, asked := f.Run(reconcile)
+		if result.Err != nil {
+			t.Error(result.Err)
+		}
+		return asked
+	}
+	kinds := func(l pintle.Lister, group, kind string) string {
+		var kinds []string
+		for _, resource := range l.ResourcesOf(group, kind) {
+			kinds = append(kinds, fmt.Sprintf("%s %s %t", resource.Kind, resource.Plural, resource.Preferred))
+		}
+		return strings.Join(kinds, ", ")
+	}
+	asked := of(manifestOfAll, func(_ pintle.Key, l pintle.Lister) (*pintle.Outcome, error) {
+		deployments := "apps/v1/Deployment deployments true, apps/v1beta1/Deployment deployments false"
+		_, err := pintle.Ask(l, pintle.NeedDiscovery())
+		if err == nil {
+			deployments = "apps/v2/Deployment deployments false"
+		} else if got := kinds(l, "", "Pod"); got != "v1/Pod pods true" {
+			t.Error(got)
+		}
+		if got := kinds(l, "apps", "Deployment"); got != deployments {
+			t.Errorf("got %s, expected %s", got, deployments)
+		}
+		for _, one := range [][2]string{{"", "Deployment"}, {"apps/v1", "Deployment"}, {"batch", "Deployment"}, {"apps", "deployments"}, {"apps", ""}} {
+			if got := l.ResourcesOf(one[0], one[1]); len(got) != 0 {
+				t.Errorf("%q: %+v", one, got)
+			}
+		}
+		return nil, err
+	})
+	if len(asked) != 1 {
+		t.Error(asked)
+	}
+	defer func() {
+		if recovered := fmt.Sprint(recover()); recovered != "fault: the manifest does not declare discovery: true" {
+			t.Error(recovered)
+		}
+	}()
+	of("queues: [{name: first}]", func(_ pintle.Key, l pintle.Lister) (*pintle.Outcome, error) {
+		l.ResourcesOf("apps", "Deployment")
+		return nil, nil
+	})
+}
+
 func TestNeedsAreAnsweredUntilThereAreNoMore(t *testing.T) {
 	result, asked := fixture(t).Run(func(_ pintle.Key, l pintle.Lister) (*pintle.Outcome, error) {
 		live, err := pintle.Live[pintle.Object](l, pods, "default", "live")
@@ -383,7 +445,7 @@ func TestEveryPartOfAnOutcomeIsShown(t *testing.T) {
 			Requeue(1500*time.Millisecond).Keep("a", "1").Forget("b").Observe("m", 0.5, "x", "y").
 			Wake(pintle.Key{Queue: "second", Kind: pods, Namespace: "default", Name: "b"}).
 			WakeAfter(pintle.Key{Queue: "first", Kind: pintle.MustKind("pintle/v1/Tick"), Name: "first"}, 90*time.Second).
-			RunLabel("result", "ok").RunLabel("code", "200")
+			RunLabel("result", "ok").RunLabel("code", "200").Fail(fmt.Errorf("outer: %w", pintle.RetryAfter(250*time.Millisecond, "not yet")))
 		place, _ := outcome.LastPlace()
 		return outcome.ObserveAt(place.Done(), "n", 1).ObserveAt(pintle.Place{Step: 1, Position: 1}.Failed(), "n", 2, "z"), nil
 	}
@@ -409,6 +471,7 @@ state: {a: "1", b: null}
 observations: ['m{x,y} 0.5', 'n{} 1 when steps[2].mutations[0] is done', 'n{z} 2 when steps[1].mutations[1] has failed']
 wake: ['second: v1/Pod default/b', 'first: pintle/v1/Tick first after 90s']
 runLabels: {code: "200", result: ok}
+error: {retry: 'outer: not yet', after: 250ms}
 `
 	differences := check([]byte(manifestOfAll), []byte(inputOfAll), []byte(expected), run)
 	if differences != nil {
@@ -423,9 +486,12 @@ func TestErrorsAreShown(t *testing.T) {
 		`{terminal: never}`:         pintle.Terminal("never"),
 	} {
 		expected = strings.Replace(expected, "1m30s", "90s", 1)
-		run := func(pintle.Key, pintle.Lister) (*pintle.Outcome, error) { return nil, err }
-		if differences := check([]byte(manifestOfAll), []byte(inputOfAll), []byte(expected), run); differences != nil {
-			t.Errorf("%q", differences)
+		returned := func(pintle.Key, pintle.Lister) (*pintle.Outcome, error) { return nil, err }
+		declared := func(pintle.Key, pintle.Lister) (*pintle.Outcome, error) { return new(pintle.Outcome).Fail(err), nil }
+		for expected, run := range map[string]pintle.ReconcileFunc{expected: returned, "{steps: [], error: " + expected + "}": declared} {
+			if differences := check([]byte(manifestOfAll), []byte(inputOfAll), []byte(expected), run); differences != nil {
+				t.Errorf("%q", differences)
+			}
 		}
 	}
 }

@@ -15,19 +15,25 @@ import (
 
 // shown is a result in the form of the expected one of a case.
 func shown(result pintle.Result, asked []pintle.Need, lister *Lister) map[string]any {
-	show := map[string]any{}
+	var show map[string]any
 	if result.Outcome != nil {
 		show = shownOutcome(result.Outcome, lister)
-	} else if terminal := (*pintle.TerminalError)(nil); errors.As(result.Err, &terminal) {
-		show["terminal"] = result.Err.Error()
 	} else {
-		show["retry"] = result.Err.Error()
-		if retry := (*pintle.RetryError)(nil); errors.As(result.Err, &retry) && retry.After > 0 {
-			show["after"] = shownDuration(retry.After)
-		}
+		show = shownError(result.Err)
 	}
 	if len(asked) > 0 {
 		show["asked"] = mapAll(asked, shownNeed)
+	}
+	return show
+}
+
+func shownError(err error) map[string]any {
+	if terminal := (*pintle.TerminalError)(nil); errors.As(err, &terminal) {
+		return map[string]any{"terminal": err.Error()}
+	}
+	show := map[string]any{"retry": err.Error()}
+	if retry := (*pintle.RetryError)(nil); errors.As(err, &retry) && retry.After > 0 {
+		show["after"] = shownDuration(retry.After)
 	}
 	return show
 }
@@ -84,6 +90,9 @@ func shownOutcome(outcome *pintle.Outcome, lister *Lister) map[string]any {
 	}
 	if len(outcome.RunLabels) > 0 {
 		show["runLabels"] = outcome.RunLabels
+	}
+	if outcome.Err != nil {
+		show["error"] = shownError(outcome.Err)
 	}
 	return show
 }

@@ -19,7 +19,8 @@ import { wireNeed } from "./wire.js";
  * @property {(kind: Kind, namespace: string, labels: [string, string][]) => string[]} selecting
  * @property {(uid: string) => string[]} dependents
  * @property {(uid: string) => string | null | undefined} byUid
- * @property {() => (Omit<ApiResource, "kind"> & {kind: {group: string, version: string, name: string}})[]} resources
+ * @property {() => RawResource[]} resources
+ * @property {(group: string, name: string) => RawResource[]} resourcesOf
  * @property {() => string} config
  * @property {(name: string) => string | null | undefined} state
  * @property {() => number} attempt
@@ -35,6 +36,11 @@ import { wireNeed } from "./wire.js";
  * @property {{tag: "controller" | "controller-or-orphan" | "any", val: string} | null} owner
  * @property {{index: string, value: string} | null} index
  * @property {boolean} whole
+ */
+
+/**
+ * @internal
+ * @typedef {Omit<ApiResource, "kind"> & {kind: {group: string, version: string, name: string}}} RawResource
  */
 
 /**
@@ -154,7 +160,18 @@ export class Lister {
    * @returns {ApiResource[]}
    */
   resources() {
-    return this.#view.resources().map((resource) => ({ ...resource, kind: kindOf(resource.kind) }));
+    return this.#view.resources().map(apiResource);
+  }
+
+  /**
+   * Those of {@link Lister.resources} whose kind has this group and name, of all versions, at a small part of the cost. Only with
+   * `discovery: true` in the manifest.
+   * @param {string} group Empty for the core group.
+   * @param {string} kind Name of the kind, for example `Deployment`.
+   * @returns {ApiResource[]}
+   */
+  resourcesOf(group, kind) {
+    return this.#view.resourcesOf(group, kind).map(apiResource);
   }
 
   /**
@@ -279,6 +296,14 @@ export class Lister {
  */
 function kindOf({ group, version, name }) {
   return new Kind(group, version, name);
+}
+
+/**
+ * @param {RawResource} raw
+ * @returns {ApiResource}
+ */
+function apiResource(raw) {
+  return { ...raw, kind: kindOf(raw.kind) };
 }
 
 /**

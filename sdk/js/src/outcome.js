@@ -1,6 +1,7 @@
 import { Terminal } from "./errors.js";
 import { Kind } from "./kind.js";
 
+/** @import { Retry } from "./errors.js" */
 /** @import { Key, KeyLike } from "./model.js" */
 /** @import { Need } from "./need.js" */
 /** @import { Mutation } from "./mutation.js" */
@@ -118,6 +119,8 @@ function step(order, mutations, { always = false } = {}) {
  * @property {readonly Observation[]} [observations] Samples of metrics.
  * @property {readonly Wake[]} [wakes] Other keys of this controller to run, at most 10,000.
  * @property {Readonly<Record<string, string>>} [runLabels] Values of labels for the metrics of runs (`of: runs`), by label name.
+ * @property {Retry | Terminal | undefined} [error] The run has failed all the same, once everything else is carried out; see
+ *   {@link Outcome.fail}.
  */
 
 /** What one run wants. A new one: nothing. */
@@ -137,6 +140,8 @@ export class Outcome {
     this.wakes = [];
     /** @type {Record<string, string>} */
     this.runLabels = {};
+    /** @type {Retry | Terminal | undefined} */
+    this.error = undefined;
   }
 
   /**
@@ -255,6 +260,17 @@ export class Outcome {
    */
   runLabel(name, value) {
     this.runLabels[name] = value;
+    return this;
+  }
+
+  /**
+   * The run has failed all the same, once everything else of the outcome is carried out: the key is tried again as after an error that is
+   * thrown. Where a mutation fails too, that decides when the key is tried again.
+   * @param {Retry | Terminal} error The last of several calls counts.
+   * @returns {this}
+   */
+  fail(error) {
+    this.error = error;
     return this;
   }
 }

@@ -1,5 +1,6 @@
 // From what authors return to the contract's own shape. Engines end a run without a word if that does not fit, so it is checked here.
 
+import { Retry, Terminal } from "./errors.js";
 import { Kind } from "./kind.js";
 
 /** @import { Action, Event, Mutation } from "./mutation.js" */
@@ -25,11 +26,11 @@ const VERBS = ["create", "update", "patch", "delete", "delete-collection", "even
  * @param {unknown} result What `reconcile` returned.
  */
 export function wireOutcome(result) {
-  const { needs, steps, requeueAfterMs, state, observations, wakes, runLabels, ...unknown } = outcomeLike(result);
+  const { needs, steps, requeueAfterMs, state, observations, wakes, runLabels, error, ...unknown } = outcomeLike(result);
   const [misspelt] = Object.keys(unknown);
   if (misspelt !== undefined) {
     throw new TypeError(
-      `an outcome has no ${misspelt}: it has needs, steps, requeueAfterMs, state, observations, wakes and runLabels`,
+      `an outcome has no ${misspelt}: it has needs, steps, requeueAfterMs, state, observations, wakes, runLabels and error`,
     );
   }
   const allSteps = array(steps ?? [], "outcome.steps");
@@ -49,6 +50,7 @@ export function wireOutcome(result) {
     })),
     wake: array(wakes ?? [], "outcome.wakes").map((wake, i) => wireWake(wake, `outcome.wakes[${i}]`)),
     runLabels: Object.entries(runLabels ?? {}).map(([name, value]) => pair(name, text(value, `outcome.runLabels.${name}`))),
+    error: error == null ? null : wireError(error, "outcome.error"),
   };
 }
 
@@ -79,6 +81,7 @@ function pair(name, value) {
 }
 
 /** @typedef {ReturnType<typeof wireOutcome>} WireOutcome */
+/** @typedef {ReturnType<typeof wireError>} WireError */
 /** @typedef {ReturnType<typeof wireMutation>} WireMutation */
 /** @typedef {ReturnType<typeof wireEvent>} WireEvent */
 /** @typedef {ReturnType<typeof wireNeed>} WireNeed */
@@ -98,6 +101,23 @@ const NOW = Object.freeze({ tag: "now" });
  */
 export function wireNeeds(needs) {
   return wireOutcome({ needs: needs.slice(0, MAX_NEEDS) });
+}
+
+/**
+ * An error that is thrown, or that an outcome has.
+ * @param {Retry | Terminal} error
+ * @param {string} place
+ * @returns {{tag: "retry", val: {message: string, afterMs: number | null}} | {tag: "terminal", val: string}}
+ */
+export function wireError(error, place) {
+  if (error instanceof Retry) {
+    const afterMs = error.afterMs == null ? null : milliseconds(error.afterMs, "afterMs of a Retry");
+    return { tag: "retry", val: { message: String(error.message), afterMs } };
+  }
+  if (error instanceof Terminal) {
+    return { tag: "terminal", val: String(error.message) };
+  }
+  throw new TypeError(`${place} must be a Retry or a Terminal, got ${show(error)}`);
 }
 
 /**
@@ -459,5 +479,8 @@ function oneOf(value, choices, place) {
 
 /** @param {unknown} value */
 function show(value) {
-  return typeof value === "function" ? "a function" : `${JSON.stringify(value)}`.slice(0, 100);
+  if (typeof value === "function") {
+    return "a function";
+  }
+  return (value instanceof Error ? String(value) : `${JSON.stringify(value)}`).slice(0, 100);
 }

@@ -150,6 +150,35 @@ failures: [{verb: create, kind: v1/Pod, object: {name: p}, code: 409, reason: Co
   assert.deepEqual(queues, ["first"]);
 });
 
+test("the resources of one kind are those of all versions, as of the last discovery", () => {
+  const manifest = `${MANIFEST}\ndiscovery: true`;
+  const resource = (/** @type {string} */ kind, /** @type {string} */ plural) => `{kind: ${kind}, plural: ${plural}, namespaced: true, verbs: [get]}`;
+  const old = [resource("apps/v1beta1/Deployment", "deployments"), resource("apps/v1/Deployment", "deployments")];
+  const others = [resource("apps/v1/ReplicaSet", "replicasets"), resource("example.com/v1/Deployment", "plans"), resource("v1/Pod", "pods")];
+  const input = `
+key: {kind: v1/ConfigMap, namespace: ns, name: a}
+resources: [${[...old, ...others].join(", ")}]
+discovery: {resources: [${resource("apps/v2/Deployment", "deployments")}]}`;
+  const found = (/** @type {string} */ group, /** @type {string} */ kind, again = false) => {
+    /** @type {import("pintle").ApiResource[]} */
+    let resources = [];
+    Fixture.parse(manifest, input).run((_, lister) => {
+      if (again) {
+        lister.ask(Need.discovery());
+      }
+      resources = lister.resourcesOf(group, kind);
+      return undefined;
+    });
+    return resources.map((one) => `${one.kind} ${one.plural}`);
+  };
+  assert.deepEqual(found("apps", "Deployment"), ["apps/v1beta1/Deployment deployments", "apps/v1/Deployment deployments"]);
+  assert.deepEqual(found("example.com", "Deployment"), ["example.com/v1/Deployment plans"]);
+  assert.deepEqual(found("", "Pod"), ["v1/Pod pods"]);
+  assert.deepEqual(found("", "Deployment"), []);
+  assert.deepEqual(found("apps", "deployments"), []);
+  assert.deepEqual(found("apps", "Deployment", true), ["apps/v2/Deployment deployments"]);
+});
+
 test("what the host would end the run for fails it, even if it is caught", () => {
   for (const [read, message] of /** @type {[(lister: import("pintle").Lister) => unknown, RegExp][]} */ ([
     [(lister) => lister.get("v1/Secret", "ns", "s"), /fault: the manifest does not watch v1\/Secret/],
@@ -158,6 +187,7 @@ test("what the host would end the run for fails it, even if it is caught", () =>
     [(lister) => lister.list("v1/Pod", { labelSelector: "a b" }), /fault: label selector "a b" does not parse/],
     [(lister) => lister.selecting("v1/Pod", "default", {}), /does not declare `selects`/],
     [(lister) => lister.resources(), /discovery: true/],
+    [(lister) => lister.resourcesOf("apps", "Deployment"), /discovery: true/],
   ])) {
     const caught = (/** @type {import("pintle").Lister} */ lister) => {
       try {
@@ -446,6 +476,10 @@ test("outcomes look as the expected files do", () => {
   });
   assert.deepEqual(run(() => { throw new Retry("later", 1500); }), { retry: "later", after: "1.5s" });
   assert.deepEqual(run(() => { throw new Terminal("never"); }), { terminal: "never" });
+  const failed = (/** @type {Retry | Terminal} */ error) => run(() => new Outcome().keep("a", "1").fail(error));
+  assert.deepEqual(failed(new Retry("later", 1500)), { steps: [], state: { a: "1" }, error: { retry: "later", after: "1.5s" } });
+  assert.deepEqual(failed(new Retry("later")), { steps: [], state: { a: "1" }, error: { retry: "later" } });
+  assert.deepEqual(failed(new Terminal("never")), { steps: [], state: { a: "1" }, error: { terminal: "never" } });
 });
 
 test("times and paths are written as elsewhere", () => {

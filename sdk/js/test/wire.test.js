@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { event, Need, Mutation, Outcome, Step, tick } from "pintle";
-import { wireNeed, wireNeeds, wireOutcome, wireWake } from "../src/wire.js";
+import { event, Need, Needs, Mutation, Outcome, Retry, Step, Terminal, tick } from "pintle";
+import { wireError, wireNeed, wireNeeds, wireOutcome, wireWake } from "../src/wire.js";
 import { Kind } from "../src/kind.js";
 
 /** @typedef {import("pintle").Mutation} AnyMutation */
@@ -66,7 +66,7 @@ test("every verb has the contract's shape", () => {
 });
 
 test("an outcome is made step by step or is a plain object, and nothing is nothing", () => {
-  const nothing = { needs: [], steps: [], requeueAfterMs: null, state: [], observations: [], wake: [], runLabels: [] };
+  const nothing = { needs: [], steps: [], requeueAfterMs: null, state: [], observations: [], wake: [], runLabels: [], error: null };
   assert.deepEqual(wireOutcome(undefined), nothing);
   assert.deepEqual(wireOutcome({}), nothing);
   assert.deepEqual(wireOutcome(new Outcome().step(Step.parallel([undefined, null, false]))), nothing);
@@ -112,6 +112,17 @@ test("keys to wake, moments and labels of the run have the contract's shape", ()
     key: { queue: "q", kind: POD, object: { namespace: "", name: "p" } },
     afterMs: 3,
   });
+});
+
+test("an outcome has an error in the shape of one that is thrown", () => {
+  const outcome = new Outcome().step(Step.parallel([Mutation.delete("v1/Pod", "ns", "p")]));
+  const wire = wireOutcome(outcome.fail(new Terminal("never")).fail(new Retry("later", 1500.5)));
+  assert.deepEqual([wire.error, wire.steps.length], [{ tag: "retry", val: { message: "later", afterMs: 1501 } }, 1]);
+  assert.deepEqual(wireOutcome({ error: new Retry("later") }).error, { tag: "retry", val: { message: "later", afterMs: null } });
+  assert.deepEqual(wireOutcome({ error: new Terminal("never") }).error, { tag: "terminal", val: "never" });
+  for (const error of [new Retry("later", 0), new Terminal("never")]) {
+    assert.deepEqual(wireOutcome(new Outcome().fail(error)).error, wireError(error, "what reconcile throws"));
+  }
 });
 
 test("places are those of the steps that are left", () => {
@@ -196,6 +207,10 @@ test("what does not fit is told with its place", () => {
     [{ wakes: [{ queue: "q", kind: "Pod", name: "p" }] }, /"Pod" is not a kind/],
     [{ wakes: [{ queue: "q", kind: "v1/Pod", name: "p", afterMs: -1 }] }, /outcome.wakes\[0\].afterMs must not be negative/],
     [{ runLabels: { a: 1 } }, /outcome.runLabels.a must be a string, got 1/],
+    [{ error: "late" }, /outcome.error must be a Retry or a Terminal, got "late"/],
+    [{ error: new RangeError("late") }, /outcome.error must be a Retry or a Terminal, got RangeError: late/],
+    [new Outcome().fail(new Needs([])), /outcome.error must be a Retry or a Terminal, got Needs: 0 reads/],
+    [{ error: new Retry("late", -1) }, /afterMs of a Retry must not be negative, got -1/],
     [{ needs: ["discovery"] }, /outcome.needs\[0\] must be a Need, .* got "discovery"/],
     [{ needs: [Need.liveList("v1/Pod", { limit: 0 })] }, /outcome.needs\[0\]: limit must be a whole number from 1 to 2147483647, got 0/],
     [{ needs: [Need.liveList("v1/Pod", { detail: /** @type {any} */ ("all") })] }, /detail must be one of metadata, projection, whole, got "all"/],

@@ -15,13 +15,8 @@ export type View = {
     selecting: (kind: Kind, namespace: string, labels: [string, string][]) => string[];
     dependents: (uid: string) => string[];
     byUid: (uid: string) => string | null | undefined;
-    resources: () => (Omit<ApiResource, "kind"> & {
-        kind: {
-            group: string;
-            version: string;
-            name: string;
-        };
-    })[];
+    resources: () => RawResource[];
+    resourcesOf: (group: string, name: string) => RawResource[];
     config: () => string;
     state: (name: string) => string | null | undefined;
     attempt: () => number;
@@ -46,6 +41,13 @@ export type RawQuery = {
         value: string;
     } | null;
     whole: boolean;
+};
+export type RawResource = Omit<ApiResource, "kind"> & {
+    kind: {
+        group: string;
+        version: string;
+        name: string;
+    };
 };
 export type RawFailure = Omit<MutationFailure, "kind" | "subresource"> & {
     kind: {
@@ -77,7 +79,8 @@ export type Answer = {
  * @property {(kind: Kind, namespace: string, labels: [string, string][]) => string[]} selecting
  * @property {(uid: string) => string[]} dependents
  * @property {(uid: string) => string | null | undefined} byUid
- * @property {() => (Omit<ApiResource, "kind"> & {kind: {group: string, version: string, name: string}})[]} resources
+ * @property {() => RawResource[]} resources
+ * @property {(group: string, name: string) => RawResource[]} resourcesOf
  * @property {() => string} config
  * @property {(name: string) => string | null | undefined} state
  * @property {() => number} attempt
@@ -92,6 +95,10 @@ export type Answer = {
  * @property {{tag: "controller" | "controller-or-orphan" | "any", val: string} | null} owner
  * @property {{index: string, value: string} | null} index
  * @property {boolean} whole
+ */
+/**
+ * @internal
+ * @typedef {Omit<ApiResource, "kind"> & {kind: {group: string, version: string, name: string}}} RawResource
  */
 /**
  * @internal
@@ -179,6 +186,14 @@ export declare class Lister {
      * @returns {ApiResource[]}
      */
     resources(): ApiResource[];
+    /**
+     * Those of {@link Lister.resources} whose kind has this group and name, of all versions, at a small part of the cost. Only with
+     * `discovery: true` in the manifest.
+     * @param {string} group Empty for the core group.
+     * @param {string} kind Name of the kind, for example `Deployment`.
+     * @returns {ApiResource[]}
+     */
+    resourcesOf(group: string, kind: string): ApiResource[];
     /**
      * The controller's configuration: it fits the manifest's schema, defaults filled in.
      * @template {object} [T=Record<string, any>]

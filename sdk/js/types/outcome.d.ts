@@ -1,6 +1,9 @@
+import { Terminal } from "./errors.js";
+import type { Retry } from "./errors.js";
 import type { Key, KeyLike } from "./model.js";
 import type { Need } from "./need.js";
 import type { Mutation } from "./mutation.js";
+/** @import { Retry } from "./errors.js" */
 /** @import { Key, KeyLike } from "./model.js" */
 /** @import { Need } from "./need.js" */
 /** @import { Mutation } from "./mutation.js" */
@@ -129,6 +132,11 @@ export type OutcomeLike = {
      * Values of labels for the metrics of runs (`of: runs`), by label name.
      */
     runLabels?: Readonly<Record<string, string>>;
+    /**
+     * The run has failed all the same, once everything else is carried out; see
+     * {@link Outcome.fail}.
+     */
+    error?: Retry | Terminal | undefined;
 };
 /**
  * Place of a mutation in an outcome: numbers of the step and of the mutation in the step, from 0. {@link Outcome.lastPlace} gives it.
@@ -170,6 +178,8 @@ export type OutcomeLike = {
  * @property {readonly Observation[]} [observations] Samples of metrics.
  * @property {readonly Wake[]} [wakes] Other keys of this controller to run, at most 10,000.
  * @property {Readonly<Record<string, string>>} [runLabels] Values of labels for the metrics of runs (`of: runs`), by label name.
+ * @property {Retry | Terminal | undefined} [error] The run has failed all the same, once everything else is carried out; see
+ *   {@link Outcome.fail}.
  */
 /** What one run wants. A new one: nothing. */
 export declare class Outcome {
@@ -187,6 +197,8 @@ export declare class Outcome {
     wakes: Wake[];
     /** @type {Record<string, string>} */
     runLabels: Record<string, string>;
+    /** @type {Retry | Terminal | undefined} */
+    error: Retry | Terminal | undefined;
     constructor();
     /**
      * Adds a step, unless it is empty. (It is not called `then`, because an object with a method `then` is a promise to JavaScript.)
@@ -260,6 +272,13 @@ export declare class Outcome {
      * @returns {this}
      */
     runLabel(name: string, value: string): this;
+    /**
+     * The run has failed all the same, once everything else of the outcome is carried out: the key is tried again as after an error that is
+     * thrown. Where a mutation fails too, that decides when the key is tried again.
+     * @param {Retry | Terminal} error The last of several calls counts.
+     * @returns {this}
+     */
+    fail(error: Retry | Terminal): this;
 }
 /**
  * The tick key of a queue, to {@link Outcome.wake} it. It is no object: `lister.get` finds nothing.

@@ -1,3 +1,4 @@
+import { Retry, Terminal } from "./errors.js";
 import type { Event, Mutation } from "./mutation.js";
 import type { Wake } from "./outcome.js";
 import type { LiveDetail, Need } from "./need.js";
@@ -271,8 +272,19 @@ export declare function wireOutcome(result: unknown): {
         afterMs: number | null;
     }[];
     runLabels: [string, string][];
+    error: {
+        tag: "retry";
+        val: {
+            message: string;
+            afterMs: number | null;
+        };
+    } | {
+        tag: "terminal";
+        val: string;
+    } | null;
 };
 export type WireOutcome = ReturnType<typeof wireOutcome>;
+export type WireError = ReturnType<typeof wireError>;
 export type WireMutation = ReturnType<typeof wireMutation>;
 export type WireEvent = ReturnType<typeof wireEvent>;
 export type WireNeed = ReturnType<typeof wireNeed>;
@@ -292,6 +304,22 @@ export type WireMoment = {
  * @returns {WireOutcome}
  */
 export declare function wireNeeds(needs: readonly Need[]): WireOutcome;
+/**
+ * An error that is thrown, or that an outcome has.
+ * @param {Retry | Terminal} error
+ * @param {string} place
+ * @returns {{tag: "retry", val: {message: string, afterMs: number | null}} | {tag: "terminal", val: string}}
+ */
+export declare function wireError(error: Retry | Terminal, place: string): {
+    tag: "retry";
+    val: {
+        message: string;
+        afterMs: number | null;
+    };
+} | {
+    tag: "terminal";
+    val: string;
+};
 /**
  * Whole milliseconds, rounded up, so that what was waited for has happened then; within the contract's range.
  * @param {unknown} value

@@ -88,11 +88,8 @@ def _reconcile(function: Callable[[Key, Lister], Outcome | None], key: t.Key, li
         return _wit_outcome(outcome)
     except Needs as needs:
         return _wit_outcome(Outcome(needs=needs.needs[:MAX_NEEDS]))
-    except Retry as retry:
-        after = None if retry.after is None else milliseconds(retry.after)
-        raise Err(t.ReconcileError_Retry(t.Retry(retry.message, after))) from None
-    except Terminal as terminal:
-        raise Err(t.ReconcileError_Terminal(terminal.message)) from None
+    except (Retry, Terminal) as error:
+        raise Err(_wit_error(error)) from None
 
 
 def _run(raw: v.Lister, body: Callable[[Lister], R]) -> R:
@@ -142,10 +139,10 @@ class _WitView:
         return self._raw.by_uid(uid)
 
     def resources(self) -> _Resources:
-        return [
-            ApiResource(_kind(one.kind), one.plural, one.namespaced, one.verbs, one.subresources, one.preferred)
-            for one in self._raw.resources()
-        ]
+        return [_resource(one) for one in self._raw.resources()]
+
+    def resources_of(self, group: str, name: str) -> _Resources:
+        return [_resource(one) for one in self._raw.resources_of(group, name)]
 
     def config(self) -> str:
         return self._raw.config()
@@ -191,6 +188,10 @@ _Failures = list[MutationFailure]
 
 def _kind(kind: t.Kind) -> Kind:
     return Kind(kind.group, kind.version, kind.name)
+
+
+def _resource(one: v.ApiResource) -> ApiResource:
+    return ApiResource(_kind(one.kind), one.plural, one.namespaced, one.verbs, one.subresources, one.preferred)
 
 
 def _wit_kind(kind: Kind) -> t.Kind:
@@ -281,7 +282,15 @@ def _wit_outcome(outcome: Outcome) -> t.Outcome:
         observations=[_wit_observation(one) for one in outcome.observations],
         wake=[_wit_wake(wake) for wake in outcome.wakes],
         run_labels=[*outcome.run_labels.items()],
+        error=None if outcome.error is None else _wit_error(outcome.error),
     )
+
+
+def _wit_error(error: Retry | Terminal) -> t.ReconcileError:
+    if isinstance(error, Terminal):
+        return t.ReconcileError_Terminal(error.message)
+    after_ms = None if error.after is None else milliseconds(error.after)
+    return t.ReconcileError_Retry(t.Retry(error.message, after_ms))
 
 
 def _wit_mutation(mutation: Mutation) -> t.Mutation:

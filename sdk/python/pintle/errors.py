@@ -1,4 +1,4 @@
-"""Why a run has no outcome."""
+"""Why a run has no outcome, or has failed all the same."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from .encoding import MAX_U32
-from .errors import Duration, as_timedelta
+from .errors import Duration, Retry, Terminal, as_timedelta
 from .kinds import Key
 from .mutation import Mutation
 from .need import Need
@@ -121,6 +121,8 @@ class Outcome:
     wakes: list[Wake] = field(default_factory=list)
     #: Values of labels for the metrics of runs, by name.
     run_labels: dict[str, str] = field(default_factory=dict)
+    #: The run has failed all the same, once everything else is carried out. See `fail`.
+    error: Retry | Terminal | None = None
 
     def step(self, step: Step) -> Outcome:
         """Adds a step, unless it is empty."""
@@ -183,4 +185,15 @@ class Outcome:
     def run_label(self, name: str, value: str) -> Outcome:
         """Sets a label for the metrics of runs (`of: runs` in the manifest). Labels that a run does not set are empty."""
         self.run_labels[name] = value
+        return self
+
+    def fail(self, error: Retry | Terminal) -> Outcome:
+        """The run has failed all the same, once everything else of the outcome is carried out. The last of several calls counts.
+
+        The key is tried again as after an error that is raised. Where a mutation fails too, that decides when the key is tried again.
+        """
+        # Where it is written, a mistake is found; later the host only sees a fault.
+        if not isinstance(error, Retry | Terminal):
+            raise TypeError(f"an outcome fails with a Retry or a Terminal, got {error!r:.100}")
+        self.error = error
         return self

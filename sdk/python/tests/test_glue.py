@@ -107,6 +107,7 @@ from datetime import timedelta
 from pintle import *
 from pintle import component
 from wit_world.imports import types as t
+from wit_world.imports import view as v
 from componentize_py_types import Ok, Err
 
 class Raw:
@@ -117,6 +118,8 @@ class Raw:
     def answer(self, need):
         asked.append(need)
         return answers.pop(0)
+    def resources_of(self, group, name):
+        return [v.ApiResource(t.Kind(group, one, name), "deployments", True, ["get"], ["scale"], one == "v1") for one in ("v1beta1", "v1")]
 
 asked, answers = [], []
 author = types.SimpleNamespace(__name__="app")
@@ -172,6 +175,40 @@ for part in (outcome.wake, outcome.observations, outcome.run_labels, outcome.sta
             f"Observation(metric='n', labels=['c'], value=3.0, at=Moment_Failed({place}))",
         ]
         wanted = [f"[{', '.join(wakes)}]", f"[{', '.join(samples)}]", "[('do', 'x')]", "[StateWrite(name='uptime', value='12.5')]", "2147483647"]
+        self.assertEqual(self.printed(program), wanted)
+
+    def test_errors_cross_in_outcomes_as_when_they_are_raised(self) -> None:
+        program = """
+def fail(error):
+    raise error
+
+for error in (Retry("later"), Retry("later", timedelta(microseconds=1)), Terminal("never")):
+    outcome = run(lambda *_: Outcome().keep("a", "1").fail(error))
+    print(outcome.state, outcome.error, file=stdout)
+    try:
+        run(lambda *_: fail(error))
+    except Err as raised:
+        print(raised.value == outcome.error, file=stdout)
+print(run(lambda *_: None).error, file=stdout)
+"""
+        state = "[StateWrite(name='a', value='1')]"
+        errors = [
+            "ReconcileError_Retry(value=Retry(message='later', after_ms=None))",
+            "ReconcileError_Retry(value=Retry(message='later', after_ms=1))",
+            "ReconcileError_Terminal(value='never')",
+        ]
+        wanted = [line for error in errors for line in (f"{state} {error}", "True")]
+        self.assertEqual(self.printed(program), [*wanted, "None"])
+
+    def test_resources_of_one_kind_come_in_every_version(self) -> None:
+        program = """
+def reconcile(_, lister):
+    for one in lister.resources_of("apps", "Deployment"):
+        print(one.kind, one.plural, one.namespaced, one.verbs, one.subresources, one.preferred, file=stdout)
+
+run(reconcile)
+"""
+        wanted = [f"apps/{version} deployments True ['get'] ['scale'] {last}" for version, last in (("v1beta1/Deployment", False), ("v1/Deployment", True))]
         self.assertEqual(self.printed(program), wanted)
 
     def test_needs_cross_in_full_and_refusals_come_back(self) -> None:

@@ -3,7 +3,7 @@
 import unittest
 from datetime import datetime, timedelta, timezone
 
-from pintle import LONGEST_REQUEUE, Done, Key, Kind, Mutation, Outcome, Place, Step, Wake, parse_time
+from pintle import LONGEST_REQUEUE, Done, Key, Kind, Mutation, Outcome, Place, Retry, Step, Terminal, Wake, parse_time
 
 DAY = timedelta(days=1)
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -83,3 +83,12 @@ class Wakes(unittest.TestCase):
         self.assertEqual(outcome.wakes, [Wake(KEY), Wake(KEY, 1.5), Wake(KEY, DAY)])
         with self.assertRaisesRegex(ValueError, "must not be negative"):
             outcome.wake(KEY, -1)
+
+
+class Errors(unittest.TestCase):
+    def test_an_outcome_fails_with_the_last_error_and_with_no_other_exception(self) -> None:
+        last = Terminal("never")
+        self.assertIsNone(Outcome().error)
+        self.assertIs(Outcome().fail(Retry("later", 5)).fail(last).error, last)
+        with self.assertRaisesRegex(TypeError, r"fails with a Retry or a Terminal, got ValueError\('x'\)"):
+            Outcome().fail(ValueError("x"))  # type: ignore[arg-type]

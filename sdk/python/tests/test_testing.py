@@ -9,6 +9,7 @@ from typing import Any
 
 from pintle import (
     ApiError,
+    Discovery,
     Done,
     Failed,
     Key,
@@ -173,6 +174,33 @@ failures: [{verb: create, kind: v1/Pod, object: {name: p}, code: 409, reason: Co
             with self.subTest(wrong), self.assertRaisesRegex(ValueError, "uptime: .* is not a number of seconds"):
                 run(lambda *_: None, f"uptime: {wrong}")
 
+    def test_the_resources_of_one_kind_are_those_of_all_versions_as_of_the_last_discovery(self) -> None:
+        def resource(kind: str, plural: str) -> str:
+            return f"{{kind: {kind}, plural: {plural}, namespaced: true, verbs: [get]}}"
+
+        versions = [resource("apps/v1beta1/Deployment", "deployments"), resource("apps/v1/Deployment", "deployments")]
+        others = [resource("apps/v1/ReplicaSet", "replicasets"), resource("example.com/v1/Deployment", "plans"), resource("v1/Pod", "pods")]
+        known = f"resources: [{', '.join([*versions, *others])}]"
+        discovery = f"discovery: {{resources: [{resource('apps/v2/Deployment', 'deployments')}]}}"
+
+        def found(group: str, kind: str, again: bool = False) -> list[str]:
+            resources: list[str] = []
+
+            def reconcile(_key: Key, lister: Lister) -> None:
+                if again:
+                    lister.ask(Discovery())
+                resources.extend(f"{one.kind} {one.plural}" for one in lister.resources_of(group, kind))
+
+            Fixture.parse(f"{MANIFEST}\ndiscovery: true", f"{OBJECTS}\n{known}\n{discovery}").run(reconcile)
+            return resources
+
+        self.assertEqual(found("apps", "Deployment"), ["apps/v1beta1/Deployment deployments", "apps/v1/Deployment deployments"])
+        self.assertEqual(found("example.com", "Deployment"), ["example.com/v1/Deployment plans"])
+        self.assertEqual(found("", "Pod"), ["v1/Pod pods"])
+        self.assertEqual(found("", "Deployment"), [])
+        self.assertEqual(found("apps", "deployments"), [])
+        self.assertEqual(found("apps", "Deployment", again=True), ["apps/v2/Deployment deployments"])
+
     def test_what_the_host_would_end_the_run_for_fails_it_even_if_it_is_caught(self) -> None:
         reads: list[tuple[Callable[[Lister], Any], str]] = [
             (lambda lister: lister.get("v1/Secret", "ns", "s"), "the manifest does not watch v1/Secret"),
@@ -181,6 +209,7 @@ failures: [{verb: create, kind: v1/Pod, object: {name: p}, code: 409, reason: Co
             (lambda lister: lister.list("v1/Pod", Query(label_selector="a b")), "does not parse"),
             (lambda lister: lister.selecting("v1/Pod", "default", {}), "does not declare `selects`"),
             (lambda lister: lister.resources(), "discovery: true"),
+            (lambda lister: lister.resources_of("apps", "Deployment"), "discovery: true"),
             (lambda lister: lister.ask(live_list("v1/Pod", field_selector="spec.nodeName")), "not a term of a field selector"),
             (lambda lister: lister.ask(live_list("v1/Secret", detail="projection")), "does not watch v1/Secret"),
         ]
@@ -423,6 +452,17 @@ class Shows(unittest.TestCase):
 
         self.assertEqual(run(fail(Retry("later", 1.5))), {"retry": "later", "after": "1.5s"})
         self.assertEqual(run(fail(Terminal("never"))), {"terminal": "never"})
+
+    def test_errors_of_outcomes_are_shown_as_those_that_are_raised(self) -> None:
+        errors: list[tuple[Retry | Terminal, Object]] = [
+            (Retry("later", 1.5), {"retry": "later", "after": "1.5s"}),
+            (Retry("later"), {"retry": "later"}),
+            (Terminal("never"), {"terminal": "never"}),
+        ]
+        for error, wanted in errors:
+            with self.subTest(str(wanted)):
+                shown = run(lambda *_: Outcome().keep("a", "1").fail(error))
+                self.assertEqual(shown, {"steps": [], "state": {"a": "1"}, "error": wanted})
 
     def test_times_and_paths_are_written_as_elsewhere(self) -> None:
         spans = [0, 0.0005, 0.25, 1, 1.5, 90]

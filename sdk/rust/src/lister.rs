@@ -97,8 +97,10 @@ pub struct ApiResource {
     /// Name in URLs.
     pub plural: String,
     /// Whether its objects live in namespaces.
+    #[serde(default)]
     pub namespaced: bool,
     /// For example `list`, `delete`.
+    #[serde(default)]
     pub verbs: Vec<String>,
     /// For example `status`, `scale`.
     #[serde(default)]
@@ -133,6 +135,8 @@ pub trait Lister {
     fn by_uid_json(&self, uid: &str) -> Option<String>;
     /// What the API server offers, as of the last discovery, which was seconds ago. The manifest must say `discovery: true`.
     fn resources(&self) -> Vec<ApiResource>;
+    /// Those of [`Lister::resources`] whose kind has this group and name, of all versions, at a small part of the cost.
+    fn resources_of(&self, group: &str, name: &str) -> Vec<ApiResource>;
     /// The plugin's configuration, as JSON.
     fn config_json(&self) -> String;
     /// What an earlier outcome kept under this name.

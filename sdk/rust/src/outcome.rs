@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::api::meta::Metadata;
 use crate::document::Document;
+use crate::error::Error;
 use crate::need::{MAX_NEEDS, Need};
 use crate::time::Timestamp;
 use crate::types::{Key, Kind, ObjectKey};
@@ -504,6 +505,8 @@ pub struct Outcome {
     pub wake: Vec<Wake>,
     /// Values of labels for the metrics of runs, by label name.
     pub run_labels: Vec<(String, String)>,
+    /// The run has failed all the same; see [`Outcome::fail`].
+    pub error: Option<Error>,
 }
 
 impl Outcome {
@@ -601,6 +604,22 @@ impl Outcome {
     #[must_use]
     pub fn run_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.run_labels.push((name.into(), value.into()));
+        self
+    }
+
+    /// Fails the run all the same, once everything else of this outcome is carried out: the key is tried again as after an error that is
+    /// returned. For work that goes on beside what has failed.
+    ///
+    /// Where a mutation fails too, that decides when the key is tried again. [`Error::Needs`] asks for its reads, as if it were returned.
+    #[must_use]
+    pub fn fail(mut self, error: Error) -> Self {
+        match error {
+            Error::Needs(mut needs) => {
+                needs.truncate(MAX_NEEDS.saturating_sub(self.needs.len()));
+                self.needs.append(&mut needs);
+            }
+            error => self.error = Some(error),
+        }
         self
     }
 }

@@ -49,18 +49,11 @@ impl Lister for WasmLister {
     }
 
     fn resources(&self) -> Vec<ApiResource> {
-        self.0
-            .resources()
-            .into_iter()
-            .map(|resource| ApiResource {
-                kind: resource.kind.into(),
-                plural: resource.plural,
-                namespaced: resource.namespaced,
-                verbs: resource.verbs,
-                subresources: resource.subresources,
-                preferred: resource.preferred,
-            })
-            .collect()
+        self.0.resources().into_iter().map(Into::into).collect()
+    }
+
+    fn resources_of(&self, group: &str, name: &str) -> Vec<ApiResource> {
+        self.0.resources_of(group, name).into_iter().map(Into::into).collect()
     }
 
     fn config_json(&self) -> String {
@@ -115,13 +108,18 @@ pub fn reconcile(
     function: impl FnOnce(&Key, &WasmLister) -> Result<Outcome, Error>,
 ) -> Result<w::Outcome, w::ReconcileError> {
     log_panics();
-    match function(&key.into(), &WasmLister(lister)) {
-        Ok(outcome) => Ok(outcome.into()),
-        Err(Error::Needs(needs)) => Ok(Outcome::of_needs(needs).into()),
-        Err(Error::Retry { message, after }) => {
-            Err(w::ReconcileError::Retry(w::Retry { message, after_ms: after.map(milliseconds) }))
+    let outcome = function(&key.into(), &WasmLister(lister)).or_else(|error| declared(error).map_or_else(Ok, Err))?;
+    Ok(outcome.into())
+}
+
+/// The error as the host has it, or the outcome that asks for what it needs.
+fn declared(error: Error) -> Result<w::ReconcileError, Outcome> {
+    match error {
+        Error::Needs(needs) => Err(Outcome::of_needs(needs)),
+        Error::Retry { message, after } => {
+            Ok(w::ReconcileError::Retry(w::Retry { message, after_ms: after.map(milliseconds) }))
         }
-        Err(Error::Terminal(message)) => Err(w::ReconcileError::Terminal(message)),
+        Error::Terminal(message) => Ok(w::ReconcileError::Terminal(message)),
     }
 }
 
@@ -368,6 +366,19 @@ impl From<Mutation> for w::Mutation {
     }
 }
 
+impl From<v::ApiResource> for ApiResource {
+    fn from(resource: v::ApiResource) -> Self {
+        Self {
+            kind: resource.kind.into(),
+            plural: resource.plural,
+            namespaced: resource.namespaced,
+            verbs: resource.verbs,
+            subresources: resource.subresources,
+            preferred: resource.preferred,
+        }
+    }
+}
+
 impl From<Outcome> for w::Outcome {
     fn from(outcome: Outcome) -> Self {
         let order = |order| match order {
@@ -400,6 +411,7 @@ impl From<Outcome> for w::Outcome {
                 .collect(),
             wake: outcome.wake.into_iter().map(Into::into).collect(),
             run_labels: outcome.run_labels,
+            error: outcome.error.and_then(|error| declared(error).ok()),
         }
     }
 }

@@ -34,7 +34,7 @@ fn test(component: &Path, cases: &Path, more: &[&str]) -> Result<Value> {
 }
 
 /// What an errand does -> the part of contract 0.2 that it exercises.
-const PARTS: [(&str, &str); 12] = [
+const PARTS: [(&str, &str); 14] = [
     ("greet", "settings"),
     ("wake", "other keys"),
     ("later", "far times"),
@@ -47,6 +47,8 @@ const PARTS: [(&str, &str); 12] = [
     ("call", "calls"),
     ("count", "samples tied to writes"),
     ("tally", "gauges by key"),
+    ("fail", "runs that fail and write"),
+    ("kinds", "resources of one kind"),
 ];
 
 /// Whether the errand of a case does this.

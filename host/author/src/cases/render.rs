@@ -21,15 +21,23 @@ pub(crate) fn result(result: &Result<Outcome, ReconcileError>, asked: &[Need], c
     }
     match result {
         Ok(wanted) => shown.append(&mut outcome(wanted, cluster)),
-        Err(ReconcileError::Retry { message, after }) => {
+        Err(declared) => shown.append(&mut error(declared)),
+    }
+    Value::Object(shown)
+}
+
+fn error(error: &ReconcileError) -> Map<String, Value> {
+    let mut shown = Map::new();
+    match error {
+        ReconcileError::Retry { message, after } => {
             shown.insert("retry".into(), message.clone().into());
             if let Some(after) = after {
                 shown.insert("after".into(), format!("{after:?}").into());
             }
         }
-        Err(ReconcileError::Terminal(message)) => drop(shown.insert("terminal".into(), message.clone().into())),
+        ReconcileError::Terminal(message) => drop(shown.insert("terminal".into(), message.clone().into())),
     }
-    Value::Object(shown)
+    shown
 }
 
 fn outcome(outcome: &Outcome, cluster: &dyn Originals) -> Map<String, Value> {
@@ -81,6 +89,9 @@ fn outcome(outcome: &Outcome, cluster: &dyn Originals) -> Map<String, Value> {
     if !outcome.run_labels.is_empty() {
         let labels: Map<_, _> = outcome.run_labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         shown.insert("runLabels".into(), labels.into());
+    }
+    if let Some(declared) = &outcome.error {
+        shown.insert("error".into(), error(declared).into());
     }
     shown
 }

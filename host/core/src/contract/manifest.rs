@@ -100,7 +100,7 @@ pub struct Manifest {
     /// Whether an instance serves one call or many.
     #[serde(default)]
     pub instances: Instances,
-    /// Whether it may call `lister.resources`.
+    /// Whether it may call `lister.resources` and `lister.resources-of`.
     #[serde(default)]
     pub discovery: bool,
     /// Kinds that it reads from the cache.

@@ -23,6 +23,8 @@ pub struct Outcome {
     pub wake: Vec<Wake>,
     /// Label values for the metrics of runs, by label name.
     pub run_labels: Vec<(String, String)>,
+    /// The run has failed all the same, once everything else is carried out.
+    pub error: Option<ReconcileError>,
 }
 
 /// Another key to run.

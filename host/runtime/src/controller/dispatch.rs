@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use parking_lot::MutexGuard;
+use pintle_core::contract::outcome::ReconcileError;
 use pintle_core::lifecycle::deletions::DeletionGuard;
 use pintle_core::lifecycle::probation::{Ended, Probation};
 use pintle_core::lifecycle::supervisor::Gate;
@@ -310,11 +311,15 @@ impl Controller {
     ) -> &'static str {
         let attempt = inner.attempt(key);
         match run_result {
-            RunResult::Done { requeue_after, report, .. } => {
+            RunResult::Done { requeue_after, error, report, .. } => {
                 if let Some(after) = requeue_after {
                     inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
                 }
                 if report.failures.is_empty() {
+                    if let Some(error) = error {
+                        inner.failures.remove(key);
+                        return self.declared(inner, queue, key, &error, now);
+                    }
                     inner.forget(queue, key);
                     return if requeue_after.is_some() { "requeue_after" } else { "success" };
                 }
@@ -348,32 +353,7 @@ impl Controller {
                 self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), suspect, now);
                 "error"
             }
-            RunResult::Retry { message, after } => {
-                let error = cut(&message, 1024);
-                tracing::info!(plugin = %self.name, %key, attempt, error, "the plugin requests a retry");
-                inner.last_error = Some(format!("{key}: {message}"));
-                match after {
-                    Some(after) => {
-                        if !self.give_up(inner, queue, key) {
-                            if let Some(own) = inner.queues.get_mut(queue) {
-                                own.limiter.count(key);
-                                own.metrics.retries.inc();
-                            }
-                            inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
-                        }
-                    }
-                    None => self.retry(inner, queue, key, Duration::ZERO, None, now),
-                }
-                "error"
-            }
-            RunResult::Terminal(message) => {
-                let error = cut(&message, 1024);
-                tracing::warn!(plugin = %self.name, %key, attempt, error, "terminal error of the plugin: the key is dropped until its next change");
-                inner.last_error = Some(format!("{key}: {message}"));
-                self.metrics.dropped_key("terminal");
-                inner.forget(queue, key);
-                "terminal_error"
-            }
+            RunResult::Declared(error) => self.declared(inner, queue, key, &error, now),
             RunResult::Fault(fault) => {
                 self.metrics.fault(fault.kind);
                 self.run_faulted(inner, key, fault.kind, &fault.to_string(), suspect);
@@ -386,6 +366,45 @@ impl Controller {
                 }
                 self.retry(inner, queue, key, Duration::ZERO, suspect, now);
                 "fault"
+            }
+        }
+    }
+
+    /// Handles an error that the plugin has declared.
+    fn declared(
+        &self,
+        inner: &mut ControllerState,
+        queue: usize,
+        key: &Key,
+        error: &ReconcileError,
+        now: Instant,
+    ) -> &'static str {
+        let attempt = inner.attempt(key);
+        inner.last_error = Some(format!("{key}: {error}"));
+        match error {
+            ReconcileError::Retry { message, after } => {
+                let error = cut(message, 1024);
+                tracing::info!(plugin = %self.name, %key, attempt, error, "the plugin requests a retry");
+                match after {
+                    Some(after) => {
+                        if !self.give_up(inner, queue, key) {
+                            if let Some(own) = inner.queues.get_mut(queue) {
+                                own.limiter.count(key);
+                                own.metrics.retries.inc();
+                            }
+                            inner.add(key.clone(), Some((*after).max(MIN_REQUEUE)), Priority::Normal, now);
+                        }
+                    }
+                    None => self.retry(inner, queue, key, Duration::ZERO, None, now),
+                }
+                "error"
+            }
+            ReconcileError::Terminal(message) => {
+                let error = cut(message, 1024);
+                tracing::warn!(plugin = %self.name, %key, attempt, error, "terminal error of the plugin: the key is dropped until its next change");
+                self.metrics.dropped_key("terminal");
+                inner.forget(queue, key);
+                "terminal_error"
             }
         }
     }

@@ -47,12 +47,15 @@ const UNLISTED_PAUSE: Duration = Duration::from_secs(1);
 /// The result of a run.
 #[derive(Debug)]
 pub(crate) enum RunResult {
-    /// The outcome was carried out, except for the failures in the report.
-    Done { requeue_after: Option<Duration>, run_labels: Vec<(String, String)>, report: Report },
-    /// The plugin requested a retry.
-    Retry { message: String, after: Option<Duration> },
-    /// The plugin declared a terminal error.
-    Terminal(String),
+    /// The outcome was carried out, except for the failures in the report. `error`: the run has failed all the same.
+    Done {
+        requeue_after: Option<Duration>,
+        run_labels: Vec<(String, String)>,
+        error: Option<ReconcileError>,
+        report: Report,
+    },
+    /// The plugin returned an error instead of an outcome.
+    Declared(ReconcileError),
     /// The plugin broke a rule.
     Fault(PluginFault),
 }
@@ -60,26 +63,26 @@ pub(crate) enum RunResult {
 impl RunResult {
     /// Nothing is carried out, and the key runs again after this time.
     fn nothing_yet(again: Duration) -> Self {
-        Self::Done { requeue_after: Some(again), run_labels: Vec::new(), report: Report::default() }
+        Self::Done { requeue_after: Some(again), run_labels: Vec::new(), error: None, report: Report::default() }
     }
 
     /// The plugin's labels of the run.
     pub(super) fn labels(&self) -> &[(String, String)] {
         match self {
             Self::Done { run_labels, .. } => run_labels,
-            Self::Retry { .. } | Self::Terminal(_) | Self::Fault(_) => &[],
+            Self::Declared(_) | Self::Fault(_) => &[],
         }
     }
 
     /// The HTTP status code that describes the result: that of the first failed write, 500 for other failures.
     pub(super) fn code(&self) -> u16 {
         match self {
-            Self::Done { report, .. } => match report.failures.first() {
-                None => 200,
+            Self::Done { error, report, .. } => match report.failures.first() {
+                None if error.is_none() => 200,
                 Some(failure) if failure.code > 0 => failure.code,
-                Some(_) => 500,
+                None | Some(_) => 500,
             },
-            Self::Retry { .. } | Self::Terminal(_) | Self::Fault(_) => 500,
+            Self::Declared(_) | Self::Fault(_) => 500,
         }
     }
 }
@@ -89,7 +92,7 @@ impl RunResult {
     pub(super) fn take_writes(&mut self) -> (Vec<PendingWrite>, BTreeSet<WriteProbe>) {
         match self {
             Self::Done { report, .. } => (std::mem::take(&mut report.writes), std::mem::take(&mut report.probes)),
-            Self::Retry { .. } | Self::Terminal(_) | Self::Fault(_) => Default::default(),
+            Self::Declared(_) | Self::Fault(_) => Default::default(),
         }
     }
 }
@@ -100,8 +103,10 @@ impl RunResult {
         match self {
             Self::Fault(_) => Ended::Fault,
             Self::Done { report, .. } if report.n_denied > 0 => Ended::Fault,
-            Self::Done { report, .. } if report.failures.is_empty() || report.only_conflicts => Ended::Well,
-            Self::Done { .. } | Self::Retry { .. } | Self::Terminal(_) => Ended::Error,
+            Self::Done { error: None, report, .. } if report.failures.is_empty() || report.only_conflicts => {
+                Ended::Well
+            }
+            Self::Done { .. } | Self::Declared(_) => Ended::Error,
         }
     }
 }
@@ -111,13 +116,20 @@ impl RunResult {
     fn failure(&self) -> Option<(Failure, &str)> {
         match self {
             Self::Fault(fault) => Some((Failure::Fault(fault.kind), &fault.message)),
-            Self::Retry { message, .. } => Some((Failure::Retry, message)),
-            Self::Terminal(message) => Some((Failure::Terminal, message)),
-            Self::Done { report, .. } => {
-                let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED)?;
-                Some((Failure::Fault(FaultKind::Grant), &denied.message))
+            Self::Declared(error) => Some(declared(error)),
+            Self::Done { error, report, .. } => {
+                let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED);
+                let denied = denied.map(|denied| (Failure::Fault(FaultKind::Grant), denied.message.as_str()));
+                denied.or_else(|| error.as_ref().map(declared))
             }
         }
+    }
+}
+
+fn declared(error: &ReconcileError) -> (Failure, &str) {
+    match error {
+        ReconcileError::Retry { message, .. } => (Failure::Retry, message),
+        ReconcileError::Terminal(message) => (Failure::Terminal, message),
     }
 }
 
@@ -151,7 +163,8 @@ impl Controller {
     ) -> RunResult {
         // A version that takes keys has a subscription; only a later version ends it, permanently.
         let Some(cache) = version.cache() else {
-            return RunResult::Retry { message: "another version has taken over".into(), after: None };
+            let message = "another version has taken over".into();
+            return RunResult::Declared(ReconcileError::Retry { message, after: None });
         };
         let mut sample = self.sample();
         let mut last = None;
@@ -206,8 +219,7 @@ impl Controller {
             *last = Some(LastCall { view: view.clone(), log: run.log });
             let outcome = match run.result {
                 Err(fault) => return RunResult::Fault(fault),
-                Ok(Err(ReconcileError::Retry { message, after })) => return RunResult::Retry { message, after },
-                Ok(Err(ReconcileError::Terminal(message))) => return RunResult::Terminal(message),
+                Ok(Err(error)) => return RunResult::Declared(error),
                 Ok(Ok(outcome)) => outcome.into_inner(),
             };
             let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
@@ -330,7 +342,8 @@ impl Controller {
         };
         let later: Vec<_> = later.into_iter().filter(counts).collect();
         self.observe(version, &later);
-        RunResult::Done { requeue_after: outcome.requeue_after, run_labels: outcome.run_labels, report }
+        let Outcome { requeue_after, run_labels, error, .. } = outcome;
+        RunResult::Done { requeue_after, run_labels, error, report }
     }
 
     /// Keeps the state of an accepted outcome, and enqueues the keys that it wakes.

@@ -2,6 +2,7 @@ mod bounds;
 pub(super) mod cache;
 mod changes;
 mod containment;
+mod failing;
 mod leading;
 mod lost;
 mod per_key;

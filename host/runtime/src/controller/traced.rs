@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use pintle_core::contract::outcome::ReconcileError;
 use pintle_core::object::id::Key;
 use pintle_core::ports::trace::{RunEnd, RunTracer, SpanRef, TracedRun, TracedWait};
 
@@ -39,22 +40,29 @@ impl Controller {
     }
 }
 
+fn label(error: &ReconcileError) -> String {
+    match error {
+        ReconcileError::Retry { .. } => "retry".to_owned(),
+        ReconcileError::Terminal(_) => "terminal".to_owned(),
+    }
+}
+
 impl RunResult {
     /// What a recorded run reports of its result. What the queue makes of it is added later.
     pub(super) fn end(&self) -> RunEnd {
         let error = match self {
-            Self::Done { report, .. } => {
+            Self::Done { error, report, .. } => {
                 let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED);
-                denied.or(report.failures.first()).map(|failure| failure.reason.clone())
+                let failure = denied.or(report.failures.first()).map(|failure| failure.reason.clone());
+                failure.or_else(|| error.as_ref().map(label))
             }
-            Self::Retry { .. } => Some("retry".to_owned()),
-            Self::Terminal(_) => Some("terminal".to_owned()),
+            Self::Declared(error) => Some(label(error)),
             Self::Fault(fault) => Some(fault.kind.as_str().to_owned()),
         };
         let (requeue_after, report) = match self {
             Self::Done { requeue_after, report, .. } => (*requeue_after, Some(report)),
-            Self::Retry { after, .. } => (*after, None),
-            Self::Terminal(_) | Self::Fault(_) => (None, None),
+            Self::Declared(ReconcileError::Retry { after, .. }) => (*after, None),
+            Self::Declared(ReconcileError::Terminal(_)) | Self::Fault(_) => (None, None),
         };
         RunEnd {
             // Until the queue has the result, the run's is what remains if it never gets it.

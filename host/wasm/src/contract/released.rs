@@ -70,6 +70,7 @@ pub(crate) mod v0_1 {
                 observations: outcome.observations.into_iter().map(Into::into).collect(),
                 wake: Vec::new(),
                 run_labels: Vec::new(),
+                error: None,
             }
         }
     }

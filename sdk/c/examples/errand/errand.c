@@ -166,6 +166,24 @@ static pintle_outcome *greet(errand_run *run) {
     return NULL;
 }
 
+/* Greets, and fails all the same. */
+static pintle_outcome *fail(errand_run *run) {
+    pintle_fail(run->outcome, pintle_retry_after(5000, "out of order"));
+    return greet(run);
+}
+
+static pintle_outcome *kinds(errand_run *run) {
+    const pintle_json *resources = pintle_resources_of(run->lister, "apps", "Deployment");
+    run->answer = "";
+    for (size_t i = 0; i < pintle_length(resources); i++) {
+        const pintle_json *resource = pintle_item(resources, i);
+        const char *plural = pintle_text(pintle_at(resource, "plural"), "");
+        const char *version = pintle_kind_parse(pintle_text(pintle_at(resource, "kind"), "")).version;
+        run->answer = pintle_printf("%s%s%s.%s", run->answer, i == 0 ? "" : ",", plural, version);
+    }
+    return NULL;
+}
+
 static pintle_outcome *tally(errand_run *run) {
     uint32_t n_pods = pintle_count(run->lister, POD, (pintle_query){.ns = run->ns});
     pintle_observe(run->outcome, "errand_controller_pods", n_pods, (const char *const[]){run->ns, NULL});
@@ -214,7 +232,7 @@ static pintle_outcome *reconcile(const pintle_key *key, pintle_lister *lister) {
     } actions[] = {
         {"wake", wake},     {"crowd", crowd},   {"later", later}, {"uptime", uptime},           {"scale", scale}, {"pods", pods},
         {"secrets", secrets}, {"review", review}, {"token", token}, {"certificate", certificate}, {"call", call},   {"count", count},
-        {"greet", greet},     {"tally", tally},
+        {"greet", greet},     {"fail", fail},     {"kinds", kinds}, {"tally", tally},
     };
     if (strcmp(key->queue, ROUNDS) == 0) {
         return rounds(lister);

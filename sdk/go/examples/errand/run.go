@@ -84,11 +84,16 @@ func run(errand *Errand, lister pintle.Lister, outcome *pintle.Outcome) (*string
 	case "count":
 		return count(errand, lister, outcome)
 	case "greet":
-		config, err := pintle.Config[Config](lister)
-		if err != nil {
-			return nil, err
+		return greet(errand, lister)
+	case "fail":
+		outcome.Fail(pintle.RetryAfter(5*time.Second, "out of order"))
+		return greet(errand, lister)
+	case "kinds":
+		var kinds []string
+		for _, resource := range lister.ResourcesOf("apps", "Deployment") {
+			kinds = append(kinds, resource.Plural+"."+resource.Kind.Version)
 		}
-		return say(config.Greeting + ", " + of)
+		return say(strings.Join(kinds, ","))
 	case "tally":
 		pods := lister.Count(podKind, pintle.Query{Namespace: namespace})
 		outcome.Observe("errand_controller_pods", float64(pods), namespace)
@@ -143,6 +148,15 @@ func count(errand *Errand, lister pintle.Lister, outcome *pintle.Outcome) (*stri
 		outcome.ObserveAt(deletion.Failed(), "errand_controller_deletions_total", 1, "kept")
 	}
 	return say("tried")
+}
+
+// greet greets with the word that the operator has set.
+func greet(errand *Errand, lister pintle.Lister) (*string, error) {
+	config, err := pintle.Config[Config](lister)
+	if err != nil {
+		return nil, err
+	}
+	return say(config.Greeting + ", " + errand.Spec.Of)
 }
 
 // ask gives what the answer to a need says; a refusal is an answer too.

@@ -8,7 +8,7 @@ import { Needs, Retry, Terminal } from "../errors.js";
 import { Kind } from "../kind.js";
 import { Lister } from "../lister.js";
 import { log, setSink } from "../log.js";
-import { milliseconds, wireNeeds, wireOutcome, wireWake } from "../wire.js";
+import { wireError, wireNeeds, wireOutcome, wireWake } from "../wire.js";
 import { describe } from "./place.js";
 
 /** @import { KeysOf, Reconcile } from "../controller.js" */
@@ -48,7 +48,7 @@ function run(body) {
 
 /** An error that is part of the contract. */
 class WireError {
-  /** @param {{tag: "retry", val: {message: string, afterMs: number | null}} | {tag: "terminal", val: string}} value */
+  /** @param {ReturnType<typeof wireError>} value */
   constructor(value) {
     this.value = value;
   }
@@ -85,12 +85,8 @@ function reconciler(reconcile) {
       if (thrown instanceof Needs) {
         return wireNeeds(thrown.needs);
       }
-      if (thrown instanceof Retry) {
-        const afterMs = thrown.afterMs == null ? null : milliseconds(thrown.afterMs, "afterMs of a Retry");
-        throw new WireError({ tag: "retry", val: { message: String(thrown.message), afterMs } });
-      }
-      if (thrown instanceof Terminal) {
-        throw new WireError({ tag: "terminal", val: String(thrown.message) });
+      if (thrown instanceof Retry || thrown instanceof Terminal) {
+        throw new WireError(wireError(thrown, "what reconcile throws"));
       }
       throw thrown;
     }

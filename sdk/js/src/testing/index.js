@@ -9,9 +9,9 @@ import { parse, stringify } from "yaml";
 import { Needs, Retry, Terminal } from "../errors.js";
 import { Kind } from "../kind.js";
 import { Lister } from "../lister.js";
-import { MAX_NEEDS, MAX_WAKES, milliseconds, wireNeeds, wireOutcome } from "../wire.js";
+import { MAX_NEEDS, MAX_WAKES, wireError, wireNeeds, wireOutcome } from "../wire.js";
 import { ANSWERS, answersOf } from "./answers.js";
-import { duration, renderNeed, renderOutcome } from "./render.js";
+import { renderError, renderNeed, renderOutcome } from "./render.js";
 import { configOf } from "./manifest.js";
 import { World, store } from "./world.js";
 
@@ -119,12 +119,8 @@ export class Fixture {
   run(reconcile) {
     const result = this.#result(reconcile);
     const asked = this.#world.asked.length > 0 ? { asked: this.#world.asked.map(renderNeed) } : {};
-    if (result instanceof Retry) {
-      const after = result.afterMs == null ? {} : { after: duration(milliseconds(result.afterMs, "afterMs")) };
-      return { ...asked, retry: result.message, ...after };
-    }
-    if (result instanceof Terminal) {
-      return { ...asked, terminal: result.message };
+    if (result instanceof Error) {
+      return { ...asked, ...renderError(wireError(result, "what reconcile throws")) };
     }
     return { ...asked, ...renderOutcome(result, this.#world) };
   }

@@ -2,7 +2,7 @@
 
 import { equal } from "../status.js";
 
-/** @import { WireEvent, WireMoment, WireMutation, WireNeed, WireOutcome, WireWake } from "../wire.js" */
+/** @import { WireError, WireEvent, WireMoment, WireMutation, WireNeed, WireOutcome, WireWake } from "../wire.js" */
 /** @import { World } from "./world.js" */
 
 /** @typedef {Record<string, any>} Shown */
@@ -27,7 +27,20 @@ export function renderOutcome(outcome, world) {
         : null,
     wake: outcome.wake.length > 0 ? outcome.wake.map(renderWake) : null,
     runLabels: outcome.runLabels.length > 0 ? Object.fromEntries(outcome.runLabels) : null,
+    error: outcome.error && renderError(outcome.error),
   });
+}
+
+/**
+ * @param {WireError} error
+ * @returns {Shown}
+ */
+export function renderError(error) {
+  if (error.tag === "terminal") {
+    return { terminal: error.val };
+  }
+  const { message, afterMs } = error.val;
+  return compact({ retry: message, after: afterMs === null ? null : duration(afterMs) });
 }
 
 /**

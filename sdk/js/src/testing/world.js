@@ -177,6 +177,14 @@ export class World {
     }));
   }
 
+  /**
+   * @param {string} group
+   * @param {string} name
+   */
+  resourcesOf(group, name) {
+    return this.resources().filter(({ kind }) => kind.group === group && kind.name === name);
+  }
+
   config() {
     return JSON.stringify(this.#state.config);
   }

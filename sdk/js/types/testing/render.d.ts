@@ -1,7 +1,7 @@
-import type { WireNeed, WireOutcome } from "../wire.js";
+import type { WireError, WireNeed, WireOutcome } from "../wire.js";
 import type { World } from "./world.js";
 export type Shown = Record<string, any>;
-/** @import { WireEvent, WireMoment, WireMutation, WireNeed, WireOutcome, WireWake } from "../wire.js" */
+/** @import { WireError, WireEvent, WireMoment, WireMutation, WireNeed, WireOutcome, WireWake } from "../wire.js" */
 /** @import { World } from "./world.js" */
 /** @typedef {Record<string, any>} Shown */
 /**
@@ -10,6 +10,11 @@ export type Shown = Record<string, any>;
  * @returns {Shown}
  */
 export declare function renderOutcome(outcome: WireOutcome, world: World): Shown;
+/**
+ * @param {WireError} error
+ * @returns {Shown}
+ */
+export declare function renderError(error: WireError): Shown;
 /**
  * @param {WireNeed} need
  * @returns {string | Shown}

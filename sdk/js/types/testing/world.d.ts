@@ -104,6 +104,11 @@ export declare class World implements View {
     /** @param {string} uid */
     byUid(uid: string): string | null;
     resources(): any[];
+    /**
+     * @param {string} group
+     * @param {string} name
+     */
+    resourcesOf(group: string, name: string): any[];
     config(): string;
     /** @param {string} name */
     state(name: string): string | null;

@@ -33,8 +33,8 @@ from ..need import MAX_NEEDS
 from ..outcome import Outcome
 from ..status import equal
 from .answers import Answers
-from .render import duration, render_need, render_outcome
-from .world import Fault, World, resources_of, store
+from .render import render_error, render_need, render_outcome
+from .world import Fault, World, read_resources, store
 from .yaml12 import read_yaml
 
 __all__ = ["Fault", "Fixture", "Reconcile", "check_cases"]
@@ -140,7 +140,7 @@ class Fixture:
             kept=given.get("state") or {},
             n_attempts=given.get("attempt") or 0,
             failed=[_failure(one) for one in given.get("failures") or []],
-            known=resources_of(given.get("resources") or []),
+            known=read_resources(given.get("resources") or []),
             raw=given.get("raw") or {},
             discovery=given.get("discovery") or {},
             answers=Answers.read(given),
@@ -157,11 +157,8 @@ class Fixture:
         result = self._result(reconcile)
         asked = {"asked": [render_need(need) for need in self._world.asked]} if self._world.asked else {}
         match result:
-            case Retry():
-                after = {} if result.after is None else {"after": duration(result.after)}
-                return {**asked, "retry": result.message, **after}
-            case Terminal():
-                return {**asked, "terminal": result.message}
+            case Retry() | Terminal():
+                return {**asked, **render_error(result)}
             case _:
                 return {**asked, **render_outcome(result, self._world)}
 

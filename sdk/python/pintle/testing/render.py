@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..encoding import milliseconds
-from ..errors import as_timedelta
+from ..errors import Retry, Terminal, as_timedelta
 from ..kinds import Kind, Object, ObjectKey, key_of
 from ..mutation import Action, Apply, Create, Delete, DeleteCollection, Event, Mutation, Patch, Update
 from ..need import Call, Discovery, LiveList, LiveObject, Need, RawPath, Review, SignCertificate, SignJwt
@@ -39,7 +39,15 @@ def render_outcome(outcome: Outcome, world: World) -> Object:
         observations=observations or None,
         wake=[_wake(one) for one in outcome.wakes] or None,
         runLabels=dict(outcome.run_labels) or None,
+        error=None if outcome.error is None else render_error(outcome.error),
     )
+
+
+def render_error(error: Retry | Terminal) -> Object:
+    """An error that is raised, or that an outcome has."""
+    if isinstance(error, Terminal):
+        return {"terminal": error.message}
+    return _compact(retry=error.message, after=None if error.after is None else duration(error.after))
 
 
 def _moment(moment: Moment | None) -> str:

@@ -121,7 +121,10 @@ class World:
     def resources(self) -> _Resources:
         self._needs_discovery()
         discovered = self.discovery.get("resources") if Discovery() in self.asked else None
-        return self.known if discovered is None else resources_of(discovered)
+        return self.known if discovered is None else read_resources(discovered)
+
+    def resources_of(self, group: str, name: str) -> _Resources:
+        return [one for one in self.resources() if (one.kind.group, one.kind.name) == (group, name)]
 
     def config(self) -> str:
         return json.dumps(self.settings)
@@ -270,7 +273,7 @@ _Resources = list[ApiResource]
 _Failures = list[MutationFailure]
 
 
-def resources_of(given: Iterable[dict[str, Any]]) -> list[ApiResource]:
+def read_resources(given: Iterable[dict[str, Any]]) -> list[ApiResource]:
     """Resources as an input has them."""
     return [
         ApiResource(

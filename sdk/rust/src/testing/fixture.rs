@@ -513,6 +513,12 @@ impl Lister for FixtureLister {
         discovered.unwrap_or(&self.resources).clone()
     }
 
+    fn resources_of(&self, group: &str, name: &str) -> Vec<ApiResource> {
+        let mut found = self.resources();
+        found.retain(|resource| &*resource.kind.group == group && &*resource.kind.name == name);
+        found
+    }
+
     fn config_json(&self) -> String {
         self.config.to_string()
     }

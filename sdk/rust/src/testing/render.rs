@@ -18,16 +18,24 @@ pub fn result_to_yaml(result: &Result<Outcome, Error>, asked: &[Need], lister: &
     }
     match result {
         Ok(result) => shown.append(&mut outcome(result, Some(lister))),
-        Err(Error::Retry { message, after }) => {
+        Err(declared) => shown.append(&mut error(declared)),
+    }
+    to_yaml(&shown)
+}
+
+fn error(error: &Error) -> Map<String, Value> {
+    let mut shown = Map::new();
+    match error {
+        Error::Retry { message, after } => {
             shown.insert("retry".into(), message.clone().into());
             if let Some(after) = after {
                 shown.insert("after".into(), format!("{after:?}").into());
             }
         }
-        Err(Error::Terminal(message)) => drop(shown.insert("terminal".into(), message.clone().into())),
-        Err(Error::Needs(needs)) => drop(shown.insert("needs".into(), needs.iter().map(need).collect())),
+        Error::Terminal(message) => drop(shown.insert("terminal".into(), message.clone().into())),
+        Error::Needs(needs) => drop(shown.insert("needs".into(), needs.iter().map(need).collect())),
     }
-    to_yaml(&shown)
+    shown
 }
 
 /// An outcome as YAML, with updates in full.
@@ -94,6 +102,9 @@ fn outcome(outcome: &Outcome, lister: Option<&FixtureLister>) -> Map<String, Val
     if !outcome.run_labels.is_empty() {
         let labels: Map<_, _> = outcome.run_labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         shown.insert("runLabels".into(), labels.into());
+    }
+    if let Some(declared) = &outcome.error {
+        shown.insert("error".into(), error(declared).into());
     }
     shown
 }

@@ -44,6 +44,8 @@ fn nothing() -> Outcome {
         wake: vec![],
         #[cfg(not(feature = "released"))]
         run_labels: vec![],
+        #[cfg(not(feature = "released"))]
+        error: None,
     }
 }
 

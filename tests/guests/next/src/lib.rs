@@ -8,7 +8,7 @@ mod bindings {
 use bindings::exports::pintle::controller::mapping;
 use bindings::pintle::controller::types::{
     Action, Delete, Detail, Key, Kind, LiveList, LiveObject, Moment, Mutation, Need, ObjectKey, Observation, Order,
-    Outcome, Place, Preconditions, ReconcileError, Refusal, Review, StateWrite, Step, Wake,
+    Outcome, Place, Preconditions, ReconcileError, Refusal, Retry, Review, StateWrite, Step, Wake,
 };
 use bindings::pintle::controller::view::Lister;
 
@@ -29,6 +29,11 @@ impl bindings::Guest for Next {
                 Ok(Outcome { wake: vec![Wake { key: other, after_ms: None }], ..nothing() })
             }
             "moments" => Ok(moments()),
+            "error" => Ok(failing(None)),
+            "late-error" => Ok(failing(Some(5_000))),
+            "never" => Ok(failing(Some(u32::MAX))),
+            "terminal" => Ok(Outcome { error: Some(ReconcileError::Terminal("out of order".into())), ..nothing() }),
+            "kinds" => Ok(keep("kinds", format!("{:?}", lister.resources_of("apps", "Deployment")))),
             "labels" => Ok(Outcome { run_labels: vec![("action".into(), "tried".into())], ..nothing() }),
             // The tick key of the queue.
             "nodes" => Ok(keep("tick", format!("{:?}", lister.get(&key.kind, &key.object)))),
@@ -54,7 +59,12 @@ fn nothing() -> Outcome {
         observations: vec![],
         wake: vec![],
         run_labels: vec![],
+        error: None,
     }
+}
+
+fn failing(after_ms: Option<u32>) -> Outcome {
+    Outcome { error: Some(ReconcileError::Retry(Retry { message: "out of order".into(), after_ms })), ..nothing() }
 }
 
 fn keep(name: &str, value: String) -> Outcome {

@@ -172,18 +172,23 @@ impl Recorder {
         let none = NoOriginals;
         let originals: &dyn Originals = originals.as_deref().map_or(&none, |originals| originals);
         let shown = render::result(&result, &[], originals);
-        let after = match &result {
-            Ok(outcome) => outcome.requeue_after,
-            Err(ReconcileError::Retry { after, .. }) => *after,
-            Err(ReconcileError::Terminal(_)) => None,
+        let declared = match &result {
+            Ok(outcome) => outcome.error.as_ref(),
+            Err(error) => Some(error),
         };
+        let retry_after = match declared {
+            Some(ReconcileError::Retry { after, .. }) => *after,
+            Some(ReconcileError::Terminal(_)) | None => None,
+        };
+        let requeue_after = result.as_ref().ok().and_then(|outcome| outcome.requeue_after);
+        let after = [requeue_after, retry_after].into_iter().flatten().min();
         let now: Option<Timestamp> = view.now().parse().ok();
         let asked = after.zip(now).map(|(after, now)| later(now, after));
         let record = RunRecord {
             key: key.clone(),
             shown,
             wants: result.as_ref().is_ok_and(wants_writes),
-            is_retry: matches!(result, Err(ReconcileError::Retry { .. })),
+            is_retry: matches!(declared, Some(ReconcileError::Retry { .. })),
             due: asked,
             refused: refusals(view.failures()),
         };
@@ -192,10 +197,10 @@ impl Recorder {
             Ok(outcome) => {
                 let (later, at_once) = outcome.wake.into_iter().partition(|wake| wake.after.is_some());
                 woken = later;
-                Ok(Outcome { requeue_after: None, wake: at_once, ..outcome })
+                let error = outcome.error.map(without_delay);
+                Ok(Outcome { requeue_after: None, wake: at_once, error, ..outcome })
             }
-            Err(ReconcileError::Retry { message, .. }) => Err(ReconcileError::Retry { message, after: None }),
-            terminal => terminal,
+            Err(error) => Err(without_delay(error)),
         };
         let mut notes = self.notes.lock();
         *notes.counts.entry(key.clone()).or_default() += 1;
@@ -213,6 +218,14 @@ impl Recorder {
 
     fn checked(&self, result: Result<Outcome, ReconcileError>) -> Run {
         Run::checked(Ok(result), self.guest.manifest(), &self.guest.limits())
+    }
+}
+
+/// The queue's backoff decides.
+fn without_delay(error: ReconcileError) -> ReconcileError {
+    match error {
+        ReconcileError::Retry { message, .. } => ReconcileError::Retry { message, after: None },
+        terminal @ ReconcileError::Terminal(_) => terminal,
     }
 }
 

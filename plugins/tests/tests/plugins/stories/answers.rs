@@ -51,6 +51,10 @@ impl<L: Lister, F: Fn(&Need) -> Result<String, ApiError>> Lister for Answers<'_,
         self.lister.resources()
     }
 
+    fn resources_of(&self, group: &str, name: &str) -> Vec<ApiResource> {
+        self.lister.resources_of(group, name)
+    }
+
     fn config_json(&self) -> String {
         self.lister.config_json()
     }

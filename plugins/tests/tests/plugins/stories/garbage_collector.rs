@@ -146,6 +146,10 @@ impl Lister for Restless<'_> {
         self.lister.resources()
     }
 
+    fn resources_of(&self, group: &str, name: &str) -> Vec<ApiResource> {
+        self.lister.resources_of(group, name)
+    }
+
     fn config_json(&self) -> String {
         self.lister.config_json()
     }

@@ -1,7 +1,7 @@
 // Runs errands: each one exercises one part of contract 0.2.
 // `tests/errand/README.md` in the repository specifies its behaviour, and the cases there show it.
 
-import { isTime, type Key, type KeyLike, type Lister, Mutation, Need, Outcome, Step, Terminal, tick } from "pintle";
+import { isTime, type Key, type KeyLike, type Lister, Mutation, Need, Outcome, Retry, Step, Terminal, tick } from "pintle";
 
 const ERRAND = "example.com/v1/Errand";
 const POD = "v1/Pod";
@@ -90,9 +90,13 @@ function run({ metadata: { namespace, name }, spec }: Errand, lister: Lister): D
     }
     case "count":
       return count(namespace, of, lister);
-    case "greet": {
-      const { greeting } = lister.config<Config>();
-      return { outcome, answer: `${greeting}, ${of}` };
+    case "greet":
+      return { outcome, answer: greet(of, lister) };
+    case "fail":
+      return { outcome: outcome.fail(new Retry("out of order", 5000)), answer: greet(of, lister) };
+    case "kinds": {
+      const found = lister.resourcesOf("apps", "Deployment");
+      return { outcome, answer: found.map(({ plural, kind }) => `${plural}.${kind.version}`).join(",") };
     }
     case "tally": {
       const pods = lister.count(POD, { namespace });
@@ -101,6 +105,11 @@ function run({ metadata: { namespace, name }, spec }: Errand, lister: Lister): D
     default:
       return { outcome, answer: ask(what, { namespace, of, until }, lister) };
   }
+}
+
+/** Greets with the word that the operator has set. */
+function greet(name: string, lister: Lister): string {
+  return `${lister.config<Config>().greeting}, ${name}`;
 }
 
 /** Deletes a Pod, and counts what becomes of that. */

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from pintle import Done, Failed, Key, Lister, Mutation, Outcome, Query, Step, Terminal, parse_time
+from pintle import Done, Failed, Key, Lister, Mutation, Outcome, Query, Retry, Step, Terminal, parse_time
 
 from .questions import QUESTIONS
 from .types import ERRAND, POD, ROUNDS, TICK, Errand, key_of
@@ -57,12 +57,22 @@ def run(errand: Errand, lister: Lister, outcome: Outcome) -> str | None:
         case "count":
             return count(errand, lister, outcome)
         case "greet":
-            return f"{lister.config()['greeting']}, {errand.of}"
+            return greet(errand, lister)
+        case "fail":
+            outcome.fail(Retry("out of order", after=5))
+            return greet(errand, lister)
+        case "kinds":
+            return ",".join(f"{one.plural}.{one.kind.version}" for one in lister.resources_of("apps", "Deployment"))
         case "tally":
             n_pods = lister.count(POD, Query(namespace=errand.namespace))
             outcome.observe("errand_controller_pods", [errand.namespace], n_pods)
             return str(n_pods)
     raise Terminal(f"nothing is called {errand.do}")
+
+
+def greet(errand: Errand, lister: Lister) -> str:
+    """Greets with the word that the operator has set."""
+    return f"{lister.config()['greeting']}, {errand.of}"
 
 
 def later(errand: Errand, lister: Lister, outcome: Outcome) -> str | None:

@@ -187,7 +187,16 @@ fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>
             }
             return Ok((outcome, Some("tried".into())));
         }
-        "greet" => format!("{}, {of}", lister.config::<Config>()?.greeting),
+        "greet" => greet(of, lister)?,
+        "fail" => {
+            let error = Error::retry_after("out of order", Duration::from_secs(5));
+            return Ok((Outcome::new().fail(error), Some(greet(of, lister)?)));
+        }
+        "kinds" => {
+            let found = lister.resources_of(&DEPLOYMENT.group, &DEPLOYMENT.name);
+            let found = found.iter().map(|resource| format!("{}.{}", resource.plural, resource.kind.version));
+            found.collect::<Vec<_>>().join(",")
+        }
         "tally" => {
             let n_pods = lister.count(&POD, &Query::namespace(namespace));
             let label = vec![namespace.to_owned()];
@@ -197,6 +206,11 @@ fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>
         other => return Err(Error::Terminal(format!("nothing is called {other}"))),
     };
     Ok((Outcome::new(), Some(answer)))
+}
+
+/// Greets with the word that the operator has set.
+fn greet(name: &str, lister: &impl Lister) -> Result<String, Error> {
+    Ok(format!("{}, {name}", lister.config::<Config>()?.greeting))
 }
 
 /// The key of an errand.

@@ -166,7 +166,8 @@ impl Cluster {
             let Execution { failures, n_writes, .. } = execution;
             if !crashed {
                 let memory = self.memory.entry(id(plugin, key)).or_default();
-                let has_failed = !failures.is_empty() || matches!(result, Err(Error::Retry { .. }));
+                let declared = result.as_ref().map_or_else(Some, |outcome| outcome.error.as_ref());
+                let has_failed = !failures.is_empty() || matches!(declared, Some(Error::Retry { .. }));
                 memory.attempt = if has_failed { memory.attempt + 1 } else { 0 };
                 memory.failures.clone_from(&failures);
             }

@@ -17,7 +17,7 @@ import (
 )
 
 var staticPinner = runtime.Pinner{}
-var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (8 + 13*4), 4))
+var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (16 + 17*4), 4))
 var syncExportPinner = runtime.Pinner{}
 
 //go:wasmexport reconcile
@@ -902,6 +902,52 @@ func wasm_export_wit_world_reconcile(arg0 uintptr, arg1 uint32, arg2 uintptr, ar
 		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 12*4))) = uint32(length130)
 		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 11*4))) = uint32(uintptr(uintptr(result129)))
 
+		switch (payload).Error.Tag() {
+		case witTypes.OptionNone:
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 13*4))) = int8(int32(0))
+
+		case witTypes.OptionSome:
+			payload := (payload).Error.Some()
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 13*4))) = int8(int32(1))
+
+			switch payload.Tag() {
+			case pintle_controller_types.ReconcileError_Retry:
+				payload := payload.Retry()
+				*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 14*4))) = int8(int32(0))
+				utf8131 := unsafe.Pointer(unsafe.StringData((payload).Message))
+				pinner.Pin(utf8131)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 16*4))) = uint32(uint32(len((payload).Message)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 15*4))) = uint32(uintptr(uintptr(utf8131)))
+
+				switch (payload).AfterMs.Tag() {
+				case witTypes.OptionNone:
+					*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 17*4))) = int8(int32(0))
+
+				case witTypes.OptionSome:
+					payload := (payload).AfterMs.Some()
+					*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 17*4))) = int8(int32(1))
+					*(*int32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (12 + 17*4))) = int32(payload)
+
+				default:
+					panic("unreachable")
+				}
+
+			case pintle_controller_types.ReconcileError_Terminal:
+				payload := payload.Terminal()
+				*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 14*4))) = int8(int32(1))
+				utf8132 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf8132)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 16*4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (8 + 15*4))) = uint32(uintptr(uintptr(utf8132)))
+
+			default:
+				panic("unreachable")
+			}
+
+		default:
+			panic("unreachable")
+		}
+
 	case witTypes.ResultErr:
 		payload := result.Err()
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
@@ -910,10 +956,10 @@ func wasm_export_wit_world_reconcile(arg0 uintptr, arg1 uint32, arg2 uintptr, ar
 		case pintle_controller_types.ReconcileError_Retry:
 			payload := payload.Retry()
 			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
-			utf8131 := unsafe.Pointer(unsafe.StringData((payload).Message))
-			pinner.Pin(utf8131)
+			utf8133 := unsafe.Pointer(unsafe.StringData((payload).Message))
+			pinner.Pin(utf8133)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len((payload).Message)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf8131)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf8133)))
 
 			switch (payload).AfterMs.Tag() {
 			case witTypes.OptionNone:
@@ -931,10 +977,10 @@ func wasm_export_wit_world_reconcile(arg0 uintptr, arg1 uint32, arg2 uintptr, ar
 		case pintle_controller_types.ReconcileError_Terminal:
 			payload := payload.Terminal()
 			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
-			utf8132 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf8132)
+			utf8134 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf8134)
 			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf8132)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf8134)))
 
 		default:
 			panic("unreachable")

@@ -562,22 +562,6 @@ type Observation struct {
 	At    Moment
 }
 
-// What one run wants.
-type Outcome struct {
-	// Answered first: if not empty, the host carries out nothing else of this outcome, performs the reads, and calls again.
-	Needs []Need
-	Steps []Step
-	// Run this key again after so many milliseconds, at least 5, whatever happens until then.
-	RequeueAfterMs witTypes.Option[uint32]
-	State          []StateWrite
-	Observations   []Observation
-	// Other keys of this plugin to run, at most 10,000. They are added when the outcome is accepted, before its writes are sent. A key
-	// that waits already is not added twice; the earlier time counts.
-	Wake []Wake
-	// Values of labels for the metrics of runs (`of: runs`): name and value. Labels that the run does not name are empty.
-	RunLabels []witTypes.Tuple2[string, string]
-}
-
 // The run failed for a reason that may pass. `after-ms` replaces the queue's own backoff.
 type Retry struct {
 	Message string
@@ -618,4 +602,24 @@ func MakeReconcileErrorRetry(value Retry) ReconcileError {
 }
 func MakeReconcileErrorTerminal(value string) ReconcileError {
 	return ReconcileError{ReconcileError_Terminal, value}
+}
+
+// What one run wants.
+type Outcome struct {
+	// Answered first: if not empty, the host carries out nothing else of this outcome, performs the reads, and calls again.
+	Needs []Need
+	Steps []Step
+	// Run this key again after so many milliseconds, at least 5, whatever happens until then.
+	RequeueAfterMs witTypes.Option[uint32]
+	State          []StateWrite
+	Observations   []Observation
+	// Other keys of this plugin to run, at most 10,000. They are added when the outcome is accepted, before its writes are sent. A key
+	// that waits already is not added twice; the earlier time counts.
+	Wake []Wake
+	// Values of labels for the metrics of runs (`of: runs`): name and value. Labels that the run does not name are empty.
+	RunLabels []witTypes.Tuple2[string, string]
+	// The run has failed all the same, once everything else of this outcome is carried out: the key is tried again as after an error
+	// that is returned, and `lister.attempt` counts it. For work that goes on beside what has failed. Where a mutation fails too, that
+	// decides when the key is tried again.
+	Error witTypes.Option[ReconcileError]
 }

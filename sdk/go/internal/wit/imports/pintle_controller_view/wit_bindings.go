@@ -649,6 +649,50 @@ func (self *Lister) Resources() []ApiResource {
 
 }
 
+//go:wasmimport pintle:controller/view@0.2.0 [method]lister.resources-of
+func wasm_import_method_lister_resources_of(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr, arg4 uint32, arg5 uintptr)
+
+func (self *Lister) ResourcesOf(group string, name string) []ApiResource {
+	pinner := &runtime.Pinner{}
+	defer pinner.Unpin()
+
+	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
+	utf8 := unsafe.Pointer(unsafe.StringData(group))
+	pinner.Pin(utf8)
+	utf80 := unsafe.Pointer(unsafe.StringData(name))
+	pinner.Pin(utf80)
+	wasm_import_method_lister_resources_of((self).Handle(), uintptr(utf8), uint32(len(group)), uintptr(utf80), uint32(len(name)), returnArea)
+	result7 := make([]ApiResource, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(14*4))
+		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+		value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
+		value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+		value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4))))
+		result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4))))
+		for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (10 * 4)))); index++ {
+			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (9 * 4))))), index*(2*4))
+			value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+
+			result = append(result, value4)
+		}
+
+		result6 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4))))
+		for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (12 * 4)))); index++ {
+			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (11 * 4))))), index*(2*4))
+			value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+
+			result6 = append(result6, value5)
+		}
+
+		result7 = append(result7, ApiResource{Kind: pintle_controller_types.Kind{Group: value, Version: value1, Name: value2}, Plural: value3, Namespaced: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 * 4)))) != 0), Verbs: result, Subresources: result6, Preferred: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (13 * 4)))) != 0)})
+	}
+
+	result8 := result7
+	return result8
+
+}
+
 //go:wasmimport pintle:controller/view@0.2.0 [method]lister.config
 func wasm_import_method_lister_config(arg0 int32, arg1 uintptr)
 
