@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
@@ -155,6 +156,9 @@ impl Clock {
 
 /// The library, installed if it is missing.
 fn library() -> Result<PathBuf> {
+    // Tests run beside each other, and apt-get refuses to.
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let find = || {
         ["x86_64", "aarch64"]
             .map(|machine| PathBuf::from(format!("/usr/lib/{machine}-linux-gnu/faketime/libfaketimeMT.so.1")))
