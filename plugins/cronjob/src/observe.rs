@@ -82,7 +82,9 @@ pub(crate) fn observe(
     if jobs.iter().any(|job| is_unlisted(view, &job)) {
         // The cache may be behind.
         let live = View::live(key, lister)?.filter(|live| live.object.metadata.uid == view.object.metadata.uid);
-        let Some(live) = live else { return Err(Error::retry("the CronJob is gone, and its Jobs are not yet")) };
+        let Some(live) = live else {
+            return Err(Error::retry("the CronJob is gone, but the cache still has its Jobs"));
+        };
         if jobs.iter().any(|job| is_unlisted(view, &job) && live.has_active(&job.metadata.uid)) {
             *view = live;
         }

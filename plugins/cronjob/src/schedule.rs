@@ -71,6 +71,11 @@ impl Times {
         Ok(Self { schedule, now, since, deadline })
     }
 
+    /// The same once this time is the last one.
+    pub(crate) fn after(self, last: Timestamp) -> Self {
+        Self { since: last, ..self }
+    }
+
     /// The time that is due, and how many were missed; `None` if there is none.
     ///
     /// *Source*: `nextScheduleTime`.

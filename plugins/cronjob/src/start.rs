@@ -86,7 +86,7 @@ pub(crate) fn start(
         observed.warning(view, "TooManyMissedTimes", message.to_owned());
     }
     let name = jobs::name(&view.object.metadata.name, time);
-    // Whoever has the name: it is the lock.
+    // The name is the lock, whatever object has it.
     let object = ObjectKey::new(&view.object.metadata.namespace, &name);
     let is_taken = view.has_active_name(&name) || lister.get_json(&Job::KIND, &object).is_some();
     if is_taken || view.status.last_schedule_time == Some(time) {
@@ -99,9 +99,7 @@ pub(crate) fn start(
     }
     let replaced = if spec.concurrency_policy == "Replace" { replace(view, observed, children)? } else { Vec::new() };
     let create = create(view, time, &name);
-    let mut status = view.status.clone();
-    status.last_schedule_time = Some(time);
-    let next = Times::new(&view.object, &status, now).ok().and_then(|times| times.next());
+    let next = times.after(time).next();
     Ok(Start { replaced, create: Some((create, Created { name, time, step: 0, seen: false })), next })
 }
 

@@ -4,7 +4,7 @@ use pintle_sdk::api::meta::ObjectMeta;
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Key, Lister, Mutation, Need, ObjectKey, Resource, decode, resource};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Job;
@@ -36,14 +36,10 @@ pub(crate) struct Spec {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Status {
     /// References to Jobs that have not finished, with all of their fields.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "pintle_sdk::api::or_default")]
     pub(crate) active: Vec<Value>,
     pub(crate) last_schedule_time: Option<Timestamp>,
     pub(crate) last_successful_time: Option<Timestamp>,
-}
-
-fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// A CronJob with the status that it gets.

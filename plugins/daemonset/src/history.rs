@@ -69,7 +69,9 @@ pub(crate) fn construct(
     revisions::sort(&mut history);
     let template: Value = document.get(&["spec", "template"]).unwrap_or_default();
     let data = revisions::template_patch(&template)?;
-    let (current, old): (Vec<_>, Vec<_>) = history.into_iter().partition(|revision| has_data(revision, &data));
+    let tree = serde_json::from_str(&data).ok();
+    let is_current = |revision: &ControllerRevision| has_data(revision, &data, tree.as_ref());
+    let (current, old): (Vec<_>, Vec<_>) = history.into_iter().partition(is_current);
     let number = revisions::next_number(&old);
     let settled = |hash: String, write: Option<Mutation>| History::Settled {
         current: Current { hash, old },
@@ -77,7 +79,7 @@ pub(crate) fn construct(
     };
     let Some((newest, duplicates)) = current.split_last() else {
         let proposal = Proposal::new(&meta.name, data, number, set.status.collision_count);
-        return Ok(match name_of(lister, set, &proposal)? {
+        return Ok(match name_of(lister, set, &proposal, tree.as_ref())? {
             Name::Free => settled(proposal.hash.clone(), Some(create(set, &proposal)?)),
             Name::Done(hash) => settled(hash, None),
             Name::Taken(document) => {
@@ -94,14 +96,14 @@ pub(crate) fn construct(
 }
 
 /// Whether a revision brings this template back. The order of fields does not matter, so that it may have been stored by another
-/// API server; a field that is absent differs from one that is null, as upstream.
+/// API server; a field that is absent differs from one that is null, as upstream. `tree`: what is in `data`.
 #[doc(alias = "Match")]
-fn has_data(revision: &ControllerRevision, data: &str) -> bool {
-    revisions::is_identical(revision, data)
-        || serde_json::from_str(data).is_ok_and(|data: Value| revision.data.value() == data)
+fn has_data(revision: &ControllerRevision, data: &str, tree: Option<&Value>) -> bool {
+    revisions::is_identical(revision, data) || tree.is_some_and(|tree| revision.data.value() == *tree)
 }
 
-fn hash(revision: &ControllerRevision) -> Option<&str> {
+/// The hash of a revision's template.
+pub(crate) fn hash(revision: &ControllerRevision) -> Option<&str> {
     revision.metadata.labels.get(POD_LABEL).map(String::as_str)
 }
 
@@ -141,7 +143,7 @@ enum Name {
 }
 
 /// Whether the name of a proposed revision is in use. Asks the API server only if the cache or a refusal shows that it is.
-fn name_of(lister: &impl Lister, set: &DaemonSet, proposal: &Proposal) -> Result<Name, Error> {
+fn name_of(lister: &impl Lister, set: &DaemonSet, proposal: &Proposal, tree: Option<&Value>) -> Result<Name, Error> {
     let meta = &set.metadata;
     let is_refused = lister.failures().iter().any(|failure| {
         failure.verb == "create"
@@ -156,7 +158,7 @@ fn name_of(lister: &impl Lister, set: &DaemonSet, proposal: &Proposal) -> Result
     let Some(existing) = lister.live::<ControllerRevision>(&meta.namespace, &proposal.name)? else {
         return Ok(Name::Free);
     };
-    if has_data(&existing, &proposal.data) {
+    if has_data(&existing, &proposal.data, tree) {
         return Ok(Name::Done(hash(&existing).unwrap_or(&proposal.hash).to_owned()));
     }
     let need = Need::live_object(&DaemonSet::KIND, &meta.namespace, &meta.name);
@@ -164,9 +166,16 @@ fn name_of(lister: &impl Lister, set: &DaemonSet, proposal: &Proposal) -> Result
         lister.ask(need)?.map_err(|error| Error::retry(format!("read DaemonSet {}: {}", meta.name, error.message)))?;
     let live: DaemonSet = decode(&DaemonSet::KIND, &text)?;
     let (count, known) = (live.status.collision_count, set.status.collision_count);
-    if live.metadata.uid != meta.uid || count != known {
-        let message = "has another collision count than the cache; the next try follows the cache";
-        return Err(Error::retry(format!("DaemonSet {} {message}: {count:?}, not {known:?}", meta.name)));
+    let stale = |what: &str, live: &str, cached: &str| {
+        let of_set = format!("DaemonSet {} has {what} {live}, and {cached} in the cache", meta.name);
+        Err(Error::retry(format!("{of_set}; the next run follows the cache")))
+    };
+    if live.metadata.uid != meta.uid {
+        return stale("the uid", &live.metadata.uid, &meta.uid);
+    }
+    if count != known {
+        let text = |count: Option<i32>| count.map_or_else(|| "none".to_owned(), |count| count.to_string());
+        return stale("the collision count", &text(count), &text(known));
     }
     let mut document = Document::parse(&text)?;
     document.set(&["status", "collisionCount"], &count.unwrap_or(0).saturating_add(1));

@@ -36,8 +36,9 @@ impl Plan<'_> {
 /// What is missing, and what is too much.
 pub(crate) fn plan<'a>(pass: &'a Pass, backoff: &mut Backoff) -> Plan<'a> {
     let mut plan = Plan::default();
+    let allows_surge = strategy::allows_surge(&pass.set);
     for (node, fit) in &pass.fits {
-        on_node(pass, node, *fit, backoff, &mut plan);
+        on_node(pass, node, *fit, allows_surge, backoff, &mut plan);
     }
     // Pods for Nodes that are gone: they are never scheduled, and the garbage collector of Pods leaves them.
     let gone = pass.pods.iter().filter(|(node, _)| !pass.fits.contains_key(*node)).flat_map(|(_, pods)| pods);
@@ -45,7 +46,14 @@ pub(crate) fn plan<'a>(pass: &'a Pass, backoff: &mut Backoff) -> Plan<'a> {
     plan
 }
 
-fn on_node<'a>(pass: &'a Pass, node: &'a str, fit: DaemonFit, backoff: &mut Backoff, plan: &mut Plan<'a>) {
+fn on_node<'a>(
+    pass: &'a Pass,
+    node: &'a str,
+    fit: DaemonFit,
+    allows_surge: bool,
+    backoff: &mut Backoff,
+    plan: &mut Plan<'a>,
+) {
     let pods = pass.on(node);
     if fit.should_run && pods.is_empty() {
         plan.create.push(node);
@@ -60,7 +68,7 @@ fn on_node<'a>(pass: &'a Pass, node: &'a str, fit: DaemonFit, backoff: &mut Back
     for pod in ended {
         remove_ended(pass, node, pod, backoff, plan);
     }
-    if !strategy::allows_surge(&pass.set) {
+    if !allows_surge {
         plan.delete.extend(running.iter().skip(1));
     } else if running.is_empty() {
         if fit.should_run {

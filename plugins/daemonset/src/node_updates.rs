@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use pintle_sdk::api::meta::HasController as _;
 use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, decode, log};
 
 use crate::fit;
@@ -22,11 +23,7 @@ const MAX_KEYS: usize = 10_000;
 pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(node) = lister.get::<Node>("", &key.name)? else { return Ok(Outcome::new()) };
     let pods: Vec<Pod> = lister.list(&Query::all().index("node", &key.name))?;
-    let controllers = |pod: &Pod| {
-        let owner = pod.metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
-        owner.map(|owner| owner.uid.clone())
-    };
-    let owners: BTreeSet<String> = pods.iter().filter_map(controllers).collect();
+    let owners: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.metadata.controller_uid()).collect();
     let mut outcome = Outcome::new();
     for text in lister.list_json(&DaemonSet::KIND, &Query::all()) {
         let set: ListedDaemonSet = match decode(&DaemonSet::KIND, &text) {
@@ -39,7 +36,7 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
         };
         let placement = fit::placement(&set);
         let fit = fit::daemon(&placement).fit(&fit::target(&node));
-        let is_scheduled = owners.contains(&set.metadata.uid);
+        let is_scheduled = owners.contains(set.metadata.uid.as_str());
         let is_concerned =
             if is_scheduled { !fit.should_continue || set.status.number_misscheduled > 0 } else { fit.should_run };
         if is_concerned && outcome.wake.len() < MAX_KEYS {

@@ -22,7 +22,7 @@ pub(crate) struct Pass {
     /// Hash of the revision of its template.
     pub(crate) hash: String,
     /// Generation of its template, if it has one.
-    pub(crate) generation: Option<i64>,
+    pub(crate) generation: Option<String>,
     /// Node -> whether it should have a Pod.
     pub(crate) fits: BTreeMap<String, DaemonFit>,
     /// Node, which may be gone -> Pods, the one that would be kept first. Never empty. Pods that have ended and are being deleted are
@@ -60,7 +60,8 @@ impl Pass {
             }
         }
         by_node.values_mut().for_each(|pods| pods.sort_by(|a, b| order(a).cmp(&order(b))));
-        let generation = set.metadata.annotations.get(GENERATION).and_then(|text| text.parse().ok());
+        let generation = set.metadata.annotations.get(GENERATION).and_then(|text| text.parse::<i64>().ok());
+        let generation = generation.map(|number| number.to_string());
         Ok(Self { set, hash, generation, fits, pods: by_node, live_hashes, now: lister.now()? })
     }
 
@@ -77,9 +78,8 @@ impl Pass {
     /// Whether a Pod was made from the current template.
     #[doc(alias = "IsPodUpdated")]
     pub(crate) fn is_updated(&self, pod: &Pod) -> bool {
-        let label = |name: &str| pod.metadata.labels.get(name);
-        let generation = self.generation.map(|generation| generation.to_string());
-        self.has_hash(pod) || generation.is_some_and(|generation| label(GENERATION_LABEL) == Some(&generation))
+        let has_generation = |own: &String| pod.metadata.labels.get(GENERATION_LABEL) == Some(own);
+        self.has_hash(pod) || self.generation.as_ref().is_some_and(has_generation)
     }
 
     /// Whether a Pod has the hash of the current revision.

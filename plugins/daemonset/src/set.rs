@@ -13,11 +13,10 @@ use std::time::Duration;
 
 use pintle_sdk::api::meta::LabelSelector;
 use pintle_sdk::document::Document;
-use pintle_sdk::revisions::{ControllerRevision, POD_LABEL, surplus_with_live};
+use pintle_sdk::revisions::{ControllerRevision, surplus_with_live};
 use pintle_sdk::selector::Selector;
 use pintle_sdk::{
-    Error, Event, Key, LONGEST_REQUEUE, Lister, Mutation, ObjectKey, Outcome, Query, Refusal, Resource, Step,
-    controller_ref, decode, log, pods,
+    Error, Event, Key, Lister, Mutation, ObjectKey, Outcome, Query, Refusal, Resource, Step, controller_ref, log, pods,
 };
 
 use crate::backoff::Backoff;
@@ -38,11 +37,9 @@ const HISTORY_LIMIT: i32 = 10;
 /// A live read is needed; an object does not decode; or the DaemonSet cannot be acted upon (its selector is not valid, or does not
 /// match its template).
 pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    let object = ObjectKey::new(&key.namespace, &key.name);
-    let Some(text) = lister.get_json(&DaemonSet::KIND, &object) else {
-        return Ok(Backoff::forget(lister, &object));
+    let Some((set, document)) = lister.get_document::<DaemonSet>(&key.namespace, &key.name)? else {
+        return Ok(Backoff::forget(lister, &ObjectKey::new(&key.namespace, &key.name)));
     };
-    let set: DaemonSet = decode(&DaemonSet::KIND, &text)?;
     if set.spec.selector.as_ref() == Some(&LabelSelector::default()) {
         let message = "This daemon set is selecting all pods. A non-empty selector is required.";
         let event = Event::warning(&DaemonSet::KIND, &set.metadata, "SelectingAll", message);
@@ -52,7 +49,6 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
         return Ok(Outcome::new());
     }
     let selector = selector_of(&set)?;
-    let document = Document::parse(&text)?;
     let (current, writes) = match history::construct(lister, &set, &document, &selector)? {
         History::Unsettled(steps) => return Ok(steps.into_iter().fold(Outcome::new(), Outcome::step)),
         History::Settled { current, writes } => (current, writes),
@@ -123,7 +119,7 @@ fn finish(
         let update = Mutation::update_status(&DaemonSet::KIND, document).tolerate([Refusal::NotFound]);
         outcome.push(Step { always: is_certain, ..Step::sequential([update]) });
     }
-    let times = backoff.delay().into_iter().chain(next_availability(pass)).map(|time| time.min(LONGEST_REQUEUE));
+    let times = backoff.delay().into_iter().chain(next_availability(pass));
     let outcome = times.fold(outcome, Outcome::requeue_after);
     Ok(backoff.write(outcome))
 }
@@ -135,8 +131,8 @@ fn is_terminating(lister: &impl Lister, namespace: &str) -> Result<bool, Error> 
 
 /// Deletes the oldest revisions beyond the limit, but those that Pods have.
 fn clean_up(pass: &Pass, old: &[ControllerRevision]) -> Step {
-    let hash = |revision: &ControllerRevision| revision.metadata.labels.get(POD_LABEL).cloned();
-    let is_live = |revision: &ControllerRevision| hash(revision).is_some_and(|hash| pass.live_hashes.contains(&hash));
+    let is_live =
+        |revision: &ControllerRevision| history::hash(revision).is_some_and(|hash| pass.live_hashes.contains(hash));
     let limit = pass.set.spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
     Step::sequential(surplus_with_live(old, limit, is_live).into_iter().map(history::delete))
 }

@@ -59,7 +59,7 @@ fn unavailable(set: &DaemonSet, n_nodes: usize) -> Result<usize, Error> {
 fn scaled(name: &str, value: &IntOrPercent, n_nodes: usize) -> Result<usize, Error> {
     let scaled = value.scaled(i32::try_from(n_nodes).unwrap_or(i32::MAX), true).ok_or_else(|| {
         let problem = "is neither a number nor a percentage such as 10%";
-        Error::terminal(format!("spec.updateStrategy.rollingUpdate.{name} {problem}: {value:?}"))
+        Error::terminal(format!("spec.updateStrategy.rollingUpdate.{name} {problem}: {}", pintle_sdk::json(value)))
     })?;
     Ok(usize::try_from(scaled).unwrap_or(0))
 }

@@ -7,7 +7,7 @@ use pintle_sdk::api::meta::{ObjectMeta, OwnerReference};
 use pintle_sdk::document::Document;
 use pintle_sdk::nodes::{Toleration, add_daemon_tolerations, pin_to_node};
 use pintle_sdk::revisions::POD_LABEL;
-use pintle_sdk::{Error, Event, Mutation, Refusal, Resource, Step};
+use pintle_sdk::{Error, Refusal, Resource, Step, pods};
 use serde_json::{Value, json};
 
 use crate::pass::{GENERATION_LABEL, Pass, not_a_pod_spec};
@@ -17,8 +17,8 @@ use crate::types::{DaemonSet, Pod};
 #[doc(alias = "BurstReplicas")]
 pub(crate) const BURST: usize = 250;
 
-/// Longest name of an object, in bytes.
-const LONGEST_NAME: usize = 253;
+/// Bytes of a create besides the Pod's text: the names of the Node and in the events.
+const N_BYTES_AROUND: usize = 1_018;
 
 /// Most bytes of the Pods that one run creates: half of what an outcome may have by default.
 const MAX_BYTES: usize = 4 << 20;
@@ -34,17 +34,13 @@ pub(crate) fn create(pass: &Pass, nodes: &[&str]) -> Result<Step, Error> {
     let meta = &pass.set.metadata;
     let pod = pod(pass)?;
     let affinity = pod.get::<Value>(&["spec", "affinity"]).unwrap_or_default();
-    // Names of the Node and in the events come on top.
-    let n_bytes = pod.to_string().len() + 2 * LONGEST_NAME + 512;
+    let n_bytes = pod.to_string().len() + N_BYTES_AROUND;
     let number = nodes.len().min(BURST).min((MAX_BYTES / n_bytes).max(1));
     Ok(Step::slow_start(nodes[..number].iter().map(|node| {
         let (mut pod, mut affinity) = (pod.clone(), affinity.clone());
         pin_to_node(&mut affinity, node);
         pod.set(&["spec", "affinity"], &affinity);
-        Mutation::create(&Pod::KIND, &meta.namespace, pod)
-            .tolerate([Refusal::NamespaceTerminating])
-            .on_success(Event::normal(&DaemonSet::KIND, meta, "SuccessfulCreate", "Created pod: {name}"))
-            .on_failure(Event::warning(&DaemonSet::KIND, meta, "FailedCreate", "Error creating: {error}"))
+        pods::create(&DaemonSet::KIND, meta, pod).tolerate([Refusal::NamespaceTerminating])
     })))
 }
 
@@ -52,12 +48,12 @@ pub(crate) fn create(pass: &Pass, nodes: &[&str]) -> Result<Step, Error> {
 fn pod(pass: &Pass) -> Result<Document, Error> {
     let template = &pass.set.spec.template;
     let mut labels = template.metadata.labels.clone();
-    if let Some(generation) = pass.generation {
-        labels.insert(GENERATION_LABEL.to_owned(), generation.to_string());
+    if let Some(generation) = &pass.generation {
+        labels.insert(GENERATION_LABEL.to_owned(), generation.clone());
     }
     labels.insert(POD_LABEL.to_owned(), pass.hash.clone());
     let metadata = ObjectMeta {
-        generate_name: prefix(&pass.set.metadata.name),
+        generate_name: pods::name_prefix(&pass.set.metadata.name),
         labels,
         annotations: template.metadata.annotations.clone(),
         finalizers: template.metadata.finalizers.clone(),
@@ -91,20 +87,8 @@ fn tolerations(spec: &Document) -> Result<Vec<Value>, serde_json::Error> {
     Ok(values)
 }
 
-/// What the names of Pods begin with: the dash is left out where it would make the prefix too long to be a name.
-fn prefix(owner: &str) -> String {
-    if owner.len() < LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }
-}
-
 /// A step that deletes these Pods, or as many of them as one run can.
 pub(crate) fn delete(pass: &Pass, pods: &[&Pod]) -> Step {
     let meta = &pass.set.metadata;
-    Step::parallel(pods.iter().take(BURST).map(|pod| {
-        let name = &pod.metadata.name;
-        Mutation::delete(&Pod::KIND, &pod.metadata.namespace, name)
-            .uid(&pod.metadata.uid)
-            .tolerate([Refusal::NotFound])
-            .on_success(Event::normal(&DaemonSet::KIND, meta, "SuccessfulDelete", format!("Deleted pod: {name}")))
-            .on_failure(Event::warning(&DaemonSet::KIND, meta, "FailedDelete", "Error deleting: {error}"))
-    }))
+    Step::parallel(pods.iter().take(BURST).map(|pod| pods::delete(&DaemonSet::KIND, meta, &pod.metadata)))
 }

@@ -3,8 +3,8 @@
 //! *Source*: `sync`, `trySync`, `getExpectedPodCount`, `failSafe`.
 
 use pintle_sdk::int_or_percent::IntOrPercent;
-use pintle_sdk::selector::Selector;
-use pintle_sdk::{Error, Event, Key, Lister, Mutation, MutationFailure, Outcome, Query, Resource, Step, Wake, decode};
+use pintle_sdk::selector::{Selector, valid};
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, MutationFailure, Outcome, Query, Resource, Step, Wake};
 
 use crate::disrupted::Disrupted;
 use crate::scale::{Expected, expected_scale};
@@ -33,7 +33,7 @@ pub(crate) fn sync(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
             Ok(match disrupted.recheck {
                 Some(at) => {
                     let key = Key::new(RECHECK, PodDisruptionBudget::KIND, &key.namespace, &key.name);
-                    outcome.wake(Wake::after(key, at.since(now).min(pintle_sdk::LONGEST_REQUEUE)))
+                    outcome.wake(Wake::after(key, at.since(now)))
                 }
                 None => outcome,
             })
@@ -89,7 +89,7 @@ fn count(
             "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB \
              cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \
              \".spec.minAvailable\" field of the PDB to an integer value.",
-            selector::in_go(pdb.spec.selector.as_ref())
+            valid::printed(pdb.spec.selector.as_ref())
         );
         events.push(Event::warning(kind, &pdb.metadata, "UnmanagedPods", message));
     }
@@ -99,14 +99,13 @@ fn count(
     Ok((numbers, disrupted))
 }
 
-/// The Pods that the budget selects, decoded one at a time.
+/// The Pods that the budget selects.
 fn pods_of(pdb: &PodDisruptionBudget, lister: &impl Lister) -> Result<Vec<CountedPod>, Stop> {
     selector::check(pdb.spec.selector.as_ref()).map_err(Stop::Failed)?;
     let selector = Selector::from_label_selector(pdb.spec.selector.as_ref())?;
     let query = Query::namespace(&pdb.metadata.namespace);
     let query = if selector.is_empty() { query } else { query.labels(selector) };
-    let texts = lister.list_json(&CountedPod::KIND, &query);
-    Ok(texts.iter().map(|text| decode(&CountedPod::KIND, text)).collect::<Result<_, _>>()?)
+    Ok(lister.list(&query)?)
 }
 
 /// How many Pods there should be, and how many of them healthy.
@@ -130,7 +129,7 @@ fn expect(pdb: &PodDisruptionBudget, pods: &[CountedPod], lister: &impl Lister) 
     }
 }
 
-/// Percentages round up, of what may be missing as well: upstream is so generous.
+/// Percentages round up, also those of `maxUnavailable`, as upstream.
 fn scaled(value: &IntOrPercent, total: i32) -> Result<i32, Stop> {
     value.scaled(total, true).ok_or_else(|| {
         let text = match value {

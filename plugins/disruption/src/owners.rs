@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pintle_sdk::{ApiResource, Kind, Lister, Need, decode};
+use pintle_sdk::api::meta::Metadata;
+use pintle_sdk::{ApiResource, Error, Kind, Lister, Need, Resource, decode, group_version};
 use serde::Deserialize;
 
 use crate::{CountedPod, Deployment, ReplicaSet, ReplicationController, StatefulSet, Stop};
@@ -31,13 +32,6 @@ pub(crate) struct Size {
     pub(crate) replicas: i32,
 }
 
-/// What the API server has.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Found(Size),
-    NotFound,
-}
-
 impl<'a> Owner<'a> {
     /// The controller of a Pod.
     pub(crate) fn of_pod(pod: &'a CountedPod) -> Option<Self> {
@@ -51,19 +45,21 @@ impl<'a> Owner<'a> {
         })
     }
 
-    /// Group and version. Upstream's `ParseGroupVersion`.
-    fn group_version(&self) -> Result<(&'a str, &'a str), Stop> {
-        match self.api_version.split('/').collect::<Vec<_>>()[..] {
-            [version] => Ok(("", version)),
-            [group, version] => Ok((group, version)),
-            _ => Err(Stop::Failed(format!("unexpected GroupVersion string: {}", self.api_version))),
-        }
-    }
-
     fn is(&self, kind: &str, groups: &[&str]) -> Result<bool, Stop> {
-        let (group, _) = self.group_version()?;
+        let (group, _) = group_version(self.api_version).map_err(Stop::Failed)?;
         Ok(self.kind == kind && groups.contains(&group))
     }
+
+    /// Its size; without a number it is one.
+    fn size(&self, replicas: Option<i32>) -> Size {
+        Size { uid: self.uid.to_owned(), replicas: replicas.unwrap_or(1) }
+    }
+}
+
+/// The object that a reference names, unless it is a namesake.
+fn named<T: Resource>(owner: &Owner<'_>, lister: &impl Lister) -> Result<Option<T>, Error> {
+    let found = lister.get::<T>(owner.namespace, owner.name)?;
+    Ok(found.filter(|found| Metadata::uid(found.metadata()) == owner.uid))
 }
 
 /// The size of an owner that the caches have; `None` if they do not have it, or its kind.
@@ -71,23 +67,20 @@ impl<'a> Owner<'a> {
 /// # Errors
 /// If the reference does not make sense, or an object does not fit its type.
 pub(crate) fn cached(owner: &Owner<'_>, lister: &impl Lister) -> Result<Option<Size>, Stop> {
-    let size = |uid: &str, replicas: Option<i32>| Some(Size { uid: uid.to_owned(), replicas: replicas.unwrap_or(1) });
     if owner.is("ReplicationController", &[""])? {
-        let found = lister.get::<ReplicationController>(owner.namespace, owner.name)?;
-        let found = found.filter(|found| found.metadata.uid == owner.uid);
-        return Ok(found.and_then(|found| size(&found.metadata.uid, found.spec.replicas)));
+        let found = named::<ReplicationController>(owner, lister)?;
+        return Ok(found.map(|found| owner.size(found.spec.replicas)));
     }
     if owner.is("StatefulSet", &["apps"])? {
-        let found = lister.get::<StatefulSet>(owner.namespace, owner.name)?;
-        let found = found.filter(|found| found.metadata.uid == owner.uid);
-        return Ok(found.and_then(|found| size(&found.metadata.uid, found.spec.replicas)));
+        let found = named::<StatefulSet>(owner, lister)?;
+        return Ok(found.map(|found| owner.size(found.spec.replicas)));
     }
     if !owner.is("ReplicaSet", &["apps", "extensions"])? {
         return Ok(None);
     }
-    let found = lister.get::<ReplicaSet>(owner.namespace, owner.name)?;
-    let Some(set) = found.filter(|found| found.metadata.uid == owner.uid) else { return Ok(None) };
-    let Some(above) = set.metadata.controller() else { return Ok(size(&set.metadata.uid, set.spec.replicas)) };
+    let Some(set) = named::<ReplicaSet>(owner, lister)? else { return Ok(None) };
+    let own = owner.size(set.spec.replicas);
+    let Some(above) = set.metadata.controller() else { return Ok(Some(own)) };
     let above = Owner {
         namespace: owner.namespace,
         api_version: &above.api_version,
@@ -96,12 +89,11 @@ pub(crate) fn cached(owner: &Owner<'_>, lister: &impl Lister) -> Result<Option<S
         uid: &above.uid,
     };
     if above.is("Deployment", &["apps", "extensions"])? {
-        let found = lister.get::<Deployment>(above.namespace, above.name)?;
-        let found = found.filter(|found| found.metadata.uid == above.uid);
-        return Ok(found.and_then(|found| size(&found.metadata.uid, found.spec.replicas)));
+        let found = named::<Deployment>(&above, lister)?;
+        return Ok(found.map(|found| above.size(found.spec.replicas)));
     }
     // Upstream's finder of ReplicaSets looks at the kind alone.
-    Ok(if above.kind == "Deployment" { None } else { size(&set.metadata.uid, set.spec.replicas) })
+    Ok((above.kind != "Deployment").then_some(own))
 }
 
 #[derive(Default, Deserialize)]
@@ -123,11 +115,15 @@ struct ScaleSpec {
     replicas: i32,
 }
 
-/// The size of any owner, by its `scale`.
+/// The size of any owner, by its `scale`; `None` if the API server does not have it.
 ///
 /// # Errors
 /// What upstream's error says; or reads are needed first.
-pub(crate) fn live<L: Lister>(owner: &Owner<'_>, resources: &Resources<'_, L>, lister: &L) -> Result<Answer, Stop> {
+pub(crate) fn live<L: Lister>(
+    owner: &Owner<'_>,
+    resources: &Resources<'_, L>,
+    lister: &L,
+) -> Result<Option<Size>, Stop> {
     let (resource, read) = resources.of(owner)?;
     // Upstream asks below the namespace of the Pod, where the API server has no such path.
     if resource.namespaced {
@@ -136,15 +132,14 @@ pub(crate) fn live<L: Lister>(owner: &Owner<'_>, resources: &Resources<'_, L>, l
             Ok(text) => {
                 let scale: Scale = decode(&read, &text)?;
                 let is_it = scale.metadata.uid == owner.uid;
-                let size = || Size { uid: scale.metadata.uid, replicas: scale.spec.replicas };
-                return Ok(if is_it { Answer::Found(size()) } else { Answer::NotFound });
+                return Ok(is_it.then(|| owner.size(Some(scale.spec.replicas))));
             }
             Err(error) if error.code == NOT_FOUND => {}
             Err(error) => return Err(Stop::Failed(error.message)),
         }
     }
     if resource.subresources.iter().any(|subresource| subresource == "scale") {
-        return Ok(Answer::NotFound);
+        return Ok(None);
     }
     let dot = if resource.kind.group.is_empty() { "" } else { "." };
     let resource = format!("{}{dot}{}", resource.plural, resource.kind.group);
@@ -169,7 +164,7 @@ impl<'a, L: Lister> Resources<'a, L> {
     /// The resource of the owner, and the kind to read it as: in the version that the server prefers, as upstream's client of scales
     /// does.
     fn of(&self, owner: &Owner<'_>) -> Result<(ApiResource, Kind), Stop> {
-        let (group, version) = owner.group_version()?;
+        let (group, version) = group_version(owner.api_version).map_err(Stop::Failed)?;
         let known = self.known(group, owner.kind);
         let Some(resource) = known.iter().find(|resource| resource.kind.version == version) else {
             // A definition may have come a moment ago. What it brings is known in the next round.

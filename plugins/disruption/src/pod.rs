@@ -7,9 +7,7 @@
 use std::time::Duration;
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{
-    Error, Event, Key, LONGEST_REQUEUE, Lister, Mutation, Outcome, PatchType, Resource, Step, Wake, pods,
-};
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, PatchType, Resource, Step, Wake, pods};
 use serde_json::{Value, json};
 
 use crate::{ListedBudget, Pod, STALE};
@@ -39,7 +37,7 @@ pub(crate) fn changed(key: &Key, lister: &impl Lister) -> Result<Outcome, Error>
     Ok(match stale_at(&pod) {
         Some(at) => {
             let key = Key::new(STALE, Pod::KIND, &key.namespace, &key.name);
-            outcome.wake(Wake::after(key, at.since(now).min(LONGEST_REQUEUE)))
+            outcome.wake(Wake::after(key, at.since(now)))
         }
         None => outcome,
     })

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::{Error, Lister, Need};
 
-use crate::owners::{Answer, Owner, Resources, cached, live};
+use crate::owners::{Owner, Resources, cached, live};
 use crate::{CountedPod, Stop};
 
 /// Owners whose size is read from the API server in one run. Upstream has no limit; a run has six rounds of 256 reads, and one for the
@@ -47,22 +47,20 @@ pub(crate) fn expected_scale(pods: &[CountedPod], lister: &impl Lister) -> Resul
         if sizes.contains_key(owner.uid) || !owners.insert(owner) {
             continue;
         }
-        let answer = cached(&owner, lister);
-        n_live += usize::from(matches!(answer, Ok(None)));
-        if n_live > MAX_LIVE {
-            failed.get_or_insert(too_many());
-            break;
+        let mut answer = cached(&owner, lister);
+        if matches!(answer, Ok(None)) {
+            n_live += 1;
+            if n_live > MAX_LIVE {
+                failed.get_or_insert(too_many());
+                break;
+            }
+            answer = live(&owner, &resources, lister);
         }
-        let answer = match answer {
-            Ok(Some(size)) => Ok(Answer::Found(size)),
-            Ok(None) => live(&owner, &resources, lister),
-            Err(error) => Err(error),
-        };
         match answer {
-            Ok(Answer::Found(size)) => {
+            Ok(Some(size)) => {
                 sizes.insert(size.uid, size.replicas);
             }
-            Ok(Answer::NotFound) => {
+            Ok(None) => {
                 let error = format!("found no controllers for pod {:?}", pod.metadata.name);
                 failed.get_or_insert(Stop::Failed(error));
             }

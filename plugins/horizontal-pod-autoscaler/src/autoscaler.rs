@@ -4,7 +4,7 @@ use pintle_sdk::api::meta::{Condition, LabelSelector, ObjectMeta};
 use pintle_sdk::conditions;
 use pintle_sdk::quantity::Quantity;
 use pintle_sdk::time::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -22,7 +22,7 @@ pub(crate) struct Spec {
     pub(crate) scale_target_ref: Reference,
     pub(crate) min_replicas: Option<i32>,
     pub(crate) max_replicas: i32,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "pintle_sdk::api::or_default")]
     pub(crate) metrics: Vec<MetricSpec>,
     pub(crate) behavior: Option<Behavior>,
 }
@@ -98,7 +98,7 @@ pub(crate) struct Behavior {
 pub(crate) struct Rules {
     pub(crate) stabilization_window_seconds: Option<i32>,
     pub(crate) select_policy: Option<String>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "pintle_sdk::api::or_default")]
     pub(crate) policies: Vec<Policy>,
     pub(crate) tolerance: Option<Quantity>,
 }
@@ -122,9 +122,9 @@ pub(crate) struct Status {
     pub(crate) last_scale_time: Option<Timestamp>,
     pub(crate) current_replicas: i32,
     pub(crate) desired_replicas: i32,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "pintle_sdk::api::or_default")]
     pub(crate) current_metrics: Vec<MetricStatus>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "pintle_sdk::api::or_default")]
     pub(crate) conditions: Vec<Condition>,
 }
 
@@ -206,8 +206,4 @@ impl Spec {
     pub(crate) fn min_replicas(&self) -> i32 {
         self.min_replicas.unwrap_or(1)
     }
-}
-
-fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }

@@ -9,8 +9,9 @@ use pintle_sdk::time::Timestamp;
 
 use crate::autoscaler::{Behavior, Policy, Rules, Spec, Status};
 use crate::memory::{Change, Memory, changed_within};
+use crate::replicas::{float, whole};
 
-const ABLE: &str = "AbleToScale";
+pub(crate) const ABLE: &str = "AbleToScale";
 const LIMITED: &str = "ScalingLimited";
 
 /// A number of replicas, and the reason and message of its condition.
@@ -220,14 +221,4 @@ fn select(
     };
     let chosen = proposals.fold(nothing, choose);
     i32::try_from(chosen).unwrap_or(if chosen < 0 { i32::MIN } else { i32::MAX })
-}
-
-#[allow(clippy::cast_precision_loss, reason = "as upstream")]
-fn float(value: i64) -> f64 {
-    value as f64
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "a conversion of a float stays within the range")]
-fn whole(value: f64) -> i64 {
-    value as i64
 }

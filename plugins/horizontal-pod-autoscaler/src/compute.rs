@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use pintle_sdk::Lister;
 use pintle_sdk::quantity::{Format, Quantity};
+use pintle_sdk::selector::valid::printed;
 
 use crate::Pod;
 use crate::autoscaler::{
@@ -14,7 +15,7 @@ use crate::autoscaler::{
 use crate::metrics::{self, Missing};
 use crate::pods::{self, Readiness};
 use crate::replicas::{self, Goal, Measured, Proposal, Tolerances};
-use crate::selector::{Selector, printed};
+use crate::selector::Selector;
 
 /// What all metrics of an autoscaler share.
 pub(crate) struct Input<'a> {
@@ -123,7 +124,7 @@ impl Input<'_> {
             }
             ("ContainerResource", MetricSpec { container_resource: Some(source), .. }) => {
                 let (replicas, name, resource) = self.resource(lister, source, &source.container, "container ")?;
-                let container_resource = Some(ResourceStatus { container: source.container.clone(), ..resource });
+                let container_resource = Some(resource);
                 let status = MetricStatus { type_, container_resource, ..MetricStatus::default() };
                 Ok(Computed { replicas, name, status })
             }
@@ -148,7 +149,7 @@ impl Input<'_> {
         let ResourceSource { name, target, .. } = source;
         let format = if name == "memory" { Format::Binary } else { Format::Decimal };
         let amount = |usage| Some(Quantity::from_milli(usage, format));
-        let status = |current| ResourceStatus { name: name.clone(), container: String::new(), current };
+        let status = |current| ResourceStatus { name: name.clone(), container: container.to_owned(), current };
         if let Some(average) = target.average_value {
             let within = |error: &str| format!("failed to get {name} usage: {error}");
             let proposal = self.resource_usage(lister, name, container, average.milli_value());

@@ -32,9 +32,10 @@ use pintle_sdk::{Error, Key, Lister, MutationFailure, Outcome, log};
 use serde::Deserialize;
 
 use autoscaler::Autoscaler;
+use behavior::ABLE;
 use memory::{Memory, Sent};
 use report::{Fault, Report};
-use run::{ABLE, Run};
+use run::Run;
 use target::NoScale;
 
 type Quantities = BTreeMap<String, Quantity>;
@@ -103,7 +104,7 @@ impl Settings {
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let settings: Settings = lister.config()?;
     let Some((hpa, document)) = lister.get_document::<Autoscaler>(&key.namespace, &key.name)? else {
-        return Ok(Memory::forget(key, Outcome::new()));
+        return Ok(Memory::forget(key));
     };
     let old = Memory::read(lister, key);
     let mut run = Run {
@@ -156,7 +157,7 @@ impl<L: Lister> Run<'_, L> {
                 }
                 Err(NoScale::Needs(needs)) => return Err(Error::Needs(needs)),
                 Err(NoScale::Reference(error) | NoScale::Kind(error) | NoScale::Refused(error)) => {
-                    log_error(&format!("read the scale again after a conflict: {error}"));
+                    log::warn(&format!("read the scale again after a conflict: {error}"));
                 }
             }
         }
@@ -171,11 +172,6 @@ impl<L: Lister> Run<'_, L> {
         self.report.write_status(self.hpa, &self.status, document);
         Ok(())
     }
-}
-
-/// For the log; the key goes on.
-fn log_error(error: &str) {
-    log::warn(error);
 }
 
 pintle_sdk::export!(reconcile);

@@ -87,12 +87,12 @@ impl Memory {
 
     /// Keeps what has changed.
     pub(crate) fn keep(&self, old: &Self, key: &Key, outcome: Outcome) -> Outcome {
-        if self == old { outcome } else { outcome.keep(name(key), serde_json::json!(self).to_string()) }
+        if self == old { outcome } else { outcome.keep(name(key), pintle_sdk::json(self)) }
     }
 
     /// Forgets an autoscaler that is gone.
-    pub(crate) fn forget(key: &Key, outcome: Outcome) -> Outcome {
-        outcome.forget(name(key)).forget(selector_name(&key.namespace, &key.name))
+    pub(crate) fn forget(key: &Key) -> Outcome {
+        Outcome::new().forget(name(key)).forget(selector_name(&key.namespace, &key.name))
     }
 
     /// Adds a recommendation, in place of the last one that is too old, if there is one.

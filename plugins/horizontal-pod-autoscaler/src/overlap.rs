@@ -3,7 +3,7 @@
 //! Each keeps the selector of its target in the state. The others of the namespace read it, as upstream does from a map in memory.
 //!
 //! *Source*: `validateAndParseSelector` of upstream's `horizontal.go`. There it is done before metrics are read; here in the last round
-//! of a run, for it takes a look at all autoscalers of a namespace.
+//! of a run, because it reads all autoscalers of the namespace.
 
 use pintle_sdk::api::meta::ObjectMeta;
 use pintle_sdk::{Error, Lister, Outcome, Query};

@@ -11,9 +11,7 @@ use pintle_sdk::{Error, Lister, Query, Resource, decode};
 
 use crate::metrics::{Sample, Samples};
 use crate::selector::Selector;
-use crate::{Pod, PodSpecInitContainers, PodStatusConditions};
-
-pub(crate) type Resources = BTreeMap<String, Quantity>;
+use crate::{Pod, PodSpecInitContainers, PodStatusConditions, Quantities};
 
 pub(crate) const CPU: &str = "cpu";
 
@@ -62,7 +60,7 @@ impl Groups {
         for pod in pods {
             let name = pod.metadata.name.clone();
             let sample = samples.get(&name);
-            if pod.metadata.deletion_timestamp.is_some() || pod.status.phase == "Failed" {
+            if pod.metadata.is_deleting() || pod.status.phase == "Failed" {
                 groups.ignored.insert(name);
             } else if pod.status.phase == "Pending" {
                 groups.unready.insert(name);
@@ -101,8 +99,7 @@ fn readiness_of(pod: &Pod) -> Option<&PodStatusConditions> {
 
 /// How many of the Pods run and are ready.
 pub(crate) fn n_ready(pods: &[Pod]) -> usize {
-    let is_ready =
-        |pod: &&Pod| pod.status.phase == "Running" && readiness_of(pod).is_some_and(|ready| ready.status == "True");
+    let is_ready = |pod: &&Pod| pod.status.phase == "Running" && pintle_sdk::pods::is_ready(pod);
     pods.iter().filter(is_ready).count()
 }
 
@@ -124,8 +121,8 @@ pub(crate) fn requests(
 }
 
 /// The requests of the Pod itself.
-fn pod_level(pod: &Pod) -> &Resources {
-    static NONE: Resources = Resources::new();
+fn pod_level(pod: &Pod) -> &Quantities {
+    static NONE: Quantities = Quantities::new();
     pod.spec.resources.as_ref().map_or(&NONE, |resources| &resources.requests)
 }
 

@@ -193,7 +193,7 @@ pub(crate) fn per_replica(replicas: i32, usage: i64, target: i64, tolerances: To
 }
 
 #[allow(clippy::cast_precision_loss, reason = "as upstream")]
-fn float(value: i64) -> f64 {
+pub(crate) fn float(value: i64) -> f64 {
     value as f64
 }
 
@@ -208,6 +208,6 @@ fn ceil(value: f64) -> i32 {
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "a conversion of a float stays within the range")]
-fn whole(value: f64) -> i64 {
+pub(crate) fn whole(value: f64) -> i64 {
     value as i64
 }

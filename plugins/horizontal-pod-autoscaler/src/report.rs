@@ -66,7 +66,7 @@ impl Report {
         }
         document.set(&["status"], status);
         let failed = Event::warning(&Autoscaler::KIND, &hpa.metadata, "FailedUpdateStatus", "{error}");
-        self.status = Some(Mutation::update(&Autoscaler::KIND, document).subresource("status").on_failure(failed));
+        self.status = Some(Mutation::update_status(&Autoscaler::KIND, document).on_failure(failed));
     }
 
     /// The outcome, without what the autoscaler remembers. `desired` is the last desired number of replicas.

@@ -3,22 +3,21 @@
 //! *Source*: `reconcileAutoscaler` and `computeReplicasForMetrics` of upstream's `horizontal.go`.
 
 use pintle_sdk::document::Document;
-use pintle_sdk::{Error, Event, Lister, Mutation, Need, Resource, conditions};
+use pintle_sdk::{Error, Event, Lister, Mutation, Need, Resource, conditions, log};
 
 use crate::Settings;
 use crate::autoscaler::{Autoscaler, MetricStatus, Status};
-use crate::behavior::{Question, rules};
+use crate::behavior::{ABLE, Question, rules};
 use crate::compute::{Computed, Input, Stopped};
 use crate::memory::{Memory, Recommendation, Sent};
+use crate::overlap;
 use crate::pods::{self, Readiness};
 use crate::replicas::Tolerances;
 use crate::report::{Fault, Report};
 use crate::selector::Selector;
 use crate::target::{self, NoScale, Scale};
-use crate::{log_error, overlap};
 
 const ACTIVE: &str = "ScalingActive";
-pub(crate) const ABLE: &str = "AbleToScale";
 const SCALED_TO_ZERO: &str = "ScaledToZero";
 
 /// A run of one autoscaler.
@@ -283,7 +282,7 @@ impl<L: Lister> Run<'_, L> {
         if !needs.is_empty() {
             return Err(Error::Needs(needs));
         }
-        // It takes a look at every autoscaler of the namespace: once in a run, not in each round.
+        // It reads all autoscalers of the namespace: once in a run, not in each round.
         if let Some(error) = self.ambiguity(scale, &pods)? {
             return Ok(Err(error));
         }
@@ -323,7 +322,7 @@ impl<L: Lister> Run<'_, L> {
         let message = format!("the HPA was able to successfully calculate a replica count from {}", most.name);
         self.status.set(ACTIVE, true, "ValidMetricFound", message, self.now);
         if let Some(error) = error {
-            log_error(&error);
+            log::warn(&error);
             self.report.fault = Some(Fault::Internal);
         }
         Ok(Ok(most))

@@ -4,7 +4,7 @@
 //! tried, and the request is always for the version that the server prefers; here it is sent once for each resource of the kind.
 
 use pintle_sdk::document::Document;
-use pintle_sdk::{ApiResource, Kind, Lister, Mutation, Need};
+use pintle_sdk::{ApiResource, Kind, Lister, Mutation, Need, group_version};
 
 use crate::autoscaler::Reference;
 use crate::metrics::{Request, refusal};
@@ -32,16 +32,12 @@ pub(crate) enum NoScale {
     Refused(String),
 }
 
-/// Group and kind of a reference. The version does not matter.
+/// The group of an `apiVersion`; the version does not matter.
 ///
 /// # Errors
 /// The text of upstream's error.
 pub(crate) fn group(api_version: &str) -> Result<&str, String> {
-    match api_version.split('/').collect::<Vec<_>>().as_slice() {
-        [_] | ["", ""] => Ok(""),
-        [group, _] => Ok(*group),
-        _ => Err(format!("unexpected GroupVersion string: {api_version}")),
-    }
+    group_version(api_version).map(|(group, _)| group)
 }
 
 /// The resources of a kind, each in the version that the API server prefers.

@@ -165,7 +165,7 @@ fn fate(sync: &Sync<'_>, pod: &Pod) -> (Fate, Option<Action>) {
 
 /// *Source*: `canRemoveFinalizer`.
 fn can_release(sync: &Sync<'_>, pod: &Pod, is_failed: bool) -> bool {
-    if sync.job.metadata.deletion_timestamp.is_some() || sync.end.is_some() || pod.is_succeeded() {
+    if sync.job.metadata.is_deleting() || sync.end.is_some() || pod.is_succeeded() {
         return true;
     }
     let is_predecessor =
@@ -173,10 +173,10 @@ fn can_release(sync: &Sync<'_>, pod: &Pod, is_failed: bool) -> bool {
     is_failed && !pod.index().is_some_and(is_predecessor)
 }
 
-/// Whether a status must be written.
+/// Whether a status of [`next`] must be written.
 pub(crate) fn has_changed(old: &JobStatus, new: &JobStatus) -> bool {
-    // An absent list of names is the same as an empty one.
-    let names = |status: &JobStatus| status.uncounted_terminated_pods.clone().unwrap_or_default();
-    let without = |status: &JobStatus| JobStatus { uncounted_terminated_pods: None, ..status.clone() };
-    names(old) != names(new) || without(old) != without(new)
+    let mut old = old.clone();
+    // The new one has the list of names, also if that is empty.
+    old.uncounted_terminated_pods.get_or_insert_default();
+    old != *new
 }

@@ -52,10 +52,10 @@ pub(crate) fn evaluate(job: &Job, pod: &Pod) -> PolicyResult {
     for (place, rule) in rules.iter().enumerate() {
         // An action that a newer API server knows does not match.
         let Some(action) = Action::parse(&rule.action) else { continue };
-        let Some(reason) = matches(rule, pod) else { continue };
-        let message = format!("{reason} matching {} rule at index {place}", rule.action);
+        let Some(cause) = matches(rule, pod) else { continue };
+        let message = || format!("{} matching {} rule at index {place}", cause.in_words(pod), rule.action);
         return PolicyResult {
-            fails_job: (action == Action::FailJob).then_some(message),
+            fails_job: (action == Action::FailJob).then(message),
             counts: action != Action::Ignore,
             action: Some(action),
         };
@@ -63,9 +63,28 @@ pub(crate) fn evaluate(job: &Job, pod: &Pod) -> PolicyResult {
     PolicyResult { fails_job: None, counts: true, action: None }
 }
 
-/// How a rule matches a Pod, in words.
-fn matches(rule: &Rule, pod: &Pod) -> Option<String> {
-    let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+/// Why a rule matches a Pod.
+enum Cause<'a> {
+    /// A container, and its exit code.
+    Exit(&'a str, i32),
+    /// The type of a condition.
+    Condition(&'a str),
+}
+
+impl Cause<'_> {
+    fn in_words(&self, pod: &Pod) -> String {
+        let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+        match self {
+            Self::Exit(container, code) => {
+                format!("Container {container} for pod {namespace}/{name} failed with exit code {code}")
+            }
+            Self::Condition(kind) => format!("Pod {namespace}/{name} has condition {kind}"),
+        }
+    }
+}
+
+/// What of a Pod matches a rule, if the rule matches it.
+fn matches<'a>(rule: &Rule, pod: &'a Pod) -> Option<Cause<'a>> {
     if let Some(wanted) = &rule.on_exit_codes {
         let is_wanted = |code: i32| match wanted.operator.as_str() {
             "In" => wanted.values.contains(&code),
@@ -73,11 +92,11 @@ fn matches(rule: &Rule, pod: &Pod) -> Option<String> {
             _ => false,
         };
         let (container, code) = pods::failed_container(pod, wanted.container_name.as_deref(), is_wanted)?;
-        return Some(format!("Container {} for pod {namespace}/{name} failed with exit code {code}", container.name));
+        return Some(Cause::Exit(container.name, code));
     }
     let wanted = &rule.on_pod_conditions;
     let condition = pod.status.conditions.iter().find(|condition| {
         wanted.iter().any(|wanted| wanted.type_ == condition.type_ && wanted.status == condition.status)
     })?;
-    Some(format!("Pod {namespace}/{name} has condition {}", condition.type_))
+    Some(Cause::Condition(&condition.type_))
 }

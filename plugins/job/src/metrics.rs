@@ -9,7 +9,7 @@ use crate::end::End;
 use crate::failure_policy::Action;
 use crate::indexes::Indexes;
 use crate::sync::Sync;
-use crate::types::{Job, JobStatus, Pod};
+use crate::types::{Job, Pod};
 
 const CREATED: &str = "job_controller_job_pods_creation_total";
 const TERMINATED: &str = "job_controller_terminated_pods_tracking_finalizer_total";
@@ -39,13 +39,11 @@ pub(crate) fn status(outcome: Outcome, at: Place, sync: &Sync<'_>, accounts: &Ac
     let n_succeeded = match sync.n_indexes {
         None => i64::from(new.succeeded) - i64::from(old.succeeded),
         // Those that a smaller number of completions has excluded were counted before.
-        Some(below) => {
-            let n = |status: &JobStatus| Indexes::parse(&status.completed_indexes, below).len();
-            let n_failed =
-                |status: &JobStatus| Indexes::parse(status.failed_indexes.as_deref().unwrap_or_default(), below).len();
-            let n_succeeded = n(new) - n(old);
+        Some(_) => {
+            let n_succeeded = sync.succeeded_indexes.len() - sync.counted_indexes.len();
+            let n_failed = sync.failed_indexes.as_ref().map_or(0, Indexes::len) - sync.counted_failed_indexes.len();
             outcome = indexes(outcome, "succeeded", n_succeeded);
-            outcome = indexes(outcome, "failed", n_failed(new) - n_failed(old));
+            outcome = indexes(outcome, "failed", n_failed);
             n_succeeded
         }
     };

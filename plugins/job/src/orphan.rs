@@ -25,7 +25,7 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
         return Ok(outcome);
     }
     let Some(pod) = lister.get::<Pod>(&key.namespace, &key.name)?.filter(Pod::is_tracked) else { return Ok(outcome) };
-    if let Some(controller) = pod.controller() {
+    if let Some(controller) = pod.metadata.controller() {
         if !is_job(controller) {
             return Ok(outcome);
         }

@@ -43,7 +43,7 @@ fn duplicates<'a>(active: &[&'a Pod], n_indexes: i64) -> (Vec<&'a Pod>, Vec<&'a 
 }
 
 fn sort(pods: &mut [&Pod]) {
-    pods.sort_by_key(|pod| {
+    pods.sort_by_cached_key(|pod| {
         let phase = match pod.status.phase.as_str() {
             "Unknown" => 1,
             "Running" => 2,

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use pintle_sdk::document::Document;
-use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, Refusal, Resource, Step, log};
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, Resource, Step, log, pods};
 
 use crate::accounting::{self, Accounts};
 use crate::backoff::StoredRecord;
@@ -86,7 +86,7 @@ impl Run<'_> {
         sync.failures = before.and(&sync.new_succeeded, &sync.new_failed);
         let seen = sync.counts();
 
-        let is_managed = sync.end.is_none() && job.metadata.deletion_timestamp.is_none();
+        let is_managed = sync.end.is_none() && !job.metadata.is_deleting();
         let mut plan = match &sync.end {
             Some(_) => manage::end(&sync),
             None if is_managed => manage::manage(&sync),
@@ -175,14 +175,7 @@ impl Run<'_> {
             let tracked = plan.deleted.iter().filter(|pod| pod.is_tracked());
             outcome.push(Step::parallel(tracked.map(|pod| let_go(pod))));
         }
-        outcome.push(Step::parallel(plan.deleted.iter().map(|pod| {
-            let name = &pod.metadata.name;
-            Mutation::delete(&Pod::KIND, &pod.metadata.namespace, name)
-                .uid(&pod.metadata.uid)
-                .tolerate([Refusal::NotFound])
-                .on_success(Event::normal(&Job::KIND, job, "SuccessfulDelete", format!("Deleted pod: {name}")))
-                .on_failure(Event::warning(&Job::KIND, job, "FailedDelete", "Error deleting: {error}"))
-        })));
+        outcome.push(Step::parallel(plan.deleted.iter().map(|pod| pods::delete(&Job::KIND, job, &pod.metadata))));
         if creates.is_empty() {
             return outcome;
         }
@@ -236,12 +229,12 @@ fn requeue(mut outcome: Outcome, sync: &Sync<'_>, plan: &Plan<'_>, accounts: &Ac
         outcome = outcome.requeue_after(AT_ONCE);
     }
     if let Some(wait) = plan.wait {
-        outcome = outcome.requeue_after(wait.min(pintle_sdk::LONGEST_REQUEUE));
+        outcome = outcome.requeue_after(wait);
     }
     if sync.end.is_none()
         && let Some(left) = end::until_deadline(sync)
     {
-        outcome = outcome.requeue_after(left.clamp(AT_ONCE, pintle_sdk::LONGEST_REQUEUE));
+        outcome = outcome.requeue_after(left.max(AT_ONCE));
     }
     outcome
 }

@@ -52,6 +52,8 @@ pub(crate) struct Sync<'a> {
     pub(crate) counted_indexes: Indexes,
     /// Indexes that have succeeded.
     pub(crate) succeeded_indexes: Indexes,
+    /// Indexes that the status shows as failed, if they have a limit.
+    pub(crate) counted_failed_indexes: Indexes,
     /// Indexes that have failed, if they have a limit.
     pub(crate) failed_indexes: Option<Indexes>,
     /// Of each index whose successor is missing, the Pod that failed last. It has what the successor needs to know.
@@ -73,7 +75,7 @@ impl<'a> Sync<'a> {
         let n_indexes = job.n_indexes()?;
         let mut pods: Vec<&Pod> = pods.iter().collect();
         if n_indexes.is_some() {
-            pods.sort_by_key(|pod| pod.index());
+            pods.sort_by_cached_key(|pod| pod.index());
         }
         let uncounted = job.status.uncounted_terminated_pods.as_ref();
         let uids = |uids: &'a [String]| uids.iter().map(String::as_str).collect::<BTreeSet<_>>();
@@ -102,6 +104,7 @@ impl<'a> Sync<'a> {
             new_failed,
             counted_indexes: Indexes::default(),
             succeeded_indexes: Indexes::default(),
+            counted_failed_indexes: Indexes::default(),
             failed_indexes: None,
             predecessors: BTreeMap::new(),
             failures: Failures::default(),
@@ -137,8 +140,8 @@ impl<'a> Sync<'a> {
         self.n_succeeded = self.succeeded_indexes.len();
         if let Some(limit) = job.spec.backoff_limit_per_index {
             let failed = tracked().filter(|pod| is_index_failed(job, pod, i64::from(limit)));
-            let counted = Indexes::parse(job.status.failed_indexes.as_deref().unwrap_or_default(), n);
-            let failed = counted.with(failed.filter_map(|pod| pod.index_below(n)));
+            self.counted_failed_indexes = Indexes::parse(job.status.failed_indexes.as_deref().unwrap_or_default(), n);
+            let failed = self.counted_failed_indexes.with(failed.filter_map(|pod| pod.index_below(n)));
             self.predecessors = self.predecessors(n, &failed);
             self.failed_indexes = Some(failed);
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use pintle_sdk::api::meta::{ObjectMeta, OwnerReference, Raw};
-use pintle_sdk::{Event, Mutation, Refusal, Resource, json};
+use pintle_sdk::{Mutation, Refusal, Resource, has_finalizer, json, pods};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,11 +16,10 @@ use crate::types::{IGNORED_INDEX_FAILURES, INDEX, INDEX_FAILURES, Job, Pod, TRAC
 /// Most bytes of the Pods that one run creates: half of what an outcome may have by default.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Longest prefix of a generated name of which all is kept, and longest name of an object.
+/// Longest prefix of a generated name of which all is kept.
 const LONGEST_PREFIX: usize = 58;
-const LONGEST_NAME: usize = 253;
 
-/// The environment variable that tells a container its index.
+/// Name of the environment variable that contains the index.
 const VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
 #[derive(Serialize)]
@@ -57,12 +56,9 @@ pub(crate) fn create(sync: &Sync<'_>, indexes: &[Option<i64>]) -> Vec<Mutation> 
         if n_bytes > MAX_BYTES && !creates.is_empty() {
             break;
         }
-        let job = &sync.job.metadata;
-        let create = Mutation::create(&Pod::KIND, &job.namespace, pod)
+        let create = pods::create(&Job::KIND, &sync.job.metadata, pod)
             // It is refused as long as the namespace is there: neither worth an event nor another try.
-            .tolerate([Refusal::NamespaceTerminating])
-            .on_success(Event::normal(&Job::KIND, job, "SuccessfulCreate", "Created pod: {name}"))
-            .on_failure(Event::warning(&Job::KIND, job, "FailedCreate", "Error creating: {error}"));
+            .tolerate([Refusal::NamespaceTerminating]);
         creates.push(create);
     }
     creates
@@ -79,7 +75,7 @@ fn metadata(sync: &Sync<'_>, index: Option<i64>) -> ObjectMeta {
         owner_references: vec![OwnerReference::controller(&Job::KIND, &job.metadata)],
         ..ObjectMeta::default()
     };
-    if !metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING) {
+    if !has_finalizer(&metadata, TRACKING) {
         metadata.finalizers.push(TRACKING.to_owned());
     }
     if let Some(index) = index {
@@ -135,8 +131,7 @@ fn add_variable(spec: &mut Value) {
 /// What the names of Pods begin with.
 fn prefix(job: &str, index: Option<i64>) -> String {
     match index {
-        None if job.len() < LONGEST_NAME => format!("{job}-"),
-        None => job.to_owned(),
+        None => pods::name_prefix(job),
         Some(index) => {
             let index = format!("-{index}-");
             let end = job.floor_char_boundary(job.len().min(LONGEST_PREFIX.saturating_sub(index.len())));

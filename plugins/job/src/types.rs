@@ -2,7 +2,7 @@
 
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Resource};
+use pintle_sdk::{Error, Resource, has_finalizer, is_true};
 use serde::Deserialize;
 
 pintle_sdk::types!(
@@ -50,8 +50,7 @@ impl Job {
 
     /// Whether it has ended for good.
     pub fn is_finished(&self) -> bool {
-        let is_end = |kind: &str| kind == "Complete" || kind == "Failed";
-        self.status.conditions.iter().any(|condition| is_end(&condition.type_) && condition.status == "True")
+        ["Complete", "Failed"].iter().any(|end| is_true(&self.status.conditions, end))
     }
 
     /// Whether each of its Pods has an index.
@@ -69,7 +68,7 @@ impl Job {
         i64::from(self.spec.parallelism.unwrap_or(1)).max(0)
     }
 
-    /// How many failures are one too few. The API server sets it.
+    /// Most failures that the Job tolerates. The API server sets it.
     pub fn backoff_limit(&self) -> i64 {
         let default = if self.spec.backoff_limit_per_index.is_some() { i32::MAX } else { 6 };
         i64::from(self.spec.backoff_limit.unwrap_or(default))
@@ -106,12 +105,7 @@ impl Job {
 impl Pod {
     /// Whether it has the finalizer, and so is not counted yet.
     pub fn is_tracked(&self) -> bool {
-        self.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING)
-    }
-
-    /// Its controller.
-    pub fn controller(&self) -> Option<&OwnerReference> {
-        self.metadata.owner_references.iter().find(|reference| reference.controller == Some(true))
+        has_finalizer(&self.metadata, TRACKING)
     }
 
     /// Whether it has ended well.

@@ -9,7 +9,7 @@
 //! mapping of changes to keys, which the manifest has, and about Go's caches. As upstream, it asks the cache only.
 
 use pintle_sdk::finalizers::{Protection, protection};
-use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step};
+use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step, pods};
 
 pintle_sdk::types!("manifest.yaml");
 
@@ -36,7 +36,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 /// *Source*: `hasActivePods`, `isPodTerminated`.
 fn has_active_pods(key: &Key, lister: &impl Lister) -> Result<bool, Error> {
     let pods: Vec<Pod> = lister.list(&Query::namespace(&key.namespace).index("group", &key.name))?;
-    Ok(pods.iter().any(|pod| !["Succeeded", "Failed"].contains(&pod.status.phase.as_str())))
+    Ok(pods.iter().any(|pod| !pods::is_terminal(pod)))
 }
 
 pintle_sdk::export!(reconcile);

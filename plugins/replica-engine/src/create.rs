@@ -1,24 +1,15 @@
 //! Making Pods from a template.
 
 use pintle_sdk::api::meta::{Metadata as _, ObjectMeta, OwnerReference, Raw};
-use pintle_sdk::{Error, Event, Mutation, Resource, Step, json};
+use pintle_sdk::{Error, Step, json, pods};
 use serde::Serialize;
 
-use crate::Pod;
 use crate::owner::Owner;
 
 #[derive(Serialize)]
 struct NewPod<'a> {
     metadata: ObjectMeta,
     spec: &'a Raw,
-}
-
-/// Longest name of an object, in bytes.
-const LONGEST_NAME: usize = 253;
-
-/// What the names of Pods begin with: the dash is left out where it would make the prefix too long to be a name.
-fn prefix(owner: &str) -> String {
-    if owner.len() < LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }
 }
 
 /// Most bytes of the Pods that one run creates: half of what an outcome may have by default. A template that is larger than this
@@ -44,7 +35,7 @@ pub(crate) fn step<O: Owner>(owner: &O, number: usize) -> Result<Step, Error> {
     }
     let pod = NewPod {
         metadata: ObjectMeta {
-            generate_name: prefix(meta.name()),
+            generate_name: pods::name_prefix(meta.name()),
             labels: template.metadata.labels.clone(),
             annotations: template.metadata.annotations.clone(),
             finalizers: template.metadata.finalizers.clone(),
@@ -55,10 +46,7 @@ pub(crate) fn step<O: Owner>(owner: &O, number: usize) -> Result<Step, Error> {
     };
     let pod = json(&pod);
     let number = affordable(number, pod.len() + around(meta.namespace(), meta.name()));
-    let create = Mutation::create(&Pod::KIND, meta.namespace(), pod)
-        .on_success(Event::normal(&O::KIND, meta, "SuccessfulCreate", "Created pod: {name}"))
-        .on_failure(Event::warning(&O::KIND, meta, "FailedCreate", "Error creating: {error}"));
-    Ok(Step::slow_start(std::iter::repeat_n(create, number)))
+    Ok(Step::slow_start(std::iter::repeat_n(pods::create(&O::KIND, meta, pod), number)))
 }
 
 #[cfg(test)]
@@ -73,12 +61,5 @@ mod tests {
         assert_eq!(affordable(500, 1 << 20), 4);
         assert_eq!(affordable(500, 5 << 20), 1);
         assert_eq!(affordable(3, 1 << 20), 3);
-    }
-
-    #[test]
-    fn the_prefix_of_names_is_a_name_itself() {
-        assert_eq!(prefix("web"), "web-");
-        assert_eq!(prefix(&"w".repeat(252)).len(), 253);
-        assert_eq!(prefix(&"w".repeat(253)), "w".repeat(253));
     }
 }

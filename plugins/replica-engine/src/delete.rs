@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_sdk::api::meta::{HasController as _, Metadata as _};
 use pintle_sdk::pods;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Event, Lister, Mutation, Outcome, Query, Refusal, Resource, Step};
+use pintle_sdk::{Error, Lister, Outcome, Query, Step};
 
 use crate::owner::{HasSelector as _, Owner};
 use crate::{Brief, Pod};
@@ -33,14 +33,7 @@ pub(crate) fn push<O: Owner>(
         active.iter().collect()
     };
     let meta = owner.metadata();
-    outcome.push(Step::parallel(chosen.into_iter().map(|pod| {
-        let name = &pod.metadata.name;
-        Mutation::delete(&Pod::KIND, &pod.metadata.namespace, name)
-            .uid(&pod.metadata.uid)
-            .tolerate([Refusal::NotFound])
-            .on_success(Event::normal(&O::KIND, meta, "SuccessfulDelete", format!("Deleted pod: {name}")))
-            .on_failure(Event::warning(&O::KIND, meta, "FailedDelete", "Error deleting: {error}"))
-    })));
+    outcome.push(Step::parallel(chosen.into_iter().map(|pod| pods::delete(&O::KIND, meta, &pod.metadata))));
     Ok(())
 }
 

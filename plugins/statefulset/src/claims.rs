@@ -2,7 +2,7 @@
 
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::document::Document;
-use pintle_sdk::{Error, Lister, Mutation, Resource as _};
+use pintle_sdk::{Error, Lister, Mutation, MutationFailure, Resource as _};
 use serde_json::{Map, Value};
 
 use crate::events::Verb;
@@ -72,10 +72,11 @@ impl<'a, L: Lister> Claims<'a, L> {
         self.all.iter().filter_map(create).collect()
     }
 
-    /// What the previous run could not create of the claims of a Pod that is still to be created: a separate event.
-    pub(crate) fn refused(&self) -> Option<Mutation> {
+    /// What the previous run, with these failures, could not create of the claims of a Pod that is still to be created: a separate
+    /// event.
+    pub(crate) fn refused(&self, failures: &[MutationFailure]) -> Option<Mutation> {
         let mut errors: Vec<String> = Vec::new();
-        for failure in self.lister.failures() {
+        for failure in failures {
             let is_missing = |claim: &&Claim<'_>| claim.found.is_none() && claim.name == failure.object.name;
             if failure.verb == "create"
                 && failure.kind.as_ref() == Some(&PersistentVolumeClaim::KIND)

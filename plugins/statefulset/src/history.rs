@@ -1,11 +1,12 @@
 //! The revisions of the template: which one is current, which one is to be, and which ones go.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::api::meta::HasController as _;
 use pintle_sdk::controller_ref;
 use pintle_sdk::revisions::{self, Change, ControllerRevision, HASH_LABEL, Proposal};
-use pintle_sdk::{Error, Lister, Mutation, ObjectKey, PatchType, Query, Resource as _};
+use pintle_sdk::{Error, Lister, Mutation, PatchType, Query, Resource as _};
 use serde_json::{Value, json};
 
 use crate::set::Set;
@@ -26,24 +27,23 @@ pub(crate) fn list(lister: &impl Lister, set: &Set) -> Result<Vec<ControllerRevi
     Ok(history)
 }
 
-/// Those that have no controller.
-pub(crate) fn orphans(history: &[ControllerRevision]) -> impl Iterator<Item = &ControllerRevision> {
-    history.iter().filter(|revision| revision.metadata.controller_uid().is_none())
-}
-
 /// A revision, of which a template can be had.
 #[derive(Clone)]
 pub(crate) enum Revision {
-    /// It exists.
-    Stored(ControllerRevision),
+    /// It exists. `template`: once it was needed.
+    Stored { revision: ControllerRevision, template: OnceCell<Value> },
     /// It is created by this run.
     New { name: String, template: Value },
 }
 
 impl Revision {
+    fn stored(revision: ControllerRevision) -> Self {
+        Self::Stored { revision, template: OnceCell::new() }
+    }
+
     pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Stored(revision) => &revision.metadata.name,
+            Self::Stored { revision, .. } => &revision.metadata.name,
             Self::New { name, .. } => name,
         }
     }
@@ -52,10 +52,16 @@ impl Revision {
     ///
     /// # Errors
     /// Terminal, if the revision is not one of a template.
-    pub(crate) fn template(&self) -> Result<Value, Error> {
+    pub(crate) fn template(&self) -> Result<&Value, Error> {
         match self {
-            Self::Stored(revision) => revisions::template(revision),
-            Self::New { template, .. } => Ok(template.clone()),
+            Self::Stored { revision, template } => match template.get() {
+                Some(known) => Ok(known),
+                None => {
+                    let parsed = revisions::template(revision)?;
+                    Ok(template.get_or_init(|| parsed))
+                }
+            },
+            Self::New { template, .. } => Ok(template),
         }
     }
 }
@@ -93,25 +99,19 @@ pub(crate) fn resolve(
         change => change,
     };
     let (update, write) = match change {
-        Change::None(newest) => (Revision::Stored(newest.clone()), None),
-        Change::Renumber(older, number) => (Revision::Stored(older.clone()), Some(renumber(older, number))),
+        Change::None(newest) => (Revision::stored(newest.clone()), None),
+        Change::Renumber(older, number) => (Revision::stored(older.clone()), Some(renumber(older, number))),
         Change::Create(proposal) => create(lister, set, proposal, &mut collision_count)?,
     };
     let current = history.iter().find(|revision| revision.metadata.name == set.object.status.current_revision);
-    let current = current.map_or_else(|| update.clone(), |current| Revision::Stored(current.clone()));
+    let current = current.map_or_else(|| update.clone(), |current| Revision::stored(current.clone()));
     Ok(Revisions { current, update, collision_count, write })
 }
 
 /// A write that makes an older revision the newest.
 fn renumber(revision: &ControllerRevision, number: i64) -> Mutation {
     let meta = &revision.metadata;
-    Mutation::patch(
-        &ControllerRevision::KIND,
-        ObjectKey::new(&meta.namespace, &meta.name),
-        PatchType::Merge,
-        json!({"revision": number}),
-    )
-    .uid(&meta.uid)
+    Mutation::patch(&ControllerRevision::KIND, meta.key(), PatchType::Merge, json!({"revision": number})).uid(&meta.uid)
 }
 
 /// A new revision, under the first name that no other one has.
@@ -123,7 +123,7 @@ fn create(
 ) -> Result<(Revision, Option<Mutation>), Error> {
     for _ in 0..NAMES {
         match lister.get::<ControllerRevision>(set.namespace(), &proposal.name)? {
-            Some(existing) if !proposal.collides_with(&existing) => return Ok((Revision::Stored(existing), None)),
+            Some(existing) if !proposal.collides_with(&existing) => return Ok((Revision::stored(existing), None)),
             Some(_) => {
                 *collision_count = collision_count.wrapping_add(1);
                 let Proposal { data, number, .. } = proposal;
@@ -178,7 +178,7 @@ pub(crate) fn revision(pod: &Pod) -> Option<&str> {
 pub(crate) fn adopt(lister: &impl Lister, set: &Set, history: &[ControllerRevision]) -> Result<Vec<Mutation>, Error> {
     let meta = &set.object.metadata;
     let mut adoptions = Vec::new();
-    for revision in orphans(history) {
+    for revision in history.iter().filter(|revision| revision.metadata.controller_uid().is_none()) {
         if adoptions.is_empty() {
             controller_ref::recheck::<StatefulSet>(lister, meta)?;
         }

@@ -1,16 +1,13 @@
 //! Making replicas, and giving them back what they have lost.
 
 use pintle_sdk::api::meta::OwnerReference;
-use pintle_sdk::{Error, Mutation, ObjectKey, PatchType, Resource as _, revisions};
+use pintle_sdk::{Error, Mutation, PatchType, Resource as _, pods, revisions};
 use serde_json::{Map, Value, json};
 
 use crate::events::Verb;
 use crate::identity::{POD_INDEX_LABEL, POD_NAME_LABEL, claim_name, has_identity, has_storage, pod_name};
 use crate::set::Set;
 use crate::types::{Pod, StatefulSet};
-
-/// Longest name of an object, in bytes.
-const LONGEST_NAME: usize = 253;
 
 /// A write that creates a replica from a template of the revision, without events.
 ///
@@ -49,7 +46,7 @@ pub(crate) fn create(set: &Set, template: &Value, revision: &str, ordinal: i64) 
     }
     let owner = OwnerReference::controller(&StatefulSet::KIND, &set.object.metadata);
     // The prefix is not used to make a name, and the API server keeps it.
-    let prefix = if set.name().len() < LONGEST_NAME { format!("{}-", set.name()) } else { set.name().to_owned() };
+    let prefix = pods::name_prefix(set.name());
     let mut pod = json!({
         "metadata": {
             "name": name, "generateName": prefix, "namespace": set.namespace(), "labels": labels, "ownerReferences": [owner],
@@ -98,7 +95,6 @@ pub(crate) fn restore(set: &Set, pod: &Pod, ordinal: i64) -> Option<Mutation> {
         let volumes: Vec<Value> = claims.iter().copied().map(replace).collect();
         body["spec"] = json!({"$setElementOrder/volumes": order, "volumes": volumes});
     }
-    let key = ObjectKey::new(&meta.namespace, &meta.name);
-    let patch = Mutation::patch(&Pod::KIND, key, PatchType::StrategicMerge, body).uid(&meta.uid);
+    let patch = Mutation::patch(&Pod::KIND, meta.key(), PatchType::StrategicMerge, body).uid(&meta.uid);
     Some(set.with_events(patch, Verb::Update, &meta.name))
 }

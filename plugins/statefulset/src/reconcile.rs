@@ -53,8 +53,10 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let mut outcome = Outcome::new().step(Step::parallel(claims)).step(Step::sequential(revisions.write.clone()));
 
     let replicas = Replicas::sort(&set, &pods);
+    let failures = lister.failures();
     let plan = Plan::default();
-    let mut sync = Sync { lister, set: &set, revisions: &revisions, replicas: &replicas, now, plan };
+    let mut sync =
+        Sync { lister, set: &set, revisions: &revisions, replicas: &replicas, failures: &failures, now, plan };
     let mut n_gone = 0;
     if !set.is_deleting() && sync.scale()? == Flow::Continue {
         n_gone = sync.roll(config.max_unavailable);

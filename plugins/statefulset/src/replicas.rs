@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use pintle_sdk::api::meta::HasController as _;
-use pintle_sdk::controller_ref::{self, Relation};
-use pintle_sdk::selector::Selector;
-use pintle_sdk::{Error, Lister, Mutation, Query, Resource as _};
+use pintle_sdk::{Error, Lister, Mutation, Query, controller_ref};
 
 use crate::identity::{is_member, ordinal, pod_name};
 use crate::set::Set;
@@ -26,27 +24,9 @@ pub(crate) fn claim(lister: &impl Lister, set: &Set) -> Result<(Vec<Pod>, Vec<Mu
         orphans.retain(|pod| pod.metadata.controller_uid().is_none());
         all.append(&mut orphans);
     }
-    let nothing = Selector::nothing();
-    let mut pods = Vec::with_capacity(all.len());
-    let mut writes = Vec::new();
-    let mut may_adopt = false;
-    for pod in all {
-        let selector = if is_member(set.name(), &pod.metadata.name) { &set.selector } else { &nothing };
-        match controller_ref::relation(meta, selector, &pod.metadata) {
-            Relation::Owned => pods.push(pod),
-            Relation::Release => writes.push(controller_ref::release(&Pod::KIND, &pod.metadata, &meta.uid)),
-            Relation::Adopt => {
-                if !may_adopt {
-                    controller_ref::recheck::<StatefulSet>(lister, meta)?;
-                    may_adopt = true;
-                }
-                writes.push(controller_ref::adopt(&StatefulSet::KIND, meta, &Pod::KIND, &pod.metadata));
-                pods.push(pod);
-            }
-            Relation::None => {}
-        }
-    }
-    Ok((pods, writes))
+    let is_own = |pod: &Pod| is_member(set.name(), &pod.metadata.name);
+    let claimed = controller_ref::claim_where::<StatefulSet, Pod>(lister, meta, &set.selector, all, is_own)?;
+    Ok((claimed.owned, claimed.mutations))
 }
 
 /// The Pods by their part.

@@ -2,8 +2,10 @@
 //!
 //! *Source*: the end of `updateStatefulSet`, and `updateStatefulSetAfterInvariantEstablished` for `maxUnavailable`.
 
+use std::collections::BTreeSet;
+
 use pintle_sdk::int_or_percent::IntOrPercent;
-use pintle_sdk::{Lister, Mutation, Order, Resource as _, pods};
+use pintle_sdk::{Lister, Mutation, MutationFailure, Order, Resource as _, pods};
 
 use crate::history::revision;
 use crate::pod;
@@ -40,7 +42,7 @@ impl<'a, L: Lister> Sync<'a, L> {
         let mut n_gone = 0;
         let mut deletes: Vec<Mutation> = Vec::new();
         for pod in chosen {
-            if !refused.contains(&pod.metadata.name) {
+            if !refused.contains(pod.metadata.name.as_str()) {
                 n_gone += 1;
             }
             // One that has ended goes already.
@@ -53,10 +55,10 @@ impl<'a, L: Lister> Sync<'a, L> {
     }
 
     /// The Pods that the previous run could not delete. They count until they are.
-    fn refused(&self) -> Vec<String> {
-        let failures = self.lister.failures().into_iter();
-        let of_pods = failures.filter(|failure| failure.verb == "delete" && failure.kind.as_ref() == Some(&Pod::KIND));
-        of_pods.map(|failure| failure.object.name).collect()
+    fn refused(&self) -> BTreeSet<&'a str> {
+        let is_of_pod =
+            |failure: &&MutationFailure| failure.verb == "delete" && failure.kind.as_ref() == Some(&Pod::KIND);
+        self.failures.iter().filter(is_of_pod).map(|failure| failure.object.name.as_str()).collect()
     }
 
     fn is_outdated(&self, pod: &Pod) -> bool {

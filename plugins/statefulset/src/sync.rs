@@ -10,7 +10,7 @@
 //! *Source*: `updateStatefulSet`, `processReplica` and `processCondemned`.
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Action, Error, Lister, Mutation, Order, pods};
+use pintle_sdk::{Action, Error, Lister, Mutation, MutationFailure, Order, pods};
 
 use crate::claims::Claims;
 use crate::events::Verb;
@@ -32,6 +32,8 @@ pub(crate) struct Sync<'a, L> {
     pub(crate) set: &'a Set,
     pub(crate) revisions: &'a Revisions,
     pub(crate) replicas: &'a Replicas<'a>,
+    /// Writes of the previous run that failed.
+    pub(crate) failures: &'a [MutationFailure],
     pub(crate) now: Timestamp,
     pub(crate) plan: Plan,
 }
@@ -117,13 +119,13 @@ impl<L: Lister> Sync<'_, L> {
         if claims.are_stale() {
             return Ok(Flow::Stop);
         }
-        if let Some(refused) = claims.refused() {
+        if let Some(refused) = claims.refused(self.failures) {
             self.plan.first(refused);
         }
         self.plan.claims(claims.creates(true));
         let keeps = set.keeps_revision(ordinal);
         let revision = if keeps { &self.revisions.current } else { &self.revisions.update };
-        let create = pod::create(set, &revision.template()?, revision.name(), ordinal)?;
+        let create = pod::create(set, revision.template()?, revision.name(), ordinal)?;
         // That the Pod of somebody else has this name is not an event.
         let is_taken = self.lister.get::<Pod>(set.namespace(), &name)?.is_some();
         self.plan.then(match is_taken {
@@ -136,25 +138,30 @@ impl<L: Lister> Sync<'_, L> {
 
     /// Gives a replica and its claims what they should have.
     fn restore(&mut self, pod: &Pod, ordinal: i64, are_claims_done: bool) -> Result<(), Error> {
+        let restore = pod::restore(self.set, pod, ordinal);
+        if !are_claims_done {
+            self.restore_claims(pod, ordinal, restore.is_some())?;
+        }
+        restore.into_iter().for_each(|restore| self.plan.then(restore));
+        Ok(())
+    }
+
+    fn restore_claims(&mut self, pod: &Pod, ordinal: i64, is_pod_written: bool) -> Result<(), Error> {
         let (name, uid) = (&pod.metadata.name, &pod.metadata.uid);
         let claims = Claims::read(self.lister, self.set, name, uid, ordinal)?;
-        let restore = pod::restore(self.set, pod, ordinal);
-        let matches = are_claims_done || claims.match_policy();
-        if restore.is_some() && !are_claims_done {
+        if is_pod_written {
             self.plan.claims(claims.creates(false));
         }
-        if !matches {
-            let mut updates = claims.updates(true)?;
-            // Upstream writes the Pod without a change then; what is left of that is the event.
-            let last = updates.iter_mut().rfind(|write| matches!(write.action, Action::Update { .. }));
-            if let Some(last) = last.filter(|_| restore.is_none()) {
-                last.on_success = Some(self.set.pod_done(Verb::Update, name));
-            }
-            updates.into_iter().for_each(|update| self.plan.then(update));
+        if claims.match_policy() {
+            return Ok(());
         }
-        if let Some(restore) = restore {
-            self.plan.then(restore);
+        let mut updates = claims.updates(true)?;
+        // Upstream writes the Pod without a change then; what is left of that is the event.
+        let last = updates.iter_mut().rfind(|write| matches!(write.action, Action::Update { .. }));
+        if let Some(last) = last.filter(|_| !is_pod_written) {
+            last.on_success = Some(self.set.pod_done(Verb::Update, name));
         }
+        updates.into_iter().for_each(|update| self.plan.then(update));
         Ok(())
     }
 

@@ -53,10 +53,31 @@ where
     O: Resource<Metadata: HasDeletionTimestamp>,
     T: Resource<Metadata: HasLabels + HasController + HasDeletionTimestamp>,
 {
+    claim_where::<O, T>(lister, owner, selector, objects, |_| true)
+}
+
+/// As [`claim`], for an owner whose objects are only those that `may_belong` accepts, as upstream's filters do: others are released
+/// and not adopted, whatever the selector matches.
+///
+/// # Errors
+/// As for [`claim`].
+pub fn claim_where<O, T>(
+    lister: &impl Lister,
+    owner: &O::Metadata,
+    selector: &Selector,
+    objects: Vec<T>,
+    may_belong: impl Fn(&T) -> bool,
+) -> Result<Claimed<T>, Error>
+where
+    O: Resource<Metadata: HasDeletionTimestamp>,
+    T: Resource<Metadata: HasLabels + HasController + HasDeletionTimestamp>,
+{
+    let nothing = Selector::nothing();
     let mut claimed = Claimed { owned: Vec::with_capacity(objects.len()), mutations: Vec::new() };
     let mut may_adopt = false;
     for object in objects {
         let meta = object.metadata();
+        let selector = if may_belong(&object) { selector } else { &nothing };
         match relation(owner, selector, meta) {
             Relation::Owned => claimed.owned.push(object),
             Relation::Release => claimed.mutations.push(release(&T::KIND, meta, owner.uid())),

@@ -127,7 +127,7 @@ pub use outcome::{
     Outcome, PatchType, Place, Preconditions, Propagation, Refusal, Step, Wake, json,
 };
 pub use status::patch_status;
-pub use types::{Key, Kind, ObjectKey};
+pub use types::{Key, Kind, ObjectKey, group_version};
 
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]

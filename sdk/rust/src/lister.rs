@@ -135,7 +135,7 @@ pub trait Lister {
     fn by_uid_json(&self, uid: &str) -> Option<String>;
     /// What the API server offers, as of the last discovery, which was seconds ago. The manifest must say `discovery: true`.
     fn resources(&self) -> Vec<ApiResource>;
-    /// Those of [`Lister::resources`] whose kind has this group and name, of all versions, at a small part of the cost.
+    /// The [`Lister::resources`] whose kind has this group and name, in all versions; much cheaper than that list.
     fn resources_of(&self, group: &str, name: &str) -> Vec<ApiResource>;
     /// The plugin's configuration, as JSON.
     fn config_json(&self) -> String;

@@ -439,9 +439,9 @@ impl Wake {
         Self { key, after: None }
     }
 
-    /// Once this time has passed.
+    /// Once this time has passed, or [`LONGEST_REQUEUE`].
     pub fn after(key: Key, after: Duration) -> Self {
-        Self { key, after: Some(after) }
+        Self { key, after: Some(after.min(LONGEST_REQUEUE)) }
     }
 }
 
@@ -505,7 +505,7 @@ pub struct Outcome {
     pub wake: Vec<Wake>,
     /// Values of labels for the metrics of runs, by label name.
     pub run_labels: Vec<(String, String)>,
-    /// The run has failed all the same; see [`Outcome::fail`].
+    /// The error that the run declares; see [`Outcome::fail`].
     pub error: Option<Error>,
 }
 
@@ -535,9 +535,10 @@ impl Outcome {
         }
     }
 
-    /// Runs the key again after this time. The earliest of several calls counts.
+    /// Runs the key again after this time, at most [`LONGEST_REQUEUE`]. The earliest of several calls counts.
     #[must_use]
     pub fn requeue_after(mut self, after: Duration) -> Self {
+        let after = after.min(LONGEST_REQUEUE);
         self.requeue_after = Some(self.requeue_after.map_or(after, |earlier| earlier.min(after)));
         self
     }
@@ -548,7 +549,7 @@ impl Outcome {
     /// clock, not because the key runs.
     #[must_use]
     pub fn requeue_at(self, time: Timestamp, now: Timestamp) -> Self {
-        self.requeue_after(time.since(now).min(LONGEST_REQUEUE))
+        self.requeue_after(time.since(now))
     }
 
     /// Asks for a read; the host answers it and calls again.
@@ -607,8 +608,8 @@ impl Outcome {
         self
     }
 
-    /// Fails the run all the same, once everything else of this outcome is carried out: the key is tried again as after an error that is
-    /// returned. For work that goes on beside what has failed.
+    /// Fails the run after the host has carried out the rest of the outcome: the key is tried again as after a returned error. For work
+    /// that goes on beside what has failed.
     ///
     /// Where a mutation fails too, that decides when the key is tried again. [`Error::Needs`] asks for its reads, as if it were returned.
     #[must_use]

@@ -1,4 +1,6 @@
-//! Label selectors: from objects, from text, to text, and matching.
+//! Label selectors: from objects, from text, to text, and matching; [`valid`] says what is wrong with one.
+
+pub mod valid;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -136,6 +136,50 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// A duration in Go's syntax, for example `1h30m` or `-1.5s`, in nanoseconds; what is smaller does not count. `None` if it is not one, or
+/// longer than 292 years, as Go's.
+///
+/// *Source*: `time.ParseDuration`.
+#[doc(alias = "ParseDuration")]
+#[must_use]
+pub fn go_duration(text: &str) -> Option<i64> {
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    match rest {
+        "" => return None,
+        "0" => return Some(0),
+        _ => {}
+    }
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let (whole, after) = split_digits(rest);
+        let (fraction, after) = after.strip_prefix('.').map_or(("", after), split_digits);
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
+        let unit: u64 = match &after[..end] {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        // What is below a nanosecond does not count.
+        let part = fraction.bytes().rev().fold(0, |part, digit| (u64::from(digit - b'0') * unit + part) / 10);
+        total = total.checked_add(whole.checked_mul(unit)?.checked_add(part)?)?;
+        rest = &after[end..];
+    }
+    let nanos = i64::try_from(total).ok()?;
+    Some(if text.starts_with('-') { -nanos } else { nanos })
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
 fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -169,6 +213,31 @@ pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_those_of_go() {
+        for (text, nanos) in [
+            ("0", Some(0)),
+            ("1h30m", Some(5_400_000_000_000)),
+            ("-1.5s", Some(-1_500_000_000)),
+            ("+.5ms", Some(500_000)),
+            ("1.us", Some(1_000)),
+            ("2\u{b5}s3ns", Some(2_003)),
+            ("0.9ns", Some(0)),
+            ("2562047h47m16.854775807s", Some(i64::MAX)),
+            ("2562047h47m16.854775808s", None),
+            ("", None),
+            ("-", None),
+            ("5", None),
+            ("s", None),
+            (".s", None),
+            ("1d", None),
+            ("1 s", None),
+            ("1..5s", None),
+        ] {
+            assert_eq!(go_duration(text), nanos, "{text}");
+        }
+    }
 
     #[test]
     fn every_day_of_four_centuries_survives_a_round_trip() {

@@ -75,6 +75,19 @@ impl<'de> Deserialize<'de> for Kind {
     }
 }
 
+/// Group and version of an `apiVersion`; the group is empty for the core group.
+///
+/// # Errors
+/// The text of upstream's error.
+#[doc(alias = "ParseGroupVersion")]
+pub fn group_version(api_version: &str) -> Result<(&str, &str), String> {
+    match api_version.split_once('/') {
+        None => Ok(("", api_version)),
+        Some((_, rest)) if rest.contains('/') => Err(format!("unexpected GroupVersion string: {api_version}")),
+        Some(group_and_version) => Ok(group_and_version),
+    }
+}
+
 /// Name of an object within its kind. `namespace` is empty for cluster-scoped objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
@@ -115,5 +128,23 @@ impl Key {
     /// A key.
     pub fn new(queue: impl Into<String>, kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { queue: queue.into(), kind, namespace: namespace.into(), name: name.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_and_version_are_those_of_upstream() {
+        for (text, expected) in [
+            ("v1", Some(("", "v1"))),
+            ("apps/v1", Some(("apps", "v1"))),
+            ("", Some(("", ""))),
+            ("/", Some(("", ""))),
+            ("a/b/c", None),
+        ] {
+            assert_eq!(group_version(text).ok(), expected, "{text}");
+        }
     }
 }

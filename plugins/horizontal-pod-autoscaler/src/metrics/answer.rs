@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_sdk::quantity::Quantity;
-use pintle_sdk::time::Timestamp;
+use pintle_sdk::time::{Timestamp, go_duration};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -13,12 +13,8 @@ use super::Missing;
 #[derive(Deserialize)]
 #[serde(bound = "T: DeserializeOwned")]
 pub(super) struct List<T> {
-    #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
+    #[serde(default = "Vec::new", deserialize_with = "pintle_sdk::api::or_default")]
     pub(super) items: Vec<T>,
-}
-
-fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 #[derive(Default, Deserialize)]
@@ -33,9 +29,9 @@ pub(super) struct Name {
 pub(super) struct PodMetrics {
     pub(super) metadata: Name,
     pub(super) timestamp: Option<Timestamp>,
-    #[serde(deserialize_with = "go_duration")]
+    #[serde(deserialize_with = "duration")]
     pub(super) window: Duration,
-    #[serde(deserialize_with = "null_is_empty")]
+    #[serde(deserialize_with = "pintle_sdk::api::or_default")]
     pub(super) containers: Vec<ContainerMetrics>,
 }
 
@@ -87,39 +83,9 @@ pub(super) fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Missing> {
 }
 
 /// A duration as Go prints it; one that is below zero is zero.
-fn go_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    parse_duration(&text).ok_or_else(|| serde::de::Error::custom(format!("time: invalid duration {text:?}")))
-}
-
-fn parse_duration(text: &str) -> Option<Duration> {
-    const UNITS: [(&str, f64); 8] = [
-        ("ns", 1e-9),
-        ("us", 1e-6),
-        ("\u{b5}s", 1e-6),
-        ("\u{3bc}s", 1e-6),
-        ("ms", 1e-3),
-        ("s", 1.0),
-        ("m", 60.0),
-        ("h", 3600.0),
-    ];
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if unsigned == "0" {
-        return Some(Duration::ZERO);
-    }
-    let (mut rest, mut seconds) = (unsigned, 0.0);
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..end].parse().ok()?;
-        rest = &rest[end..];
-        let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        let (_, unit) = UNITS.into_iter().find(|(name, _)| *name == &rest[..unit_end])?;
-        seconds += number * unit;
-        rest = &rest[unit_end..];
-    }
-    if unsigned.is_empty() {
-        return None;
-    }
-    let positive = if text.starts_with('-') { 0.0 } else { seconds };
-    Duration::try_from_secs_f64(positive).ok()
+    let nanos =
+        go_duration(&text).ok_or_else(|| serde::de::Error::custom(format!("time: invalid duration {text:?}")))?;
+    Ok(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
 }

@@ -109,7 +109,7 @@ pub(crate) fn refusal(error: &ApiError, request: &Request<'_>) -> String {
     format!("{text} {}", request.what())
 }
 
-/// Segments that the host takes for a way into Pods.
+/// Path segments that the host rejects, because they give access to Pods.
 const INTO_PODS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// Segments of a path as they are; the host asks for no path that needs escapes.

@@ -2,15 +2,15 @@
 //!
 //! The selector of a scale is text that users can write for custom kinds, so it is checked before anything reads by it.
 //!
-//! *Source*: `labels/selector.go` of apimachinery, `LabelSelectorAsSelector`, and the generated `String` of `LabelSelector`.
+//! *Source*: `labels/selector.go` of apimachinery, and `LabelSelectorAsSelector`.
 
 mod parse;
-mod valid;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use pintle_sdk::api::meta::LabelSelector;
+use pintle_sdk::selector::valid::{check, values_flaw};
 
 /// A selector. `None`: it matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,11 +103,33 @@ impl Selector {
     }
 }
 
+impl Operator {
+    /// What it does not accept about its values. The parser gives one value to each operator that compares numbers.
+    fn flaw(self, values: &[String]) -> Option<String> {
+        let why = match self {
+            Self::In | Self::NotIn if values.is_empty() => "for 'in', 'notin' operators, values set can't be empty",
+            Self::Equals | Self::DoubleEquals | Self::NotEquals if values.len() != 1 => {
+                "exact-match compatibility requires one single value"
+            }
+            Self::Exists | Self::DoesNotExist if !values.is_empty() => {
+                "values set must be empty for exists and does not exist"
+            }
+            Self::Greater | Self::Less => {
+                let value = values.first().filter(|value| value.parse::<i64>().is_err())?;
+                let why = "for 'Gt', 'Lt' operators, the value must be an integer";
+                return Some(format!("values[0]: Invalid value: {value:?}: {why}"));
+            }
+            _ => return None,
+        };
+        Some(values_flaw(values, why))
+    }
+}
+
 impl Requirement {
     /// # Errors
     /// All that is wrong with it.
     fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, String> {
-        valid::check(key, operator, &values)?;
+        check(key, operator.flaw(&values), &values)?;
         Ok(Self { key: key.to_owned(), operator, values })
     }
 
@@ -157,24 +179,24 @@ impl fmt::Display for Selector {
     }
 }
 
-/// A selector as Go prints it with `%+v`, which messages contain.
-pub(crate) fn printed(selector: Option<&LabelSelector>) -> String {
-    let Some(selector) = selector else { return "nil".into() };
-    let labels: String = selector.match_labels.iter().map(|(key, value)| format!("{key}: {value},")).collect();
-    let expression = |one: &pintle_sdk::api::meta::LabelSelectorRequirement| {
-        let (key, operator, values) = (&one.key, &one.operator, one.values.join(" "));
-        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-    };
-    let expressions: String = selector.match_expressions.iter().map(expression).collect();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
-         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bad_key_does_not_hide_the_flaws_of_values() {
+        let flaw = |operator, values: &[&str]| {
+            let values = values.iter().map(|value| (*value).to_owned()).collect();
+            Requirement::new("/a", operator, values).unwrap_err()
+        };
+        let key = "key: Invalid value: \"/a\": prefix part must be non-empty";
+        assert_eq!(flaw(Operator::Equals, &["b"]), key);
+        let values = "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty";
+        assert_eq!(flaw(Operator::In, &[]), format!("[{key}, {values}]"));
+        let both = flaw(Operator::Exists, &["-"]);
+        let values = "values: Invalid value: [\"-\"]: values set must be empty for exists and does not exist";
+        assert!(both.starts_with(&format!("[{key}, {values}, values[0][/a]: Invalid value: \"-\": ")), "{both}");
+    }
 
     #[test]
     fn what_is_excluded_by_the_text_never_matches() {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Operator, Requirement, valid};
+use pintle_sdk::selector::valid::key_flaws;
+
+use super::{Operator, Requirement};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
@@ -128,7 +130,11 @@ impl Parser {
         if token != Token::Identifier {
             return Err(format!("found '{literal}', expected: identifier"));
         }
-        valid::check_key(&literal)?;
+        let flaws = key_flaws(&literal);
+        if !flaws.is_empty() {
+            // Upstream's parser has no path of the key.
+            return Err(format!("<nil>: Invalid value: {literal:?}: {}", flaws.join("; ")));
+        }
         if matches!(self.look().0, Token::End | Token::Comma) {
             unary = unary.or(Some(Operator::Exists));
         }

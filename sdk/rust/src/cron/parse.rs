@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Fields, Times};
+use crate::time::go_duration;
 
 /// A field: its name, its lowest and highest value, and the names of values, of which the first is the lowest.
 struct Field {
@@ -113,43 +114,4 @@ fn every(text: &str) -> Result<Duration, String> {
     let nanos = go_duration(text)
         .ok_or_else(|| format!("{text:?} is not a duration such as 1h30m; units are h, m, s, ms, us, ns"))?;
     Ok(Duration::from_secs(u64::try_from(nanos / 1_000_000_000).unwrap_or(0).max(1)))
-}
-
-/// Nanoseconds.
-fn go_duration(text: &str) -> Option<i64> {
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    match rest {
-        "" => return None,
-        "0" => return Some(0),
-        _ => {}
-    }
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let (whole, after) = split_digits(rest);
-        let (fraction, after) = after.strip_prefix('.').map_or(("", after), split_digits);
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
-        let unit: u64 = match &after[..end] {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        // What is below a nanosecond does not count.
-        let part = fraction.bytes().rev().fold(0, |part, digit| (u64::from(digit - b'0') * unit + part) / 10);
-        total = total.checked_add(whole.checked_mul(unit)?.checked_add(part)?)?;
-        rest = &after[end..];
-    }
-    let nanos = i64::try_from(total).ok()?;
-    Some(if text.starts_with('-') { -nanos } else { nanos })
-}
-
-fn split_digits(text: &str) -> (&str, &str) {
-    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }

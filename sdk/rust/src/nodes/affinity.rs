@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Target;
 use crate::error::Error;
 use crate::selector::Selector;
+use crate::selector::valid::{key_flaws, value_flaws};
 
 /// `nodeAffinity` of a Pod, as far as it is required.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -152,7 +153,7 @@ fn expression(requirement: &NodeSelectorRequirement) -> Option<(String, Test)> {
         "Lt" => Test::Below(number()?),
         _ => return None,
     };
-    let is_valid = is_label_key(&requirement.key) && values.iter().all(|value| value.is_empty() || is_name(value));
+    let is_valid = key_flaws(&requirement.key).is_empty() && values.iter().all(|value| value_flaws(value).is_empty());
     is_valid.then(|| (requirement.key.clone(), test))
 }
 
@@ -164,26 +165,6 @@ fn field(requirement: &NodeSelectorRequirement) -> Option<(String, String, bool)
         _ => return None,
     };
     Some((requirement.key.clone(), value.clone(), wanted))
-}
-
-/// `name` or `prefix/name`, where the prefix is a DNS subdomain.
-fn is_label_key(key: &str) -> bool {
-    let is_lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_part = |part: &str| {
-        part.starts_with(is_lower) && part.ends_with(is_lower) && part.chars().all(|c| is_lower(c) || c == '-')
-    };
-    match key.split_once('/') {
-        None => is_name(key),
-        Some((prefix, name)) => prefix.len() <= 253 && prefix.split('.').all(is_part) && is_name(name),
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    let is_end = |c: char| c.is_ascii_alphanumeric();
-    text.len() <= 63
-        && text.starts_with(is_end)
-        && text.ends_with(is_end)
-        && text.chars().all(|c| is_end(c) || "-_.".contains(c))
 }
 
 /// Makes `spec.affinity` of a Pod require the Node of this name, instead of what its node affinity required. What it prefers, and

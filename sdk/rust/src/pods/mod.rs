@@ -6,12 +6,14 @@
 //! | does it serve? | [`is_ready`], [`ready_since`], [`is_available`], [`until_available`] |
 //! | how and when did it end? | [`failed_container`], [`finished_at`], [`is_disruption_target`] |
 //! | which ones go first? | [`rank()`] |
+//! | how are they written? | [`create`], [`delete`], [`name_prefix`] |
 //!
 //! *Source*: Kubernetes' `pkg/api/v1/pod/util.go`, `pkg/controller/controller_utils.go`, `pkg/controller/job/backoff_utils.go` and
 //! `pkg/controller/job/pod_failure_policy.go`.
 
 mod brief;
 mod containers;
+mod control;
 mod rank;
 
 pub use brief::Brief;
@@ -19,6 +21,7 @@ pub use containers::{
     Container, Exit, HasConditions, HasContainers, HasEndTimes, Role, State, containers_finished_at, failed_container,
     finished_at, is_disruption_target, is_failed, is_succeeded, state,
 };
+pub use control::{create, delete, name_prefix};
 pub use rank::{HasRank, rank};
 
 use std::time::Duration;

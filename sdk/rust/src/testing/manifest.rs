@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::time::go_duration;
 use crate::types::Kind;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -74,32 +75,10 @@ pub(super) struct Setting {
     pub(super) default: Option<Value>,
 }
 
-/// A duration in Go's syntax, for example `1h30m` or `1.5s`.
+/// A duration in Go's syntax, rounded up.
 fn milliseconds(text: &str) -> Option<u64> {
-    if text == "0" {
-        return Some(0);
-    }
-    let (mut rest, mut nanos) = (text, 0.0_f64);
-    loop {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..end].parse().ok()?;
-        rest = &rest[end..];
-        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        let unit = match &rest[..end] {
-            "ns" => 1.0,
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 60e9,
-            "h" => 3600e9,
-            _ => return None,
-        };
-        nanos += number * unit;
-        rest = &rest[end..];
-        if rest.is_empty() {
-            return Some((nanos / 1e6).ceil() as u64);
-        }
-    }
+    let nanos = u64::try_from(go_duration(text)?).ok()?;
+    Some(nanos.div_ceil(1_000_000))
 }
 
 /// Segments of a field path such as `spec.nodeName` or `metadata.annotations['example.com/x']`.
@@ -164,6 +143,8 @@ pub(super) fn project(object: &Value, paths: &[Vec<String>]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -171,7 +152,7 @@ mod tests {
         let setting = |kind: &str| Setting { kind: kind.into(), default: Some("1h30m0.5s".into()) };
         let config = BTreeMap::from([("a".to_owned(), setting("duration")), ("b".to_owned(), setting("string"))]);
         let manifest = Manifest { config, ..Manifest::default() };
-        assert_eq!(Value::Object(manifest.default_config()), serde_json::json!({"a": 5_400_500, "b": "1h30m0.5s"}));
+        assert_eq!(Value::Object(manifest.default_config()), json!({"a": 5_400_500, "b": "1h30m0.5s"}));
         for (text, wanted) in
             [("0", Some(0)), ("1500us", Some(2)), ("15s", Some(15_000)), ("", None), ("5", None), ("s", None)]
         {
@@ -179,7 +160,6 @@ mod tests {
         }
         assert_eq!(manifest.seen("a", 7.into()), 7);
     }
-    use serde_json::json;
 
     #[test]
     fn paths_go_through_lists_and_quoted_names() {
