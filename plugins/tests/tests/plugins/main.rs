@@ -12,6 +12,7 @@ mod stories {
     mod garbage_collector;
     mod job;
     mod namespace;
+    mod objects;
     mod persistentvolumeclaim_protection;
     mod replicaset;
 }

@@ -1,18 +1,38 @@
-//! A lister with answers to needs that a case cannot have.
+//! A lister that shows what a case cannot have.
 
 use std::time::Duration;
 
 use pintle_sdk::{ApiError, ApiResource, Kind, Lister, MutationFailure, Need, ObjectKey, Query};
 
-/// A lister that answers needs by a function, once they were asked.
-pub(crate) struct Answers<'a, L, F> {
-    pub(crate) lister: &'a L,
-    pub(crate) answer: F,
+/// Answers needs.
+type ToNeeds<'a> = &'a dyn Fn(&Need) -> Result<String, ApiError>;
+
+/// Gives the values of the state.
+type ToState<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// A lister with other answers, where a function gives them.
+pub(crate) struct Answers<'a, L> {
+    lister: &'a L,
+    answer: Option<ToNeeds<'a>>,
+    state: Option<ToState<'a>>,
 }
 
-impl<L: Lister, F: Fn(&Need) -> Result<String, ApiError>> Lister for Answers<'_, L, F> {
+impl<'a, L: Lister> Answers<'a, L> {
+    /// The function answers needs, once they were asked.
+    pub(crate) fn to_needs(lister: &'a L, answer: ToNeeds<'a>) -> Self {
+        Self { lister, answer: Some(answer), state: None }
+    }
+
+    /// The function gives the values of the state.
+    pub(crate) fn with_state(lister: &'a L, state: ToState<'a>) -> Self {
+        Self { lister, answer: None, state: Some(state) }
+    }
+}
+
+impl<L: Lister> Lister for Answers<'_, L> {
     fn answer(&self, need: &Need) -> Option<Result<String, ApiError>> {
-        self.lister.answer(need).map(|_| (self.answer)(need))
+        let found = self.lister.answer(need)?;
+        Some(self.answer.map_or(found, |answer| answer(need)))
     }
 
     fn now_text(&self) -> String {
@@ -60,7 +80,7 @@ impl<L: Lister, F: Fn(&Need) -> Result<String, ApiError>> Lister for Answers<'_,
     }
 
     fn state(&self, name: &str) -> Option<String> {
-        self.lister.state(name)
+        self.state.map_or_else(|| self.lister.state(name), |state| state(name))
     }
 
     fn attempt(&self) -> u32 {

@@ -9,6 +9,7 @@ use pintle_sdk::testing::{Cluster, Fault, Plugin, seeds};
 use pintle_sdk::{Key, Kind};
 use serde_json::{Value, json};
 
+use super::objects::name_of;
 use crate::cronjob::plugin;
 
 const CRON_JOB: Kind = Kind::new("batch", "v1", "CronJob");
@@ -56,11 +57,11 @@ impl Story {
 
     /// A run of the key, and what must be true of it. The names of the Jobs that were created are added to `created`.
     fn run(&mut self, policy: &str, created: &mut BTreeSet<String>) {
-        let before: BTreeSet<String> = self.jobs().iter().map(name).collect();
+        let before: BTreeSet<String> = self.jobs().iter().map(name_of).collect();
         let n_running = self.jobs().iter().filter(|job| !is_done(job)).count();
         self.cluster.run(&self.plugin, &self.key);
         for job in self.jobs() {
-            let name = name(&job);
+            let name = name_of(&job);
             if before.contains(&name) {
                 continue;
             }
@@ -76,7 +77,7 @@ impl Story {
     fn live(&mut self, only_known: bool) {
         let now = self.cluster.now();
         for job in self.jobs().iter().filter(|job| !is_done(job)) {
-            let name = name(job);
+            let name = name_of(job);
             let end = match self.cluster.random(8) {
                 0 | 1 => json!({"completionTime": now, "conditions": [{"type": "Complete", "status": "True"}]}),
                 2 => json!({"conditions": [{"type": "Failed", "status": "True"}]}),
@@ -92,10 +93,6 @@ impl Story {
             });
         }
     }
-}
-
-fn name(job: &Value) -> String {
-    job["metadata"]["name"].as_str().expect("Jobs have names").to_owned()
 }
 
 #[test]

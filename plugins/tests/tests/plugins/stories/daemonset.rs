@@ -7,6 +7,7 @@ use pintle_sdk::testing::{Cluster, Fault, Plugin, seeds};
 use pintle_sdk::{Key, Kind};
 use serde_json::{Value, json};
 
+use super::objects::{is_deleting, name_of};
 use crate::daemonset::plugin;
 
 const SET: Kind = Kind::new("apps", "v1", "DaemonSet");
@@ -22,16 +23,8 @@ struct Story {
     key: Key,
 }
 
-fn is_deleting(object: &Value) -> bool {
-    !object["metadata"]["deletionTimestamp"].is_null()
-}
-
 fn has_ended(pod: &Value) -> bool {
     pod["status"]["phase"] == "Failed" || pod["status"]["phase"] == "Succeeded"
-}
-
-fn name(object: &Value) -> String {
-    object["metadata"]["name"].as_str().expect("objects have names").to_owned()
 }
 
 fn node_of(pod: &Value) -> String {
@@ -92,7 +85,7 @@ impl Story {
         counts
     }
 
-    /// Pods that runs create and delete until they want no more.
+    /// How many Pods runs create and delete, until one writes no Pod.
     fn run_all(&mut self) -> (usize, usize) {
         let mut sum = (0, 0);
         loop {
@@ -105,7 +98,7 @@ impl Story {
     }
 
     fn finish_deletions(&mut self) {
-        let gone: Vec<String> = self.cluster.list(&POD).filter(|pod| is_deleting(pod)).map(name).collect();
+        let gone: Vec<String> = self.cluster.list(&POD).filter(|pod| is_deleting(pod)).map(name_of).collect();
         for pod in gone {
             self.cluster.remove(&POD, "default", &pod);
         }
@@ -129,8 +122,12 @@ impl Story {
     }
 
     fn make_ready(&mut self, which: impl Fn(&Value) -> bool) {
-        let pods: Vec<String> =
-            self.cluster.list(&POD).filter(|pod| !is_ready(pod) && !is_deleting(pod) && which(pod)).map(name).collect();
+        let pods: Vec<String> = self
+            .cluster
+            .list(&POD)
+            .filter(|pod| !is_ready(pod) && !is_deleting(pod) && which(pod))
+            .map(name_of)
+            .collect();
         for pod in pods {
             self.report(&pod, "Running", true);
         }
@@ -219,13 +216,13 @@ fn pods_that_are_ready_stay_while_too_many_others_are_not() {
     let mut story = Story::running(20, unavailable(json!(10)));
     story.set_image("image:1");
     assert_eq!(story.run_all(), (10, 10));
-    let kept: BTreeSet<String> = story.cluster.list(&POD).filter(|pod| is_ready(pod)).map(name).collect();
+    let kept: BTreeSet<String> = story.cluster.list(&POD).filter(|pod| is_ready(pod)).map(name_of).collect();
     for i in 0..10 {
         let limit = story.cluster.random(10);
         story.edit(|spec| spec["updateStrategy"] = unavailable(json!(limit)));
         story.set_image(&format!("image:3-{i}"));
         assert_eq!(story.run_all(), (10, 10), "at most {limit} unavailable");
-        let ready: BTreeSet<String> = story.cluster.list(&POD).filter(|pod| is_ready(pod)).map(name).collect();
+        let ready: BTreeSet<String> = story.cluster.list(&POD).filter(|pod| is_ready(pod)).map(name_of).collect();
         assert_eq!(ready, kept);
     }
     story.edit(|spec| spec["updateStrategy"] = unavailable(json!(11)));
@@ -246,7 +243,7 @@ fn old_pods_that_are_not_ready_go_although_the_new_ones_are_not() {
         story.make_ready(|_| true);
     }
     assert_eq!(story.run(), (0, 0));
-    let names: Vec<String> = story.cluster.list(&POD).map(name).collect();
+    let names: Vec<String> = story.cluster.list(&POD).map(name_of).collect();
     for (i, pod) in names.iter().enumerate() {
         if i >= 10 {
             story.report(pod, "Running", false);
@@ -292,7 +289,7 @@ fn a_surge_replaces_pods_that_are_not_ready_beyond_its_limit_and_waits_for_min_r
     let surged = story.nodes_with(is_new);
     let ready: Vec<String> = surged.iter().take(2).cloned().collect();
     story.make_ready(|pod| is_new(pod) && ready.contains(&node_of(pod)));
-    let sick = story.cluster.list(&POD).find(|pod| !surged.contains(&node_of(pod))).map(name).expect("two are left");
+    let sick = story.cluster.list(&POD).find(|pod| !surged.contains(&node_of(pod))).map(name_of).expect("two are left");
     story.report(&sick, "Running", false);
     story.cluster.advance(Duration::from_secs(10));
     assert_eq!(story.run(), (1, 0), "the Node of the Pod that is not ready");
@@ -419,9 +416,9 @@ fn live(story: &mut Story, round: u64) {
     let pods: Vec<Value> = story.cluster.list(&POD).cloned().collect();
     for pod in pods {
         match story.cluster.random(20) {
-            0..=5 if pod["status"]["phase"] == "Pending" => story.report(&name(&pod), "Running", true),
-            6 if pod["status"]["phase"] == "Pending" => story.report(&name(&pod), "Failed", false),
-            7 if pod["status"]["phase"] == "Running" => story.report(&name(&pod), "Failed", false),
+            0..=5 if pod["status"]["phase"] == "Pending" => story.report(&name_of(&pod), "Running", true),
+            6 if pod["status"]["phase"] == "Pending" => story.report(&name_of(&pod), "Failed", false),
+            7 if pod["status"]["phase"] == "Running" => story.report(&name_of(&pod), "Failed", false),
             _ => {}
         }
     }

@@ -179,7 +179,7 @@ fn crowd(n: usize) -> (Cluster, Key) {
 fn status(n: usize, answer: impl Fn(&Need) -> Result<String, ApiError>) -> (Value, usize) {
     let (cluster, key) = crowd(n);
     let fixture = cluster.fixture(&plugin(), &key);
-    let (result, asked) = fixture.outcome(|key, lister| reconcile(key, &Answers { lister, answer: &answer }));
+    let (result, asked) = fixture.outcome(|key, lister| reconcile(key, &Answers::to_needs(lister, &answer)));
     (written(result), asked.len())
 }
 

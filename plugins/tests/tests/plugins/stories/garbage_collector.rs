@@ -1,12 +1,12 @@
 //! Objects whose owner references nobody would write by hand, run after run until they are gone or stay as they are.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use pintle_sdk::testing::{Cluster, FixtureLister, Plugin};
-use pintle_sdk::{ApiError, ApiResource, Error, Key, Kind, Lister, MutationFailure, Need, ObjectKey, Query};
+use pintle_sdk::{Error, Key, Kind};
 use serde_json::{Value, json};
 
+use super::answers::Answers;
 use crate::garbage_collector::plugin;
 
 const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap");
@@ -96,82 +96,18 @@ fn the_same_owner_many_times_over_is_read_once() {
     assert_eq!(story.dependent(), None);
 }
 
-/// A cluster where other runs keep other absent owners all the time.
-struct Restless<'l> {
-    lister: &'l FixtureLister,
-    n_reads: &'l Cell<usize>,
-}
-
-impl Lister for Restless<'_> {
-    fn state(&self, _: &str) -> Option<String> {
-        let first = self.n_reads.replace(self.n_reads.get() + 1) * 64;
-        let absent =
-            |i: usize| ["v1", "ConfigMap", "default", &format!("gone-{i}"), &format!("gone-{i}")].map(str::to_owned);
-        Some(json!((first..first + 64).map(absent).collect::<Vec<_>>()).to_string())
-    }
-
-    fn now_text(&self) -> String {
-        self.lister.now_text()
-    }
-
-    fn uptime(&self) -> Duration {
-        self.lister.uptime()
-    }
-
-    fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
-        self.lister.get_json(kind, object)
-    }
-
-    fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String> {
-        self.lister.list_json(kind, query)
-    }
-
-    fn count(&self, kind: &Kind, query: &Query) -> u32 {
-        self.lister.count(kind, query)
-    }
-
-    fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String> {
-        self.lister.selecting_json(kind, namespace, labels)
-    }
-
-    fn dependents_json(&self, uid: &str) -> Vec<String> {
-        self.lister.dependents_json(uid)
-    }
-
-    fn by_uid_json(&self, uid: &str) -> Option<String> {
-        self.lister.by_uid_json(uid)
-    }
-
-    fn resources(&self) -> Vec<ApiResource> {
-        self.lister.resources()
-    }
-
-    fn resources_of(&self, group: &str, name: &str) -> Vec<ApiResource> {
-        self.lister.resources_of(group, name)
-    }
-
-    fn config_json(&self) -> String {
-        self.lister.config_json()
-    }
-
-    fn attempt(&self) -> u32 {
-        self.lister.attempt()
-    }
-
-    fn failures(&self) -> Vec<MutationFailure> {
-        self.lister.failures()
-    }
-
-    fn answer(&self, need: &Need) -> Option<Result<String, ApiError>> {
-        self.lister.answer(need)
-    }
-}
-
 #[test]
 fn owners_are_looked_for_in_one_round_whatever_other_runs_learn_meanwhile() {
     let n_reads = Cell::new(0);
+    // Other runs keep other absent owners all the time.
+    let others = |_: &str| {
+        let first = n_reads.replace(n_reads.get() + 1) * 64;
+        let absent =
+            |i: usize| ["v1", "ConfigMap", "default", &format!("gone-{i}"), &format!("gone-{i}")].map(str::to_owned);
+        Some(json!((first..first + 64).map(absent).collect::<Vec<_>>()).to_string())
+    };
     let restless = |key: &Key, lister: &FixtureLister| {
-        plugin_garbage_collector::reconcile(key, &Restless { lister, n_reads: &n_reads })
+        plugin_garbage_collector::reconcile(key, &Answers::with_state(lister, &others))
     };
     let mut story =
         Story::of(gone(2_000), Plugin::new(include_str!("../../../../garbage-collector/manifest.yaml"), restless));

@@ -10,6 +10,7 @@ use pintle_sdk::testing::{Cluster, Fault, Plugin, seeds};
 use pintle_sdk::{Key, Kind};
 use serde_json::{Value, json};
 
+use super::objects::{is_deleting, name_of};
 use crate::job::plugin;
 
 const JOB: Kind = Kind::new("batch", "v1", "Job");
@@ -88,7 +89,7 @@ impl Story {
         let has_failed = self.has_condition("FailureTarget");
         for pod in self.cluster.list(&POD) {
             let uid = text(&pod["metadata"]["uid"]).to_owned();
-            let is_tracked = pod["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&TRACKING.into()));
+            let is_tracked = is_tracked(pod);
             let phase = text(&pod["status"]["phase"]);
             let has_ended = ["Succeeded", "Failed"].contains(&phase) || is_deleting(pod);
             if has_ended && (is_tracked || has_failed) && !self.released.contains(&uid) {
@@ -117,7 +118,7 @@ impl Story {
         let now = self.cluster.now();
         let pods: Vec<Value> = self.cluster.list(&POD).cloned().collect();
         for pod in pods {
-            let name = text(&pod["metadata"]["name"]).to_owned();
+            let name = name_of(&pod);
             let phase = text(&pod["status"]["phase"]).to_owned();
             let mut one_in = |n: u64| n > 0 && self.cluster.random(n) == 0;
             let (ends, fails, deleted) = (one_in(4), one_in(life.fails), one_in(life.deleted));
@@ -167,10 +168,7 @@ impl Story {
     fn check_end(&self) {
         let named = &self.job()["status"]["uncountedTerminatedPods"];
         assert_eq!(named, &json!({}), "nothing is left to be counted");
-        let tracked = self
-            .cluster
-            .list(&POD)
-            .filter(|pod| pod["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&TRACKING.into())));
+        let tracked = self.cluster.list(&POD).filter(|pod| is_tracked(pod));
         assert_eq!(tracked.count(), 0, "nothing keeps the finalizer");
     }
 }
@@ -179,8 +177,9 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn is_deleting(pod: &Value) -> bool {
-    !pod["metadata"]["deletionTimestamp"].is_null()
+/// Whether the Job has not counted a Pod yet.
+fn is_tracked(pod: &Value) -> bool {
+    pod["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&TRACKING.into()))
 }
 
 /// Some seconds of trouble: crashes, rejected writes, Pods that fail and are deleted.
@@ -297,8 +296,7 @@ fn the_back_off_counts_each_failure_once() {
                 story.cluster.advance(Duration::from_secs(1));
             }
             waits.push(story.cluster.now().since(failed_at).as_secs());
-            let names: Vec<String> =
-                story.cluster.list(&POD).map(|pod| text(&pod["metadata"]["name"]).to_owned()).collect();
+            let names: Vec<String> = story.cluster.list(&POD).map(name_of).collect();
             failed_at = story.cluster.now();
             for name in names {
                 let end = json!({"exitCode": 1, "finishedAt": failed_at});
@@ -323,16 +321,12 @@ fn no_pod_keeps_the_finalizer_after_its_job() {
         let mut story = Story::new(seed, &json!({"completions": 30, "parallelism": 5, "backoffLimit": 100}));
         trouble(&mut story, 20, false);
         story.cluster.delete(&JOB, "default", "pi");
-        let names: Vec<String> =
-            story.cluster.list(&POD).map(|pod| text(&pod["metadata"]["name"]).to_owned()).collect();
+        let names: Vec<String> = story.cluster.list(&POD).map(name_of).collect();
         for name in &names {
             let key = Key::new("job_orphan_pod", POD, "default", name);
             story.cluster.run(&story.plugin, &key);
         }
-        let tracked = story
-            .cluster
-            .list(&POD)
-            .filter(|pod| pod["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&TRACKING.into())));
+        let tracked = story.cluster.list(&POD).filter(|pod| is_tracked(pod));
         assert_eq!(tracked.count(), 0);
         story.cluster.run(&story.plugin, &story.key);
         assert!(story.cluster.state(&story.plugin).is_empty(), "nothing is kept of a Job that is gone");
@@ -347,7 +341,7 @@ fn many_pods_are_counted_in_parts() {
         story.run();
         assert!(story.cluster.list(&POD).count() <= before + 500, "a run creates at most 500");
     }
-    let names: Vec<String> = story.cluster.list(&POD).map(|pod| text(&pod["metadata"]["name"]).to_owned()).collect();
+    let names: Vec<String> = story.cluster.list(&POD).map(name_of).collect();
     for name in &names {
         story.cluster.edit(&POD, "default", name, |pod| pod["status"] = json!({"phase": "Succeeded"}));
     }

@@ -8,6 +8,7 @@ use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Key, Kind};
 use serde_json::{Value, json};
 
+use super::objects::{is_deleting, name_of};
 use crate::namespace::plugin;
 
 const SERVICE: Kind = Kind::new("", "v1", "Service");
@@ -84,8 +85,8 @@ impl Story {
     fn end(&mut self) {
         let now = self.cluster.now();
         for kind in KINDS {
-            let is_deleting = |object: &&Value| !object["metadata"]["deletionTimestamp"].is_null();
-            let names: Vec<String> = self.cluster.list(&kind).filter(is_deleting).map(name_of).collect();
+            let names: Vec<String> =
+                self.cluster.list(&kind).filter(|object| is_deleting(object)).map(name_of).collect();
             for name in names {
                 let end = *self.ends.entry(name.clone()).or_insert(now.plus(self.takes[&name]));
                 if end > now {
@@ -142,10 +143,6 @@ impl Story {
         let is_true = |condition: &&Value| condition["status"] == "True";
         conditions.iter().filter(is_true).filter_map(|condition| condition["type"].as_str()).collect()
     }
-}
-
-fn name_of(object: &Value) -> String {
-    object["metadata"]["name"].as_str().expect("objects have names").to_owned()
 }
 
 /// An object whose finalizers take so many seconds.

@@ -31,7 +31,7 @@ fn claims(n: usize) -> (Cluster, Key) {
 fn no_claim_goes_while_pods_cannot_be_listed() {
     let (cluster, key) = claims(2);
     let fixture = cluster.fixture(&plugin(), &key);
-    let (result, asked) = fixture.outcome(|key, lister| reconcile(key, &Answers { lister, answer: refused }));
+    let (result, asked) = fixture.outcome(|key, lister| reconcile(key, &Answers::to_needs(lister, &refused)));
     assert_eq!(result, Err(Error::retry("live list of pods failed: Mock error")));
     assert_eq!(asked.len(), 1);
 }

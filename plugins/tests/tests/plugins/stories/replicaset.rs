@@ -8,6 +8,7 @@ use pintle_sdk::testing::{Cluster, Fault, Plugin, Run, seeds};
 use pintle_sdk::{Action, Key, Kind};
 use serde_json::{Value, json};
 
+use super::objects::is_deleting;
 use crate::replicaset::plugin;
 
 const SET: Kind = Kind::new("apps", "v1", "ReplicaSet");
@@ -71,10 +72,6 @@ impl Story {
         };
         self.cluster.list(&POD).filter(is_own).count()
     }
-}
-
-fn is_deleting(pod: &Value) -> bool {
-    !pod["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// A second passes: Pods become ready, fail, lose their labels, go away.
