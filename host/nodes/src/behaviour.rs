@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use pintle_core::duration;
+
 use crate::pod::{ObservedContainer, ObservedPod};
 use crate::program::{Program, Variables};
 
@@ -32,7 +34,7 @@ impl<T> Default for PerContainer<T> {
 }
 
 impl<T: Copy> PerContainer<T> {
-    fn read(text: &str, parse: impl Fn(&str) -> Option<T>) -> Self {
+    pub(crate) fn read(text: &str, parse: impl Fn(&str) -> Option<T>) -> Self {
         let mut values = Self::default();
         for entry in text.split(',').take(MAX_ENTRIES) {
             match entry.split_once('=') {
@@ -45,7 +47,7 @@ impl<T: Copy> PerContainer<T> {
         values
     }
 
-    fn get(&self, role: Role, name: &str) -> Option<T> {
+    pub(crate) fn get(&self, role: Role, name: &str) -> Option<T> {
         self.named.get(name).copied().or(self.all.filter(|_| role == Role::Main))
     }
 }
@@ -108,6 +110,9 @@ impl Behaviour {
     }
 
     fn from_annotations(annotations: &HashMap<String, String>) -> Self {
+        if !annotations.keys().any(|name| name.starts_with(PREFIX)) {
+            return Self::default();
+        }
         let get = |name: &str| annotations.get(&format!("{PREFIX}{name}"));
         let duration = |name: &str| get(name).and_then(|text| parse_duration(text));
         Self {
@@ -225,29 +230,11 @@ fn ranges(text: &str) -> Vec<RangeInclusive<u32>> {
     text.split(',').take(MAX_ENTRIES).filter_map(range).collect()
 }
 
-/// Parses `250ms`, `5s`, `1m30s`, `2h` or plain seconds.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
-        let amount: f64 = rest[..digits].parse().ok()?;
-        let unit_end =
-            rest[digits..].find(|letter: char| letter.is_ascii_digit()).map_or(rest.len(), |end| end + digits);
-        let seconds = match &rest[digits..unit_end] {
-            "ms" => amount / 1000.0,
-            "s" | "" => amount,
-            "m" => amount * 60.0,
-            "h" => amount * 3600.0,
-            _ => return None,
-        };
-        total = total.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?;
-        rest = &rest[unit_end..];
-    }
-    Some(total)
+/// Parses a duration in Go's syntax, for example `1m30s`, or plain seconds.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let unit = if text.ends_with(|last: char| last.is_ascii_digit()) { "s" } else { "" };
+    duration::parse(&format!("{text}{unit}")).ok()
 }
 
 #[cfg(test)]

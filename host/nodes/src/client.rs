@@ -20,6 +20,38 @@ const WATCH_SILENCE: Duration = Duration::from_secs(330);
 /// Longest line of a watch, in bytes; the server's own limit on an object is far lower.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
+/// Media types of bodies.
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+/// A request that changes an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// HTTP method.
+    pub method: Method,
+    /// Path below the server's root.
+    pub path: String,
+    /// Media type of the body.
+    pub content_type: &'static str,
+    /// Body.
+    pub body: Value,
+}
+
+impl Request {
+    pub(crate) fn post(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::POST, path: path.into(), content_type: JSON, body }
+    }
+
+    pub(crate) fn patch(path: impl Into<String>, content_type: &'static str, body: Value) -> Self {
+        Self { method: Method::PATCH, path: path.into(), content_type, body }
+    }
+
+    pub(crate) fn delete(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::DELETE, path: path.into(), content_type: JSON, body }
+    }
+}
+
 /// Why a request failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
@@ -73,7 +105,7 @@ impl ApiClient {
         let request = self
             .http
             .request(method, format!("{}{path}", self.base_url))
-            .header(ACCEPT, "application/json")
+            .header(ACCEPT, JSON)
             .header(CONTENT_TYPE, content_type)
             .body(body);
         let response = answered(request.send()).await?;
@@ -106,6 +138,12 @@ impl ApiClient {
         answered(self.open(method, path, content_type, body).await?.bytes()).await
     }
 
+    /// Sends a request that changes an object, as [`ApiClient::send`].
+    pub(crate) async fn perform(&self, request: &Request) -> Result<Bytes, ClientError> {
+        let body = Bytes::from(request.body.to_string());
+        self.send(request.method.clone(), &request.path, request.content_type, body).await
+    }
+
     /// Opens a watch.
     ///
     /// # Errors
@@ -114,7 +152,7 @@ impl ApiClient {
     /// # Cancel safety
     /// Dropping the future changes nothing on the server.
     pub async fn watch(&self, path: &str) -> Result<Lines, ClientError> {
-        let response = self.open(Method::GET, path, "application/json", Bytes::new()).await?;
+        let response = self.open(Method::GET, path, JSON, Bytes::new()).await?;
         Ok(Lines { response, buffer: BytesMut::new(), searched: 0 })
     }
 }

@@ -75,11 +75,11 @@ pub(crate) struct Container {
 /// Why a Pod was over before its containers were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// As its annotation has it.
+    /// By its annotation.
     Failed,
-    /// As its annotation has it.
+    /// By its annotation.
     Completed,
-    /// By its node, for want of memory.
+    /// By its node, because memory is low.
     Evicted,
     /// By its `activeDeadlineSeconds`.
     DeadlineExceeded,
@@ -98,7 +98,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) back_off: (Duration, Duration),
     /// When the Pod was deleted.
     pub(crate) deleted: Option<Timestamp>,
-    /// How long its containers take to stop, if the Pod does not say.
+    /// How long its containers take to stop, if the Pod does not specify it.
     pub(crate) stop_delay: Duration,
     /// Whether its node is ready; on any other, no container is.
     pub(crate) node_is_ready: bool,
@@ -108,7 +108,7 @@ pub(crate) struct Facts<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PodRun {
     pub(crate) started: Timestamp,
-    /// Time of the last change or look.
+    /// Time of the last change or probe.
     clock: Timestamp,
     pub(crate) init: Vec<Container>,
     pub(crate) main: Vec<Container>,
@@ -118,7 +118,7 @@ pub(crate) struct PodRun {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     /// Nothing but time: a probe succeeds.
-    Look,
+    Probe,
     Pull(Role, usize),
     Start(Role, usize),
     Exit(Role, usize, i32),
@@ -293,15 +293,19 @@ impl PodRun {
         Some(later(now, Duration::from_secs(1)))
     }
 
+    /// Whether all main containers have ended for good.
+    fn main_ended(&self) -> bool {
+        self.main.iter().all(|container| container.end().is_some())
+    }
+
     /// Whether nothing changes any more.
     pub(crate) fn is_over(&self, facts: &Facts<'_>) -> bool {
         let failed = |(role, _, container): (Role, usize, &Container)| {
             role == Role::Init && container.end().is_some_and(|end| end.code != 0)
         };
-        let main_ended = self.main.iter().all(|container| container.end().is_some());
         let acts = |container: &Container| matches!(container.state, State::Running(_) | State::BackOff(_));
         let init_ended = !self.init.iter().any(acts);
-        self.cut.is_some() || (main_ended && init_ended) || self.containers(facts).any(failed)
+        self.cut.is_some() || (self.main_ended() && init_ended) || self.containers(facts).any(failed)
     }
 
     /// Whether the init container at this place lets the next one start.
@@ -342,7 +346,7 @@ impl PodRun {
         let mut all = self.cuts(facts);
         let initialized = self.is_initialized(facts);
         let turn = (0..self.init.len()).find(|index| !self.is_done(facts, *index));
-        let main_ended = self.main.iter().all(|container| container.end().is_some());
+        let main_ended = self.main_ended();
         for (role, index, container) in self.containers(facts) {
             let may_start = match role {
                 Role::Main => initialized,
@@ -357,7 +361,7 @@ impl PodRun {
                 State::Pulling(_) if !cannot_pull() && facts.deleted.is_none() => {
                     all.push((self.clock, Change::Start(role, index)));
                 }
-                State::Pulling(since) => all.push((later(*since, PULL_ERROR), Change::Look)),
+                State::Pulling(since) => all.push((later(*since, PULL_ERROR), Change::Probe)),
                 State::BackOff(_) if role == Role::Sidecar && main_ended => {
                     all.push((self.clock, Change::Retire(index)))
                 }
@@ -370,13 +374,13 @@ impl PodRun {
                         all.push((later(*since, takes), Change::Exit(role, index, code)));
                     }
                     let (started, ready) = facts.spec(role, index).map(|spec| facts.behaviour.delays(spec))?;
-                    all.push((later(*since, started), Change::Look));
-                    all.push((later(*since, ready), Change::Look));
+                    all.push((later(*since, started), Change::Probe));
+                    all.push((later(*since, ready), Change::Probe));
                 }
                 _ => {}
             }
         }
-        let is_ahead = |(due, change): &(Timestamp, Change)| *change != Change::Look || *due > self.clock;
+        let is_ahead = |(due, change): &(Timestamp, Change)| *change != Change::Probe || *due > self.clock;
         all.into_iter().filter(is_ahead).min_by_key(|(due, _)| *due)
     }
 
@@ -402,7 +406,7 @@ impl PodRun {
     fn apply(&mut self, facts: &Facts<'_>, counts: &mut RunCounts, change: Change) {
         let now = self.clock;
         match change {
-            Change::Look => {}
+            Change::Probe => {}
             Change::Pull(role, index) => {
                 if let Some(container) = self.container(role, index) {
                     container.state = State::Pulling(now);
@@ -434,8 +438,7 @@ impl PodRun {
 
     fn exit(&mut self, facts: &Facts<'_>, role: Role, index: usize, code: i32) {
         let now = self.clock;
-        let main_ended = self.main.iter().all(|container| container.end().is_some());
-        let restarts = facts.restarts(role, index, code) && !(role == Role::Sidecar && main_ended);
+        let restarts = facts.restarts(role, index, code) && !(role == Role::Sidecar && self.main_ended());
         let Some(container) = self.container(role, index) else { return };
         let State::Running(since) = container.state else { return };
         let end = End { code, started: Some(since), finished: Some(now) };

@@ -19,6 +19,7 @@
 mod behaviour;
 mod client;
 mod containers;
+mod fields;
 mod machine;
 pub mod metrics;
 mod node;

@@ -207,7 +207,7 @@ impl Machine {
             match step(&self.config, &self.nodes, &mut self.run_counts, tracked, now) {
                 Some((due, step)) if due <= now => {
                     tracked.in_flight = Some(step);
-                    return Some(self.write(&uid, step, now));
+                    return self.write(&uid, step, now);
                 }
                 _ => self.plan(&uid, now),
             }
@@ -224,20 +224,12 @@ impl Machine {
         self.timers.pop().map(|Reverse((_, uid))| uid)
     }
 
-    fn write(&mut self, uid: &Arc<str>, step: Step, now: Timestamp) -> Write {
-        let fresh_ip = match self.pods.get(uid) {
-            Some(tracked) if tracked.ip.is_none() && step == Step::Report => Some(self.new_ip()),
-            _ => None,
-        };
-        let nodes = Arc::clone(&self.nodes);
-        let turn = self.next_node % nodes.len().max(1);
-        let in_turn = nodes.values().skip(turn).chain(nodes.values().take(turn));
-        // The caller has just found the Pod under this key.
-        let Some(tracked) = self.pods.get_mut(uid) else {
-            return requests::delete(&ObservedPod::default());
-        };
-        match step {
+    fn write(&mut self, uid: &Arc<str>, step: Step, now: Timestamp) -> Option<Write> {
+        let (tracked, nodes) = (self.pods.get_mut(uid)?, &*self.nodes);
+        Some(match step {
             Step::Bind => {
+                let turn = self.next_node % nodes.len().max(1);
+                let in_turn = nodes.values().skip(turn).chain(nodes.values().take(turn));
                 let chosen = in_turn.enumerate().find(|(_, node)| fits(&tracked.pod, node));
                 let (n_passed, node) = chosen.unzip();
                 self.next_node = (turn + n_passed.unwrap_or_default() + 1) % nodes.len().max(1);
@@ -245,16 +237,16 @@ impl Machine {
             }
             Step::Delete => requests::delete(&tracked.pod),
             Step::Report => {
-                let ip = *tracked.ip.get_or_insert(fresh_ip.unwrap_or(FIRST_POD_IP));
+                let ip = *tracked.ip.get_or_insert_with(|| new_ip(&mut self.next_ip));
                 let host = requests::host_ip(tracked.pod.spec.node_name.as_deref().unwrap_or_default());
-                let facts = facts(&self.config, &nodes, tracked);
+                let facts = facts(&self.config, nodes, tracked);
                 let status = tracked
                     .run
                     .as_ref()
                     .map(|run| Report::of(&facts, run, now).patch(&tracked.pod, run, ip, &host, now));
                 requests::status(&tracked.pod, &status.unwrap_or_default())
             }
-        }
+        })
     }
 
     /// Processes the result of a write.
@@ -314,12 +306,6 @@ impl Machine {
         }
     }
 
-    fn new_ip(&mut self) -> Ipv4Addr {
-        let ip = Ipv4Addr::from(u32::from(FIRST_POD_IP) + self.next_ip);
-        self.next_ip = (self.next_ip + 1) % N_POD_IPS;
-        ip
-    }
-
     /// Keeps addresses unique after a restart.
     fn skip_ip(&mut self, ip: Ipv4Addr) {
         let index = u32::from(ip).wrapping_sub(u32::from(FIRST_POD_IP));
@@ -327,6 +313,13 @@ impl Machine {
             self.next_ip = self.next_ip.max((index + 1) % N_POD_IPS);
         }
     }
+}
+
+/// The next address.
+fn new_ip(next: &mut u32) -> Ipv4Addr {
+    let ip = Ipv4Addr::from(u32::from(FIRST_POD_IP) + *next);
+    *next = (*next + 1) % N_POD_IPS;
+    ip
 }
 
 fn facts<'a>(config: &MachineConfig, nodes: &Nodes, tracked: &'a Tracked) -> Facts<'a> {
@@ -415,16 +408,16 @@ fn step(
 
 /// Applies a write to the known Pod, ahead of the watch.
 fn apply(tracked: &mut Tracked, write: &Write) {
-    let pod = &mut tracked.pod;
+    let (pod, body) = (&mut tracked.pod, &write.request.body);
     match write.step {
-        Step::Bind => pod.spec.node_name = write.body["target"]["name"].as_str().map(str::to_owned),
+        Step::Bind => pod.spec.node_name = body["target"]["name"].as_str().map(str::to_owned),
         Step::Delete => {
             pod.metadata.deletion_timestamp.get_or_insert_default();
             pod.metadata.deletion_grace_period_seconds = Some(0);
         }
         Step::Report => {
             // The body is this crate's own; a field that does not fit is written again after the next observation.
-            let mut written: ObservedStatus = serde_json::from_value(write.body["status"].clone()).unwrap_or_default();
+            let mut written: ObservedStatus = serde_json::from_value(body["status"].clone()).unwrap_or_default();
             let others = std::mem::take(&mut pod.status.conditions);
             let is_other = |other: &super::pod::ObservedCondition| {
                 !written.conditions.iter().any(|condition| condition.r#type == other.r#type)

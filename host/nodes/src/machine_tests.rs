@@ -46,7 +46,7 @@ impl SimulatedCluster {
 
 /// A step; of a report its phase, and whether the Pod is ready.
 fn describe(write: &Write) -> String {
-    let status = &write.body["status"];
+    let status = &write.request.body["status"];
     let ready = condition(write, "Ready").is_some_and(|condition| condition["status"] == "True");
     match (write.step, status["phase"].as_str().unwrap_or_default()) {
         (Step::Report, phase) if ready => format!("{phase} ready"),
@@ -56,7 +56,7 @@ fn describe(write: &Write) -> String {
 }
 
 fn condition<'a>(write: &'a Write, kind: &str) -> Option<&'a Value> {
-    write.body["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+    write.request.body["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
 fn pod(uid: &str) -> Value {
@@ -94,8 +94,8 @@ fn pods_are_spread_over_the_nodes_and_have_unique_addresses() {
     }
     while let Some(write) = cluster.machine.take(cluster.now) {
         match write.step {
-            Step::Bind => nodes.push(write.body["target"]["name"].clone()),
-            _ => assert!(ips.insert(write.body["status"]["podIP"].as_str().unwrap().to_owned())),
+            Step::Bind => nodes.push(write.request.body["target"]["name"].clone()),
+            _ => assert!(ips.insert(write.request.body["status"]["podIP"].as_str().unwrap().to_owned())),
         }
         cluster.machine.finish(&write, Outcome::Done(0), cluster.now);
     }
@@ -111,7 +111,7 @@ fn addresses_continue_after_the_existing_ones_at_a_restart() {
     let mut old = pod("old");
     old["spec"]["nodeName"] = "n0".into();
     cluster.see(old.clone());
-    let mut status = cluster.machine.take(cluster.now).unwrap().body["status"].clone();
+    let mut status = cluster.machine.take(cluster.now).unwrap().request.body["status"].clone();
     status["podIP"] = "10.128.0.9".into();
     old["status"] = status;
     let mut cluster = SimulatedCluster::new(0);
@@ -121,7 +121,7 @@ fn addresses_continue_after_the_existing_ones_at_a_restart() {
     new["spec"]["nodeName"] = "n0".into();
     cluster.see(new);
     let write = cluster.machine.take(cluster.now).unwrap();
-    assert_eq!(write.body["status"]["podIP"], "10.128.0.10");
+    assert_eq!(write.request.body["status"]["podIP"], "10.128.0.10");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn deletion_is_finished_once_and_only_after_a_slow_stop() {
         cluster.see(pod.clone());
         let write = cluster.machine.take(cluster.now).unwrap();
         cluster.machine.finish(&write, Outcome::Done(cluster.version), cluster.now);
-        pod["status"] = write.body["status"].clone();
+        pod["status"] = write.request.body["status"].clone();
         running.push(pod);
     }
     for mut pod in running {
@@ -231,7 +231,7 @@ fn a_command_ends_its_pod_and_an_annotation_ends_a_running_one() {
     cluster.wait(1);
     let write = cluster.machine.take(cluster.now).unwrap();
     assert_eq!(describe(&write), "Failed");
-    assert_eq!(write.body["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 4);
+    assert_eq!(write.request.body["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 4);
     cluster.machine.finish(&write, Outcome::Done(cluster.version), cluster.now);
     assert_eq!(cluster.machine.next_due(), None);
 
@@ -245,7 +245,7 @@ fn a_command_ends_its_pod_and_an_annotation_ends_a_running_one() {
     server["status"] = json!({"phase": "Running"});
     cluster.see(server);
     let write = cluster.machine.take(cluster.now).unwrap();
-    let ended = &write.body["status"]["containerStatuses"][0]["state"]["terminated"];
+    let ended = &write.request.body["status"]["containerStatuses"][0]["state"]["terminated"];
     assert_eq!((&ended["exitCode"], &ended["finishedAt"]), (&json!(5), &json!("1970-01-01T00:01:03Z")));
 }
 
@@ -277,7 +277,7 @@ fn a_readiness_gate_holds_ready_back_until_it_opens() {
     assert_eq!(condition(&write, "Ready").unwrap()["reason"], "ReadinessGatesNotReady");
     cluster.machine.finish(&write, Outcome::Done(cluster.version), cluster.now);
     assert_eq!(cluster.finish_writes(), [] as [&str; 0]);
-    gated["status"] = write.body["status"].clone();
+    gated["status"] = write.request.body["status"].clone();
     gated["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "lb", "status": "True"}));
     cluster.see(gated);
     assert_eq!(cluster.finish_writes(), ["a Running ready"]);
@@ -349,7 +349,7 @@ fn pods_go_to_nodes_that_fit_and_wait_until_there_is_one() {
         let write = cluster.machine.take(cluster.now)?;
         cluster.machine.finish(&write, Outcome::Done(0), cluster.now);
         cluster.finish_writes();
-        Some(write.body["target"]["name"].as_str().unwrap().to_owned())
+        Some(write.request.body["target"]["name"].as_str().unwrap().to_owned())
     };
     assert_eq!(chosen(&mut cluster, "a", Some("n1")).as_deref(), Some("n1"));
     assert_eq!(chosen(&mut cluster, "b", Some("n1")).as_deref(), Some("n1"));
@@ -371,7 +371,7 @@ fn on_a_node_that_is_not_ready_no_pod_is_ready_ends_or_stops() {
     cluster.see(pod.clone());
     let write = cluster.machine.take(cluster.now).unwrap();
     cluster.machine.finish(&write, Outcome::Done(cluster.version), cluster.now);
-    pod["status"] = write.body["status"].clone();
+    pod["status"] = write.request.body["status"].clone();
     cluster.machine.set_nodes(nodes(&[("n0", "not-ready")]), cluster.now);
     assert_eq!(cluster.finish_writes(), ["a Running"]);
     cluster.wait(20_000);

@@ -15,7 +15,8 @@ use jiff::Timestamp;
 use pintle_core::object::selector::Selector;
 use serde_json::{Map, Value, json};
 
-use crate::behaviour::PREFIX;
+use crate::behaviour::{PREFIX, PerContainer, Role};
+use crate::fields::text;
 use crate::quantity::{quantity, quantity_text};
 use crate::time::rfc3339;
 
@@ -77,10 +78,6 @@ fn not_found(message: String) -> NoMetric {
     NoMetric { code: 404, message }
 }
 
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
 fn annotations(object: &Value) -> impl Iterator<Item = (&str, &str)> {
     let all = object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
     all.filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?, value.as_str()?)))
@@ -94,18 +91,10 @@ fn is_selected(selector: &Selector, object: &Value) -> bool {
     selector.matches(|key| object["metadata"]["labels"][key].as_str())
 }
 
-/// The value for a container in `250m` or `worker=250m,log=10m`. `rest` is for containers without a name of theirs.
-fn of_container(value: &str, name: &str) -> Option<f64> {
-    let entries =
-        value.split(',').map(|entry| entry.split_once('=').map_or((None, entry), |(name, v)| (Some(name.trim()), v)));
-    let mut found = None;
-    for (of, value) in entries {
-        if of == Some(name) {
-            return quantity(value);
-        }
-        found = found.or(of.is_none().then(|| quantity(value)).flatten());
-    }
-    found
+/// The uid of the controller of a Pod.
+fn owner(pod: &Value) -> Option<&str> {
+    let mut owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    owners.find(|owner| owner["controller"] == true).map(|owner| text(owner, "/uid"))
 }
 
 impl<T: Borrow<Value>> Source<'_, T> {
@@ -152,6 +141,11 @@ impl<T: Borrow<Value>> Source<'_, T> {
         served
     }
 
+    /// Whether a version of a group is served at the moment.
+    pub fn serves(&self, group: &str, version: &str) -> bool {
+        self.served().iter().any(|served| served.group == group && served.version == version)
+    }
+
     /// The answer to a request, by the parts of its path behind `/apis`.
     ///
     /// # Errors
@@ -191,28 +185,28 @@ impl<T: Borrow<Value>> Source<'_, T> {
 
     /// How many Pods share a value with this one, itself included.
     fn n_sharing(&self, pod: &Value) -> usize {
-        let owner = |pod: &Value| {
-            let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-            owners.into_iter().find(|owner| owner["controller"] == true).map(|owner| text(owner, "/uid").to_owned())
-        };
         let Some(own) = owner(pod) else { return 1 };
-        self.running().filter(|other| owner(other).as_ref() == Some(&own)).count().max(1)
+        self.running().filter(|other| owner(other) == Some(own)).count().max(1)
     }
 
     fn running(&self) -> impl Iterator<Item = &Value> {
         self.pods.iter().map(Borrow::borrow).filter(|pod| text(pod, "/status/phase") == "Running")
     }
 
-    /// The usage of a container.
-    fn usage(&self, pod: &Value, container: &str, resource: &str) -> f64 {
-        let own = annotation(pod, resource).and_then(|value| of_container(value, container));
+    /// The value in an annotation of a Pod, or else this Pod's part of the shared value.
+    fn own_or_shared(&self, pod: &Value, name: &str, read: impl Fn(&str) -> Option<f64>) -> Option<f64> {
         let shared = || {
-            let value =
-                annotation(pod, &format!("shared-{resource}")).and_then(|value| of_container(value, container))?;
+            let value = annotation(pod, &format!("shared-{name}")).and_then(&read)?;
             #[expect(clippy::cast_precision_loss, reason = "no cluster has so many Pods")]
             Some(value / self.n_sharing(pod) as f64)
         };
-        own.or_else(shared).unwrap_or(0.0)
+        annotation(pod, name).and_then(&read).or_else(shared)
+    }
+
+    /// The usage of a container.
+    fn usage(&self, pod: &Value, container: &str, resource: &str) -> f64 {
+        let read = |value: &str| PerContainer::read(value, quantity).get(Role::Main, container);
+        self.own_or_shared(pod, resource, read).unwrap_or(0.0)
     }
 
     fn resource(&self, path: &[&str], labels: &Selector) -> Option<Result<Value, NoMetric>> {
@@ -306,15 +300,7 @@ impl<T: Borrow<Value>> Source<'_, T> {
         metric: &str,
         labels: &Selector,
     ) -> Result<Value, NoMetric> {
-        let value = |pod: &Value| {
-            let own = annotation(pod, &format!("metric.{metric}")).and_then(quantity);
-            let shared = || {
-                let value = annotation(pod, &format!("shared-metric.{metric}")).and_then(quantity)?;
-                #[expect(clippy::cast_precision_loss, reason = "no cluster has so many Pods")]
-                Some(value / self.n_sharing(pod) as f64)
-            };
-            own.or_else(shared)
-        };
+        let annotated = format!("metric.{metric}");
         let is_meant = |pod: &&Value| {
             text(pod, "/metadata/namespace") == namespace
                 && if name == "*" { is_selected(labels, pod) } else { text(pod, "/metadata/name") == name }
@@ -324,7 +310,7 @@ impl<T: Borrow<Value>> Source<'_, T> {
             .filter(is_meant)
             .filter_map(|pod| {
                 let described = json!({"kind": "Pod", "namespace": namespace, "name": pod["metadata"]["name"], "apiVersion": "/v1"});
-                Some(self.value(version, described, metric, value(pod)?))
+                Some(self.value(version, described, metric, self.own_or_shared(pod, &annotated, quantity)?))
             })
             .collect();
         match (items.is_empty(), name) {

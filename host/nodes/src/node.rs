@@ -1,18 +1,17 @@
 //! The fields of a Node that the nodes use, and what a Node needs: conditions, capacity, no taint while it is ready.
 //!
-//! Flow: a user labels a Node to have it simulated, and annotates it to have it fail. [`writes`] returns the requests that make the
-//! object say so.
+//! Flow: a user labels a Node to have it simulated, and annotates it to have it fail. [`writes`] returns the requests that update
+//! the object.
 //!
 //! Invariants: pure; a Node that is as it should be needs no request.
 
 use std::collections::HashMap;
 
-use http::Method;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::behaviour::PREFIX;
+use crate::client::{MERGE, Request, STRATEGIC};
 use crate::requests::host_ip;
 use crate::time::rfc3339;
 use crate::watch::Watched;
@@ -21,8 +20,9 @@ use crate::watch::Watched;
 pub(crate) const LABEL: &str = "sim.pintle.dev/node";
 /// The taint of a Node that is not ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
+/// Annotations of a Node that is to fail.
+const IS_UNREACHABLE: &str = "sim.pintle.dev/unreachable";
+const IS_NOT_READY: &str = "sim.pintle.dev/not-ready";
 
 /// A Node as the watch delivers it, without most fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -104,17 +104,8 @@ pub(crate) enum NodeState {
     Ready,
     /// Its container runtime is down: it reports that, and can neither start nor stop containers.
     NotReady,
-    /// Nothing is heard of it.
+    /// It does not report.
     Unreachable,
-}
-
-/// A request about a Node.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct NodeWrite {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) content_type: &'static str,
-    pub(crate) body: Value,
 }
 
 impl Watched for ObservedNode {
@@ -133,11 +124,10 @@ impl ObservedNode {
         Self { metadata: NodeMeta { name: name.to_owned(), ..NodeMeta::default() }, ..Self::default() }
     }
 
-    /// How it is, by its annotations.
+    /// The state that its annotations set.
     pub(crate) fn state(&self) -> NodeState {
-        let is_set =
-            |name: &str| self.metadata.annotations.get(&format!("{PREFIX}{name}")).is_some_and(|text| text == "true");
-        match (is_set("unreachable"), is_set("not-ready")) {
+        let is_set = |name: &str| self.metadata.annotations.get(name).is_some_and(|text| text == "true");
+        match (is_set(IS_UNREACHABLE), is_set(IS_NOT_READY)) {
             (true, _) => NodeState::Unreachable,
             (false, true) => NodeState::NotReady,
             (false, false) => NodeState::Ready,
@@ -202,15 +192,14 @@ pub(crate) fn status(name: &str, state: NodeState, n_pods: u32, now: Timestamp) 
 ///
 /// The taint of a Node that is not ready is the node lifecycle controller's in a complete cluster; here none may run. Other taints
 /// stay.
-pub(crate) fn writes(node: &ObservedNode, n_pods: u32, now: Timestamp) -> Vec<NodeWrite> {
+pub(crate) fn writes(node: &ObservedNode, n_pods: u32, now: Timestamp) -> Vec<Request> {
     let state = node.state();
     if state == NodeState::Unreachable {
         return Vec::new();
     }
     let (meta, mut writes) = (&node.metadata, Vec::new());
     let path = format!("/api/v1/nodes/{}", meta.name);
-    let mut patch =
-        |path: String, content_type, body| writes.push(NodeWrite { method: Method::PATCH, path, content_type, body });
+    let mut patch = |path: String, content_type, body| writes.push(Request::patch(path, content_type, body));
     let hostname = "kubernetes.io/hostname";
     if !meta.labels.contains_key(hostname) {
         let labels = json!({hostname: meta.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
@@ -237,7 +226,7 @@ pub(crate) fn writes(node: &ObservedNode, n_pods: u32, now: Timestamp) -> Vec<No
         // After them, the next observation brings it.
         if writes.is_empty() {
             let body = json!({"metadata": {"resourceVersion": meta.resource_version}, "spec": {"taints": taints}});
-            writes.push(NodeWrite { method: Method::PATCH, path, content_type: MERGE, body });
+            writes.push(Request::patch(path, MERGE, body));
         }
     }
     writes

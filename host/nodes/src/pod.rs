@@ -369,6 +369,11 @@ impl ObservedPod {
 
     /// Whether the Pod has ended.
     pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+        is_final(&self.status.phase)
     }
+}
+
+/// Whether a phase is that of a Pod that has ended.
+pub(crate) fn is_final(phase: &str) -> bool {
+    matches!(phase, "Succeeded" | "Failed")
 }

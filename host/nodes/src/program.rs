@@ -113,7 +113,7 @@ enum Connector {
     Or,
 }
 
-/// Runs a script in thought; none if it contains what is not understood before it ends.
+/// Evaluates a script; `None` if a part that it reaches is not understood.
 fn run_script(text: &str, exits_on_error: bool, variables: &Variables) -> Option<Program> {
     let (mut takes, mut status, mut exits_on_error) = (Duration::ZERO, 0, exits_on_error);
     let commands = parse(text, variables);
@@ -172,8 +172,11 @@ fn simple(words: &[String], before: i32) -> Option<Effect> {
         "false" => done(1),
         "set" if arguments.iter().any(|flag| flag.starts_with('-') && flag.contains('e')) => Some(Effect::ExitOnError),
         "set" => done(0),
-        "test" => done(i32::from(!holds(arguments)?)),
-        "[" => done(i32::from(!holds(arguments.strip_suffix(&["]".to_owned()][..])?)?)),
+        name @ ("test" | "[") => {
+            let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let condition = if name == "[" { words.strip_suffix(&["]"])? } else { words.as_slice() };
+            done(i32::from(!holds(condition)?))
+        }
         name if INSTANT.contains(&name) => done(0),
         _ => None,
     }
@@ -197,12 +200,9 @@ fn sleep_time(text: &str) -> Option<Option<Duration>> {
 }
 
 /// Whether a condition of `test` holds; none if it is not understood.
-fn holds(words: &[String]) -> Option<bool> {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["!", rest @ ..] if rest.len() <= 3 => {
-            holds(&rest.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).map(|holds| !holds)
-        }
+fn holds(words: &[&str]) -> Option<bool> {
+    match words {
+        ["!", rest @ ..] if rest.len() <= 3 => holds(rest).map(|holds| !holds),
         ["-z", text] => Some(text.is_empty()),
         ["-n", text] | [text] => Some(!text.is_empty()),
         [left, "=" | "==", right] => Some(left == right),

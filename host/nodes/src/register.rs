@@ -8,11 +8,11 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{ApiClient, ClientError};
+use crate::client::{ApiClient, ClientError, JSON, MERGE, Request};
 use crate::machine::Nodes;
 use crate::node::{self, NodeState, ObservedNode};
 use crate::time::rfc3339_micro;
@@ -27,8 +27,6 @@ const N_TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 /// Concurrent registrations or lease renewals.
 const N_AT_ONCE: usize = 16;
-const MERGE: &str = "application/merge-patch+json";
-const JSON: &str = "application/json";
 
 /// Creates or updates all nodes.
 pub(crate) async fn all(client: &ApiClient, config: &SimNodesConfig, names: &[String]) -> Result<(), SimNodesError> {
@@ -42,26 +40,43 @@ pub(crate) async fn all(client: &ApiClient, config: &SimNodesConfig, names: &[St
 }
 
 async fn one(client: &ApiClient, config: &SimNodesConfig, name: &str) -> Result<(), ClientError> {
-    send(client, Method::POST, "/api/v1/nodes", JSON, &node::object(name)).await?;
+    send(client, &Request::post("/api/v1/nodes", node::object(name))).await?;
     let path = format!("/api/v1/nodes/{name}");
     let status = node::status(name, NodeState::Ready, config.n_pods_per_node, Timestamp::now());
-    send(client, Method::PATCH, &format!("{path}/status"), MERGE, &status).await?;
-    untaint(client, config, &path).await
+    send(client, &Request::patch(format!("{path}/status"), MERGE, status)).await?;
+    retried(|| untaint(client, config, &path)).await
 }
 
-/// Removes the taint that admission gives a new node, before the first Pod is bound.
-async fn untaint(client: &ApiClient, config: &SimNodesConfig, path: &str) -> Result<(), ClientError> {
+/// Sends until the server answers; "already exists" counts as success.
+async fn send(client: &ApiClient, request: &Request) -> Result<(), ClientError> {
+    let attempt = || async move {
+        match client.perform(request).await {
+            Err(error) if error.code() == Some(409) && request.method == Method::POST => Ok(()),
+            done => done.map(drop),
+        }
+    };
+    retried(attempt).await
+}
+
+/// Tries again while it may help, [`N_TRIES`] times at most.
+async fn retried<T: Future<Output = Result<(), ClientError>>>(attempt: impl Fn() -> T) -> Result<(), ClientError> {
     let mut n_tries = 0;
     loop {
         n_tries += 1;
-        match try_untaint(client, config, path).await {
+        match attempt().await {
             Err(error) if is_passing(&error) && n_tries < N_TRIES => tokio::time::sleep(BETWEEN_TRIES).await,
             done => return done,
         }
     }
 }
 
-async fn try_untaint(client: &ApiClient, config: &SimNodesConfig, path: &str) -> Result<(), ClientError> {
+/// Whether a retry may help.
+fn is_passing(error: &ClientError) -> bool {
+    error.code().is_none_or(|code| code == 409 || code == 429 || code >= 500)
+}
+
+/// Removes the taint that admission gives a new node, before the first Pod is bound.
+async fn untaint(client: &ApiClient, config: &SimNodesConfig, path: &str) -> Result<(), ClientError> {
     let node = client.send(Method::GET, path, JSON, Bytes::new()).await?;
     let node: ObservedNode =
         serde_json::from_slice(&node).map_err(|error| ClientError::Transport(error.to_string()))?;
@@ -71,7 +86,7 @@ async fn try_untaint(client: &ApiClient, config: &SimNodesConfig, path: &str) ->
 /// Sends what a node needs.
 async fn settle(client: &ApiClient, node: &ObservedNode, n_pods: u32) -> Result<(), ClientError> {
     for write in node::writes(node, n_pods, Timestamp::now()) {
-        client.send(write.method, &write.path, write.content_type, Bytes::from(write.body.to_string())).await?;
+        client.perform(&write).await?;
     }
     Ok(())
 }
@@ -92,23 +107,26 @@ pub(crate) async fn follow(
     loop {
         let observation = tokio::select! {
             () = cancel.cancelled() => break,
-            observation = seen.recv() => observation,
+            // The watcher holds the sender until it is cancelled.
+            observation = seen.recv() => if observation.is_some() { observation } else { break },
             () = tokio::time::sleep(BETWEEN_TRIES), if !unsettled.is_empty() => None,
         };
-        match observation {
-            Some(Observation::List(all)) => {
-                nodes = all.into_iter().filter(is_simulated).map(|node| (node.metadata.name.clone(), node)).collect();
-                unsettled = nodes.keys().cloned().collect();
+        if let Some(observation) = observation {
+            match observation {
+                Observation::List(all) => {
+                    let all = all.into_iter().filter(is_simulated);
+                    nodes = all.map(|node| (node.metadata.name.clone(), node)).collect();
+                    unsettled = nodes.keys().cloned().collect();
+                }
+                Observation::Changed(node) if is_simulated(&node) => {
+                    unsettled.insert(node.metadata.name.clone());
+                    nodes.insert(node.metadata.name.clone(), *node);
+                }
+                Observation::Changed(node) => drop(nodes.remove(&node.metadata.name)),
+                Observation::Deleted(uid) => nodes.retain(|_, node| node.metadata.uid != uid),
             }
-            Some(Observation::Changed(node)) if is_simulated(&node) => {
-                unsettled.insert(node.metadata.name.clone());
-                nodes.insert(node.metadata.name.clone(), *node);
-            }
-            Some(Observation::Changed(node)) => drop(nodes.remove(&node.metadata.name)),
-            Some(Observation::Deleted(uid)) => nodes.retain(|_, node| node.metadata.uid != uid),
-            None => {}
+            publish.send_replace(Arc::new(nodes.clone()));
         }
-        publish.send_replace(Arc::new(nodes.clone()));
         for name in std::mem::take(&mut unsettled) {
             let Some(node) = nodes.get(&name) else { continue };
             let result = tokio::select! {
@@ -126,36 +144,6 @@ pub(crate) async fn follow(
     }
     // A watcher that panicked has already stopped.
     let _ = watcher.await;
-}
-
-/// Whether a retry may help.
-fn is_passing(error: &ClientError) -> bool {
-    error.code().is_none_or(|code| code == 409 || code == 429 || code >= 500)
-}
-
-/// Sends until the server answers; "already exists" counts as success.
-async fn send(
-    client: &ApiClient,
-    method: Method,
-    path: &str,
-    content_type: &'static str,
-    body: &Value,
-) -> Result<(), ClientError> {
-    let body = Bytes::from(body.to_string());
-    let mut n_tries = 0;
-    loop {
-        n_tries += 1;
-        match client.send(method.clone(), path, content_type, body.clone()).await {
-            Ok(_) => return Ok(()),
-            Err(error) if error.code() == Some(409) && method == Method::POST => return Ok(()),
-            Err(error) => {
-                if !is_passing(&error) || n_tries >= N_TRIES {
-                    return Err(error);
-                }
-            }
-        }
-        tokio::time::sleep(BETWEEN_TRIES).await;
-    }
 }
 
 /// Renews the leases of the nodes that can be reached until cancelled.
@@ -194,13 +182,12 @@ pub(crate) async fn heartbeats(
 async fn beat(client: &ApiClient, name: &str, now: &str, seconds: u64) {
     let collection = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     let spec = json!({"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": now});
-    let renew = Bytes::from(json!({"spec": spec}).to_string());
-    let renewed = client.send(Method::PATCH, &format!("{collection}/{name}"), MERGE, renew).await;
-    let result = match renewed {
+    let renew = Request::patch(format!("{collection}/{name}"), MERGE, json!({"spec": spec}));
+    let result = match client.perform(&renew).await {
         Err(error) if error.code() == Some(404) => {
             let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec});
-            client.send(Method::POST, collection, JSON, Bytes::from(lease.to_string())).await
+            client.perform(&Request::post(collection, lease)).await
         }
         renewed => renewed,
     };

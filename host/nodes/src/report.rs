@@ -13,6 +13,7 @@ use crate::behaviour::Role;
 use crate::containers::{Container, Cut, End, Facts, PodRun, State, role_of_init};
 use crate::pod::{
     ContainerState, ContainerStatus, ObservedContainer, ObservedPod, ObservedStatus, Running, Terminated, Waiting,
+    is_final,
 };
 use crate::time::rfc3339;
 
@@ -123,10 +124,6 @@ impl Report {
 
 fn truth(holds: bool) -> &'static str {
     if holds { "True" } else { "False" }
-}
-
-fn is_final(phase: &str) -> bool {
-    matches!(phase, "Succeeded" | "Failed")
 }
 
 /// The phase of a Pod.

@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use http::Method;
 use serde_json::{Value, json};
 
+use crate::client::{Request, STRATEGIC};
 use crate::pod::ObservedPod;
 
 /// One request about a Pod.
@@ -14,14 +14,8 @@ pub struct Write {
     pub uid: String,
     /// The step that it performs.
     pub step: Step,
-    /// HTTP method.
-    pub method: Method,
-    /// Path below the server's root.
-    pub path: String,
-    /// Media type of the body.
-    pub content_type: &'static str,
-    /// Body.
-    pub body: Value,
+    /// The request.
+    pub request: Request,
 }
 
 /// A step in a Pod's simulated life.
@@ -41,44 +35,30 @@ fn path(pod: &ObservedPod) -> String {
 
 pub(crate) fn bind(pod: &ObservedPod, node: &str) -> Write {
     let meta = &pod.metadata;
-    Write {
-        uid: meta.uid.clone(),
-        step: Step::Bind,
-        method: Method::POST,
-        path: format!("{}/binding", path(pod)),
-        content_type: "application/json",
-        body: json!({
-            "apiVersion": "v1", "kind": "Binding",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }),
-    }
+    let body = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    });
+    write(pod, Step::Bind, Request::post(format!("{}/binding", path(pod)), body))
 }
 
 pub(crate) fn delete(pod: &ObservedPod) -> Write {
-    Write {
-        uid: pod.metadata.uid.clone(),
-        step: Step::Delete,
-        method: Method::DELETE,
-        path: path(pod),
-        content_type: "application/json",
-        body: json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
-            "preconditions": {"uid": pod.metadata.uid},
-        }),
-    }
+    let body = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+        "preconditions": {"uid": pod.metadata.uid},
+    });
+    write(pod, Step::Delete, Request::delete(path(pod), body))
 }
 
 /// Reports a status, as a patch of it.
 pub(crate) fn status(pod: &ObservedPod, status: &Value) -> Write {
-    Write {
-        uid: pod.metadata.uid.clone(),
-        step: Step::Report,
-        method: Method::PATCH,
-        path: format!("{}/status", path(pod)),
-        content_type: "application/strategic-merge-patch+json",
-        body: json!({"metadata": {"uid": pod.metadata.uid}, "status": status}),
-    }
+    let body = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
+    write(pod, Step::Report, Request::patch(format!("{}/status", path(pod)), STRATEGIC, body))
+}
+
+fn write(pod: &ObservedPod, step: Step, request: Request) -> Write {
+    Write { uid: pod.metadata.uid.clone(), step, request }
 }
 
 /// The address of a node, derived from the number in its name.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
@@ -21,6 +20,7 @@ use crate::{SimNodesConfig, SimNodesStats};
 
 /// Observations that wait for the machine; a full channel blocks the watch.
 const N_WAITING: usize = 1024;
+
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Meta {
@@ -118,8 +118,7 @@ fn count(stats: &SimNodesStats, write: &Write, outcome: Outcome) {
 }
 
 async fn carry_out(client: &ApiClient, write: Write) -> (Write, Outcome) {
-    let body = Bytes::from(write.body.to_string());
-    let outcome = match client.send(write.method.clone(), &write.path, write.content_type, body).await {
+    let outcome = match client.perform(&write.request).await {
         Ok(_) if matches!(write.step, Step::Bind | Step::Delete) => Outcome::Done(0),
         Ok(answer) => {
             let answer: Answer = serde_json::from_slice(&answer).unwrap_or_default();
@@ -127,10 +126,10 @@ async fn carry_out(client: &ApiClient, write: Write) -> (Write, Outcome) {
         }
         Err(error) => match (error.code(), write.step) {
             (Some(404), _) | (Some(409), Step::Delete) => Outcome::Gone,
-            // Another client was faster; the watch will deliver its write.
+            // Another client was faster; the watch delivers its write.
             (Some(409), _) => Outcome::Failed,
             _ => {
-                tracing::debug!(path = write.path, step = ?write.step, %error, "write refused");
+                tracing::debug!(path = write.request.path, step = ?write.step, %error, "write refused");
                 Outcome::Failed
             }
         },

@@ -47,14 +47,13 @@ fn meets(wanted: &Requirement, value: Option<&str>) -> bool {
 }
 
 fn tolerates(pod: &ObservedPod, node: &ObservedNode) -> bool {
-    let cordon = Taint {
+    let cordon = node.spec.unschedulable.then(|| Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
-    };
-    let cordon = node.spec.unschedulable.then_some(&cordon);
+    });
     let taints = node.spec.taints.iter().filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"));
-    taints.chain(cordon).all(|taint| pod.spec.tolerations.iter().any(|toleration| covers(toleration, taint)))
+    taints.chain(&cordon).all(|taint| pod.spec.tolerations.iter().any(|toleration| covers(toleration, taint)))
 }
 
 fn covers(toleration: &Toleration, taint: &Taint) -> bool {

@@ -1,15 +1,15 @@
 //! Follows claims, volumes, classes and Pods, and carries out what `volumes` decides.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ApiClient;
-use crate::volumes::{Storage, key, uses};
+use crate::volumes::{Storage, key_of, uses};
 use crate::watch::{Observation, Watched, observe};
 
 /// Observations of each kind that wait; a full channel blocks its watch.
@@ -54,21 +54,27 @@ const PATHS: [(Kind, &str); 4] = [
     (Kind::Pod, "/api/v1/pods"),
 ];
 
-fn take_in(storage: &mut Storage, kind: Kind, observation: Observation<Object>) {
+/// Whether the observation changes anything.
+fn take_in(storage: &mut Storage, kind: Kind, observation: Observation<Object>) -> bool {
     match observation {
         Observation::List(objects) => {
             clear(storage, kind);
-            objects.into_iter().for_each(|object| insert(storage, kind, object));
+            for object in objects {
+                insert(storage, kind, object);
+            }
+            true
         }
         Observation::Changed(object) => insert(storage, kind, *object),
         Observation::Deleted(uid) => {
-            let other = |object: &mut Value| object["metadata"]["uid"] != *uid;
-            match kind {
-                Kind::Claim => storage.claims.retain(|_, object| other(object)),
-                Kind::Volume => storage.volumes.retain(|_, object| other(object)),
-                Kind::Class => storage.classes.retain(|_, object| other(object)),
-                Kind::Pod => drop(storage.users.remove(&uid)),
-            }
+            let of_kind = match kind {
+                Kind::Claim => &mut storage.claims,
+                Kind::Volume => &mut storage.volumes,
+                Kind::Class => &mut storage.classes,
+                Kind::Pod => return storage.users.remove(&uid).is_some(),
+            };
+            let n_before = of_kind.len();
+            of_kind.retain(|_, object| object["metadata"]["uid"] != *uid);
+            of_kind.len() < n_before
         }
     }
 }
@@ -82,18 +88,26 @@ fn clear(storage: &mut Storage, kind: Kind) {
     }
 }
 
-fn insert(storage: &mut Storage, kind: Kind, object: Object) {
+/// Whether the object is new or has changed.
+fn insert(storage: &mut Storage, kind: Kind, object: Object) -> bool {
     let name = object.meta("name").to_owned();
     match kind {
-        Kind::Claim => drop(storage.claims.insert(key(object.meta("namespace"), &name), object.0)),
-        Kind::Volume => drop(storage.volumes.insert(name, object.0)),
-        Kind::Class => drop(storage.classes.insert(name, object.0)),
+        Kind::Claim => put(&mut storage.claims, key_of(&object.0), object.0),
+        Kind::Volume => put(&mut storage.volumes, name, object.0),
+        Kind::Class => put(&mut storage.classes, name, object.0),
+        // Of a Pod, only its claims and its node count.
         Kind::Pod => {
-            if let Some(used) = uses(&object.0) {
-                storage.users.insert(object.meta("uid").to_owned(), used);
-            }
+            let used = uses(&object.0);
+            used.is_some_and(|used| put(&mut storage.users, object.meta("uid").to_owned(), used))
         }
     }
+}
+
+/// Whether the value differs from that before.
+fn put<T: PartialEq>(map: &mut BTreeMap<String, T>, key: String, value: T) -> bool {
+    let is_new = map.get(&key) != Some(&value);
+    map.insert(key, value);
+    is_new
 }
 
 /// Binds claims and makes volumes until cancelled.
@@ -120,12 +134,16 @@ pub(crate) async fn follow(client: ApiClient, cancel: CancellationToken) {
         tokio::select! {
             () = cancel.cancelled() => break,
             observation = seen.recv() => {
-                let Some((kind, observation)) = observation else { break };
-                listed[kind as usize] |= matches!(observation, Observation::List(_));
-                take_in(&mut storage, kind, observation);
-                while let Ok((kind, observation)) = seen.try_recv() {
+                let Some(observation) = observation else { break };
+                let (mut next, mut has_changed) = (Some(observation), false);
+                while let Some((kind, observation)) = next {
                     listed[kind as usize] |= matches!(observation, Observation::List(_));
-                    take_in(&mut storage, kind, observation);
+                    has_changed |= take_in(&mut storage, kind, observation);
+                    next = seen.try_recv().ok();
+                }
+                // A write that failed is sent again with the next observation.
+                if !has_changed && !is_behind {
+                    continue;
                 }
             }
             () = tokio::time::sleep(RETRY), if is_behind => {}
@@ -136,14 +154,13 @@ pub(crate) async fn follow(client: ApiClient, cancel: CancellationToken) {
         }
         is_behind = false;
         for write in storage.next() {
-            let body = Bytes::from(write.body.to_string());
             let sent = tokio::select! {
                 () = cancel.cancelled() => break,
-                sent = client.send(write.method, &write.path, write.content_type, body) => sent,
+                sent = client.perform(&write) => sent,
             };
             if let Err(error) = sent {
-                // The watch brings what another client was faster with.
-                tracing::debug!(path = write.path, %error, "not stored");
+                // Another client was faster; the watch delivers its write.
+                tracing::debug!(path = write.path, %error, "write refused");
                 is_behind = true;
             }
         }

@@ -10,25 +10,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use http::Method;
 use serde_json::{Value, json};
 
+use crate::client::{MERGE, Request};
+use crate::fields::text;
 use crate::quantity::quantity;
 
 /// The annotation of a class that claims without one get.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 /// The provisioner of classes whose volumes are made by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-const MERGE: &str = "application/merge-patch+json";
-
-/// A request about a claim or a volume.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct StorageWrite {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) content_type: &'static str,
-    pub(crate) body: Value,
-}
 
 /// Claims by namespace and name, volumes and classes by name, and the claims that Pods with a node use, with that node.
 #[derive(Debug, Default)]
@@ -40,16 +31,12 @@ pub(crate) struct Storage {
     pub(crate) users: BTreeMap<String, (String, BTreeSet<String>)>,
 }
 
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
 fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }
 
-/// The key of a claim.
-pub(crate) fn key(namespace: &str, name: &str) -> String {
+/// The key of a claim of this namespace and name.
+fn key(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
 
@@ -69,18 +56,18 @@ pub(crate) fn uses(pod: &Value) -> Option<(String, BTreeSet<String>)> {
 
 impl Storage {
     /// The requests that are due.
-    pub(crate) fn next(&self) -> Vec<StorageWrite> {
+    pub(crate) fn next(&self) -> Vec<Request> {
         // A volume that a request of this round takes.
         let mut taken = BTreeSet::new();
         let claims = self.claims.values().filter_map(|claim| self.claim(claim, &mut taken));
-        let mut writes: Vec<StorageWrite> = claims.collect();
+        let mut writes: Vec<Request> = claims.collect();
         writes.extend(
             self.volumes.values().filter(|volume| !taken.contains(name(volume))).filter_map(|v| self.volume(v)),
         );
         writes
     }
 
-    fn claim(&self, claim: &Value, taken: &mut BTreeSet<String>) -> Option<StorageWrite> {
+    fn claim(&self, claim: &Value, taken: &mut BTreeSet<String>) -> Option<Request> {
         if !claim.pointer("/metadata/deletionTimestamp").is_none_or(Value::is_null) {
             return None;
         }
@@ -125,12 +112,7 @@ impl Storage {
         if text(claim, "/metadata/annotations/volume.kubernetes.io~1storage-provisioner") != made_by {
             return Some(patch(claim_path(claim, ""), json!({"metadata": {"annotations": annotations}})));
         }
-        Some(StorageWrite {
-            method: Method::POST,
-            path: "/api/v1/persistentvolumes".to_owned(),
-            content_type: "application/json",
-            body: self.provision(claim, class, made_by),
-        })
+        Some(Request::post("/api/v1/persistentvolumes", self.provision(claim, class, made_by)))
     }
 
     /// The newest of the default classes.
@@ -155,7 +137,6 @@ impl Storage {
         let fits = |volume: &&Value| {
             text(volume, "/spec/storageClassName") == class
                 && is_free(volume)
-                && volume.pointer("/spec/claimRef").is_none_or(Value::is_null)
                 && volume.pointer("/metadata/deletionTimestamp").is_none_or(Value::is_null)
                 && !taken.contains(name(volume))
                 && modes(volume).is_superset(&wanted)
@@ -182,7 +163,7 @@ impl Storage {
     }
 
     /// The phase of a volume that no claim is about to take.
-    fn volume(&self, volume: &Value) -> Option<StorageWrite> {
+    fn volume(&self, volume: &Value) -> Option<Request> {
         let path = format!("/api/v1/persistentvolumes/{}", name(volume));
         let phase = text(volume, "/status/phase");
         let set = |wanted: &str| {
@@ -200,17 +181,13 @@ impl Storage {
         let is_deleted = !volume.pointer("/metadata/deletionTimestamp").is_none_or(Value::is_null);
         set("Released").or_else(|| {
             let deletes = text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete" && !is_deleted;
-            deletes.then(|| StorageWrite {
-                method: Method::DELETE,
-                path,
-                content_type: "application/json",
-                body: json!({"preconditions": {"uid": volume["metadata"]["uid"]}}),
-            })
+            deletes.then(|| Request::delete(path, json!({"preconditions": {"uid": volume["metadata"]["uid"]}})))
         })
     }
 }
 
-fn key_of(claim: &Value) -> String {
+/// The key of this claim.
+pub(crate) fn key_of(claim: &Value) -> String {
     key(text(claim, "/metadata/namespace"), name(claim))
 }
 
@@ -231,8 +208,8 @@ fn is_free(volume: &Value) -> bool {
         && matches!(text(volume, "/status/phase"), "" | "Pending" | "Available")
 }
 
-fn patch(path: String, body: Value) -> StorageWrite {
-    StorageWrite { method: Method::PATCH, path, content_type: MERGE, body }
+fn patch(path: String, body: Value) -> Request {
+    Request::patch(path, MERGE, body)
 }
 
 fn claim_path(claim: &Value, part: &str) -> String {
@@ -240,7 +217,7 @@ fn claim_path(claim: &Value, part: &str) -> String {
 }
 
 /// The next step that binds a claim and a volume to one another: volume, its phase, claim, its phase.
-fn complete(claim: &Value, volume: &Value) -> Option<StorageWrite> {
+fn complete(claim: &Value, volume: &Value) -> Option<Request> {
     let path = format!("/api/v1/persistentvolumes/{}", name(volume));
     if text(volume, "/spec/claimRef/uid").is_empty() {
         let body = json!({"metadata": {"resourceVersion": volume["metadata"]["resourceVersion"],
@@ -253,10 +230,9 @@ fn complete(claim: &Value, volume: &Value) -> Option<StorageWrite> {
     let bound = "pv.kubernetes.io/bind-completed";
     let has_volume = text(claim, "/spec/volumeName") == name(volume);
     if !has_volume || claim["metadata"]["annotations"][bound] != "yes" {
-        let by_us = (!has_volume).then_some("yes");
         let mut annotations = json!({bound: "yes"});
-        if let Some(by_us) = by_us {
-            annotations["pv.kubernetes.io/bound-by-controller"] = json!(by_us);
+        if !has_volume {
+            annotations["pv.kubernetes.io/bound-by-controller"] = json!("yes");
         }
         let body = json!({"metadata": {"uid": claim["metadata"]["uid"], "annotations": annotations}, "spec": {"volumeName": name(volume)}});
         return Some(patch(claim_path(claim, ""), body));

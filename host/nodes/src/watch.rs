@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{ApiClient, ClientError};
+use crate::client::{ApiClient, ClientError, JSON};
 
 /// Objects per page of a list.
 const N_PER_PAGE: usize = 500;
@@ -150,7 +150,7 @@ async fn list<T: Watched>(client: &ApiClient, path: &str) -> Result<(String, Vec
             path.push_str("&continue=");
             path.extend(token.bytes().map(escaped));
         }
-        let body = client.send(Method::GET, &path, "application/json", Bytes::new()).await?;
+        let body = client.send(Method::GET, &path, JSON, Bytes::new()).await?;
         let page: Page<T> = serde_json::from_slice(&body)
             .map_err(|error| ClientError::Transport(format!("malformed list: {error}")))?;
         objects.extend(page.items);
