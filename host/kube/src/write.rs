@@ -218,18 +218,21 @@ fn parse_written(request: &WriteRequest, body: &[u8]) -> Result<Written, ApiErro
     let answer: Answer = serde_json::from_slice(body).map_err(|why| error::malformed("answer to a write", why))?;
     Ok(match answer.details {
         Some(details) => Written { name: details.name, uid: details.uid, ..Written::default() },
-        None => Written {
-            removed: removes(request, &answer.metadata),
-            name: answer.metadata.name,
-            uid: answer.metadata.uid,
-            resource_version: answer.metadata.resource_version,
-            labels: Some(answer.metadata.labels.unwrap_or_default()),
-        },
+        None => {
+            let removed = removes(request, &answer.metadata);
+            Written {
+                name: answer.metadata.name,
+                uid: answer.metadata.uid,
+                resource_version: if removed { String::new() } else { answer.metadata.resource_version },
+                removed,
+                labels: Some(answer.metadata.labels.unwrap_or_default()),
+            }
+        }
     })
 }
 
 /// Whether an update or a patch has removed its object. The answer is then the object as it would have become, with the version
-/// that it had before.
+/// that it had before, which proves nothing.
 ///
 /// *Source*: `ShouldDeleteDuringUpdate` and `deleteWithoutFinalizers` in k8s.io/apiserver/pkg/registry/generic/registry/store.go.
 fn removes(request: &WriteRequest, after: &AnswerMeta) -> bool {
@@ -287,7 +290,13 @@ mod tests {
         let patch = || WriteVerb::Patch { patch_type: PatchType::Json, body: String::new() };
         let removes = |kind: &str, verb: WriteVerb, more: &str| {
             let body = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"7",{more}}}}}"#);
-            parse_written(&request(kind, verb), body.as_bytes()).unwrap().removed
+            let written = parse_written(&request(kind, verb), body.as_bytes()).unwrap();
+            assert_eq!(
+                written.resource_version,
+                if written.removed { "" } else { "7" },
+                "that of the answer is from before"
+            );
+            written.removed
         };
         let terminating = r#""deletionTimestamp":"x""#;
         assert!(removes("Pod", patch(), terminating));

@@ -36,7 +36,7 @@ pub enum Leaves {
     Object,
     /// The object on its way out, or nothing: the answer to a delete may mean either.
     Terminating,
-    /// Nothing: the object was terminating, and has lost its last finalizer.
+    /// Nothing: the object is gone, or the watch does not select it.
     Nothing,
 }
 

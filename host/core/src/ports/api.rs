@@ -196,10 +196,9 @@ pub struct Written {
     pub name: String,
     /// Uid of the object; empty if the answer did not contain it.
     pub uid: String,
-    /// Version after the write; empty if the object was deleted.
+    /// Version after the write; empty if the object is gone.
     pub resource_version: String,
-    /// Whether it was an update or a patch that removed the object, which was terminating, by taking its last finalizer. The
-    /// version is then that from before the write.
+    /// Whether it was an update or a patch that removed the object, which was terminating, by taking its last finalizer.
     pub removed: bool,
     /// Labels after the write; absent if the answer did not contain the object.
     pub labels: Option<BTreeMap<String, String>>,

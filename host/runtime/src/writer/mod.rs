@@ -393,14 +393,12 @@ fn pending(target: &WriteTarget, written: &Written) -> Option<PendingWrite> {
     if target.verb == "delete-collection" || (written.resource_version.is_empty() && leaves == Leaves::Object) {
         return None;
     }
-    // That of the answer is from before.
-    let resource_version = if written.removed { String::new() } else { written.resource_version.clone() };
     let name = name_of(target, written);
     Some(PendingWrite {
         kind: target.kind.clone(),
         object: ObjectKey::new(&target.object.namespace, name),
         uid: written.uid.clone(),
-        resource_version,
+        resource_version: written.resource_version.clone(),
         leaves,
         labels: written.labels.clone(),
     })

@@ -305,7 +305,7 @@ async fn pending_writes_name_what_the_caches_must_show() {
 }
 
 #[test]
-fn the_version_in_an_answer_that_removes_an_object_proves_nothing() {
+fn a_change_that_removes_its_object_is_pending_without_a_version() {
     let target = WriteTarget { verb: "patch", kind: pod(), object: ObjectKey::new("ns", "a"), subresource: None };
     let written = Written { resource_version: "7".into(), uid: "u".into(), ..Written::default() };
     let shown = |written: &Written| {
@@ -313,6 +313,6 @@ fn the_version_in_an_answer_that_removes_an_object_proves_nothing() {
         (write.object.to_string(), write.uid, write.resource_version, write.leaves)
     };
     assert_eq!(shown(&written), ("ns/a".to_owned(), "u".to_owned(), "7".to_owned(), Leaves::Object));
-    let removed = Written { removed: true, ..written };
+    let removed = Written { removed: true, resource_version: String::new(), ..written };
     assert_eq!(shown(&removed), ("ns/a".to_owned(), "u".to_owned(), String::new(), Leaves::Nothing));
 }
