@@ -384,7 +384,7 @@ impl Candidate {
     ///
     /// None does if a watch was faster than the answer, and has reported that the Lease was deleted or taken since.
     pub fn wrote(&mut self, lease: Lease, version: &str, uid: &str, sent: Moment) -> bool {
-        let is_overtaken = self.newest.as_deref().is_some_and(|newest| newer(newest, version) == Some(true));
+        let is_overtaken = self.is_overtaken(version);
         if is_overtaken && self.lease().is_none_or(|lease| lease.holder() != self.identity) {
             return false;
         }
@@ -409,9 +409,16 @@ impl Candidate {
 
     /// The write of [`Action::Ask`] has succeeded.
     pub fn asked(&mut self, lease: Lease, version: &str, now: Instant) {
-        let uid = lease.uid().to_owned();
-        self.saw(Some(lease.stored(version, &uid)), now);
+        if !self.is_overtaken(version) {
+            let uid = lease.uid().to_owned();
+            self.saw(Some(lease.stored(version, &uid)), now);
+        }
         self.ask_after = Some(now + self.times.lease_duration);
+    }
+
+    /// Whether a watch has reported a later change than this version.
+    fn is_overtaken(&self, version: &str) -> bool {
+        self.newest.as_deref().is_some_and(|newest| newer(newest, version) == Some(true))
     }
 
     /// A request has failed. `jitter`: a random number from 0 to 1.

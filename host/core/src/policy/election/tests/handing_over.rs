@@ -71,6 +71,23 @@ fn a_host_that_is_not_heard_asks_once_in_each_lease_duration() {
 }
 
 #[test]
+fn an_answer_to_a_question_that_a_watch_has_overtaken_changes_nothing() {
+    let clocks = Clocks::new();
+    let (mut a, mut b) = (candidate("a"), candidate("b"));
+    let mut server = led_by(&mut a, &clocks);
+    b.set_share(share(true, None));
+    b.saw(server.lease.clone(), clocks.at(100).now);
+    let Action::Ask(lease) = b.next(clocks.at(100)) else { panic!("b does not ask for the Lease") };
+    let version = server.write(&lease, false).unwrap();
+    a.saw(server.lease.clone(), clocks.at(200).now);
+    server.write(&a.release(clocks.at(200)).unwrap(), false).unwrap();
+    b.heard(server.lease.clone().unwrap(), false, clocks.at(300).now);
+    b.asked(lease, &version, clocks.at(400).now);
+    assert_eq!(b.holder(), Some(""));
+    assert_eq!(act(&mut server, &mut b, clocks.at(400)), ["lead", "wait 2000"]);
+}
+
+#[test]
 fn a_free_lease_is_left_to_others_for_the_time_that_the_share_says() {
     let clocks = Clocks::new();
     let (mut a, mut b) = (candidate("a"), candidate("b"));
