@@ -99,6 +99,16 @@ pub enum ReconcileError {
     Terminal(String),
 }
 
+impl ReconcileError {
+    /// The delay that the plugin asks for.
+    pub fn after(&self) -> Option<Duration> {
+        match self {
+            Self::Retry { after, .. } => *after,
+            Self::Terminal(_) => None,
+        }
+    }
+}
+
 /// Mutations that are carried out together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {

@@ -401,7 +401,7 @@ impl Controller {
             }
             ReconcileError::Terminal(message) => {
                 let error = cut(message, 1024);
-                tracing::warn!(plugin = %self.name, %key, attempt, error, "terminal error of the plugin: the key is dropped until its next change");
+                tracing::warn!(plugin = %self.name, %key, attempt, error, "terminal error of the plugin: no retry until the key's next change or requeue");
                 self.metrics.dropped_key("terminal");
                 inner.forget(queue, key);
                 "terminal_error"

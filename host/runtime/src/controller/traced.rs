@@ -40,10 +40,10 @@ impl Controller {
     }
 }
 
-fn label(error: &ReconcileError) -> String {
+fn label(error: &ReconcileError) -> &'static str {
     match error {
-        ReconcileError::Retry { .. } => "retry".to_owned(),
-        ReconcileError::Terminal(_) => "terminal".to_owned(),
+        ReconcileError::Retry { .. } => "retry",
+        ReconcileError::Terminal(_) => "terminal",
     }
 }
 
@@ -53,24 +53,25 @@ impl RunResult {
         let error = match self {
             Self::Done { error, report, .. } => {
                 let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED);
-                let failure = denied.or(report.failures.first()).map(|failure| failure.reason.clone());
+                let failure = denied.or(report.failures.first()).map(|failure| failure.reason.as_str());
                 failure.or_else(|| error.as_ref().map(label))
             }
             Self::Declared(error) => Some(label(error)),
-            Self::Fault(fault) => Some(fault.kind.as_str().to_owned()),
+            Self::Fault(fault) => Some(fault.kind.as_str()),
         };
-        let (requeue_after, report) = match self {
-            Self::Done { requeue_after, report, .. } => (*requeue_after, Some(report)),
-            Self::Declared(ReconcileError::Retry { after, .. }) => (*after, None),
-            Self::Declared(ReconcileError::Terminal(_)) | Self::Fault(_) => (None, None),
+        let (requeue_after, declared, report) = match self {
+            Self::Done { requeue_after, error, report, .. } => (*requeue_after, error.as_ref(), Some(report)),
+            Self::Declared(error) => (None, Some(error), None),
+            Self::Fault(_) => (None, None, None),
         };
+        let retry_after = declared.and_then(ReconcileError::after);
         RunEnd {
             // Until the queue has the result, the run's is what remains if it never gets it.
             result: "not_leading",
-            error,
+            error: error.map(str::to_owned),
             n_failed: report.map_or(0, |report: &Report| report.n_failed),
             n_denied: report.map_or(0, |report| report.n_denied),
-            requeue_after,
+            requeue_after: [requeue_after, retry_after].into_iter().flatten().min(),
             waits_for_caches: false,
         }
     }

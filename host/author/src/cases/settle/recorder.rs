@@ -176,10 +176,7 @@ impl Recorder {
             Ok(outcome) => outcome.error.as_ref(),
             Err(error) => Some(error),
         };
-        let retry_after = match declared {
-            Some(ReconcileError::Retry { after, .. }) => *after,
-            Some(ReconcileError::Terminal(_)) | None => None,
-        };
+        let retry_after = declared.and_then(ReconcileError::after);
         let requeue_after = result.as_ref().ok().and_then(|outcome| outcome.requeue_after);
         let after = [requeue_after, retry_after].into_iter().flatten().min();
         let now: Option<Timestamp> = view.now().parse().ok();

@@ -128,6 +128,25 @@ async fn each_failure_of_a_run_has_its_own_type() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_earliest_delay_that_a_run_asks_for_is_reported() {
+    let tracer = FakeTracer::sampling(true);
+    let seconds = |n| Some(Duration::from_secs(n));
+    let (guest, _) = scripted(manifest(|_| {}), move |i| {
+        let (requeue_after, after) = match i {
+            0 => (None, seconds(3)),
+            1 => (seconds(2), seconds(3)),
+            2 => return retry(seconds(4)),
+            _ => return done(),
+        };
+        let error = Some(ReconcileError::Retry { message: "not yet".into(), after });
+        Ok(Ok(Outcome { requeue_after, error, ..Outcome::default() }))
+    });
+    traced(guest, FakeWriter::agreeable(), &tracer).run_until_idle(&["a"]).await;
+    let asked: Vec<_> = tracer.runs.lock().iter().take(3).map(|run| run.end.requeue_after).collect();
+    assert_eq!(asked, [seconds(3), seconds(2), seconds(4)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_request_of_a_recorded_run_carries_its_own_span() {
     for samples in [true, false] {
         let tracer = FakeTracer::sampling(samples);
