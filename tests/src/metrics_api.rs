@@ -25,6 +25,7 @@ use pintle_nodes::metrics::{NoMetric, Source};
 use pintle_sim::{Aggregated, Resource};
 use serde_json::{Value, json};
 
+use crate::objects::has_condition;
 use crate::{ApiClient, PatchKind, eventually, tls};
 
 /// Group and version of what is served.
@@ -123,8 +124,14 @@ impl Aggregated for EmbeddedMetrics {
         path: &[&str],
         query: &dyn Fn(&str) -> Option<String>,
         objects: &dyn Fn(&str) -> Vec<Arc<Value>>,
-    ) -> Result<Value, (u16, String)> {
-        Self::with_source(objects, |source| source.get(path, query)).map_err(|error| (error.code, error.message))
+    ) -> Option<Result<Value, (u16, String)>> {
+        let [group, version, ..] = path else { return None };
+        if !SERVED.contains(&(*group, *version)) {
+            return None;
+        }
+        let answer =
+            Self::with_source(objects, |source| source.serves(group, version).then(|| source.get(path, query)));
+        Some(answer?.map_err(|error| (error.code, error.message)))
     }
 }
 
@@ -165,8 +172,7 @@ async fn until_available(client: &ApiClient, group: &str, wanted: bool) -> Resul
     let path = registration(group)?;
     eventually(DEADLINE, format!("{group} to be available: {wanted}"), async || {
         let found = client.get(&path).await?;
-        let mut conditions = found["status"]["conditions"].as_array().into_iter().flatten();
-        let is_available = conditions.any(|c| c["type"] == "Available" && c["status"] == "True");
+        let is_available = has_condition(&found, "Available", "True");
         anyhow::ensure!(is_available == wanted, "it has {}", found["status"]);
         // The proxy of the API server follows the registration later than its status.
         let (_, version) = path.rsplit_once('/').context("no name")?;

@@ -29,6 +29,11 @@ impl Cause {
         Self::new("FieldValueRequired", field, "Required value")
     }
 
+    /// `Required value: detail`
+    pub fn required_because(field: impl Into<String>, detail: &str) -> Self {
+        Self::new("FieldValueRequired", field, format!("Required value: {detail}"))
+    }
+
     /// `Forbidden: detail`
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))

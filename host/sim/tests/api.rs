@@ -158,11 +158,12 @@ impl pintle_sim::Aggregated for PodCount {
         path: &[&str],
         query: &dyn Fn(&str) -> Option<String>,
         objects: &dyn Fn(&str) -> Vec<std::sync::Arc<Value>>,
-    ) -> Result<Value, (u16, String)> {
-        match path {
-            [_, _, "counts", name] => Ok(json!({"name": name, "n": objects("pods").len(), "of": query("of")})),
+    ) -> Option<Result<Value, (u16, String)>> {
+        let n = objects("pods").len();
+        (n > 0).then(|| match path {
+            [_, _, "counts", name] => Ok(json!({"name": name, "n": n, "of": query("of")})),
             _ => Err((404, "no such count".to_owned())),
-        }
+        })
     }
 }
 

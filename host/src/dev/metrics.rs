@@ -43,7 +43,9 @@ impl Aggregated for Metrics {
         path: &[&str],
         query: &dyn Fn(&str) -> Option<String>,
         objects: &dyn Fn(&str) -> Vec<Arc<Value>>,
-    ) -> Result<Value, (u16, String)> {
-        with_source(objects, |source| source.get(path, query)).map_err(|error| (error.code, error.message))
+    ) -> Option<Result<Value, (u16, String)>> {
+        let [group, version, ..] = path else { return None };
+        let answer = with_source(objects, |source| source.serves(group, version).then(|| source.get(path, query)));
+        Some(answer?.map_err(|error| (error.code, error.message)))
     }
 }

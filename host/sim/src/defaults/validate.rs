@@ -2,6 +2,8 @@
 //!
 //! Source: `pkg/apis/{apps,batch,core}/validation`, apimachinery's `validation` packages.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::validate_batch as batch;
@@ -156,10 +158,11 @@ pub(super) fn wrong_name(path: &str, name: &str, wrong: Option<&str>, errors: &m
     errors.extend(wrong.map(|detail| Cause::invalid(path, &name.into(), detail)));
 }
 
-/// Checks that numbers are not negative.
+/// Checks that numbers are not negative. `path`: that of `spec`, empty for an object itself.
 pub(super) fn non_negative(spec: &Value, path: &str, fields: &[&str], errors: &mut Vec<Cause>) {
     for field in fields.iter().filter(|field| spec[**field].as_i64().is_some_and(|number| number < 0)) {
-        errors.push(Cause::invalid(format!("{path}.{field}"), &spec[*field], "must be greater than or equal to 0"));
+        let path = if path.is_empty() { (*field).to_owned() } else { format!("{path}.{field}") };
+        errors.push(Cause::invalid(path, &spec[*field], "must be greater than or equal to 0"));
     }
 }
 
@@ -223,20 +226,19 @@ fn template(spec: &Value, errors: &mut Vec<Cause>, selected: impl Fn(&Value) -> 
 }
 
 /// The spec of the template's Pods, with the volumes that a StatefulSet adds for its claim templates.
-fn with_claims(spec: &Value) -> Value {
-    let mut pod = spec["template"]["spec"].clone();
-    let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
-    let volumes: Vec<Value> = claims.map(|claim| json!({"name": claim["metadata"]["name"]})).collect();
-    if let (false, Some(pod)) = (volumes.is_empty(), pod.as_object_mut())
-        && let Some(present) = pod.entry("volumes").or_insert_with(|| json!([])).as_array_mut()
+fn with_claims(spec: &Value) -> Cow<'_, Value> {
+    let mut pod = Cow::Borrowed(&spec["template"]["spec"]);
+    if let Some(claims) = spec["volumeClaimTemplates"].as_array().filter(|claims| !claims.is_empty())
+        && let Some(pod) = pod.to_mut().as_object_mut()
+        && let Some(volumes) = pod.entry("volumes").or_insert_with(|| json!([])).as_array_mut()
     {
-        present.extend(volumes);
+        volumes.extend(claims.iter().map(|claim| json!({"name": claim["metadata"]["name"]})));
     }
     pod
 }
 
 /// The number in an int or a percentage.
-pub(super) fn amount(value: &Value) -> i64 {
+fn amount(value: &Value) -> i64 {
     match value {
         Value::String(text) => text.strip_suffix('%').and_then(|text| text.parse().ok()).unwrap_or_default(),
         other => other.as_i64().unwrap_or_default(),
@@ -258,6 +260,13 @@ pub(super) fn int_or_percent(value: &Value, path: &str, errors: &mut Vec<Cause>)
     }
 }
 
+/// Checks that a percentage does not exceed 100%.
+pub(super) fn at_most_all(value: &Value, path: &str, errors: &mut Vec<Cause>) {
+    if value.is_string() && amount(value) > 100 {
+        errors.push(Cause::invalid(path, value, "must not be greater than 100%"));
+    }
+}
+
 fn deployment(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     workload(old, object, errors);
     let spec = &object["spec"];
@@ -276,9 +285,7 @@ fn deployment(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
             if amount(&rolling["maxUnavailable"]) == 0 && amount(&rolling["maxSurge"]) == 0 {
                 errors.push(Cause::invalid(path, &rolling["maxUnavailable"], "may not be 0 when `maxSurge` is 0"));
             }
-            if rolling["maxUnavailable"].is_string() && amount(&rolling["maxUnavailable"]) > 100 {
-                errors.push(Cause::invalid(path, &rolling["maxUnavailable"], "must not be greater than 100%"));
-            }
+            at_most_all(&rolling["maxUnavailable"], path, errors);
         }
         _ => errors.push(Cause::unsupported("spec.strategy", strategy, &["Recreate", "RollingUpdate"])),
     }

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::validate::{amount, int_or_percent, label_map, non_negative};
+use super::validate::{at_most_all, int_or_percent, label_map, non_negative};
 use super::validate_pod::pod_spec;
 use crate::cause::Cause;
 use crate::selector::selects;
@@ -73,12 +73,11 @@ fn job_spec(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
         }
     };
     if is_indexed && spec["completions"].is_null() {
-        let detail = "Required value: when completion mode is Indexed";
-        errors.push(Cause::new("FieldValueRequired", format!("{path}.completions"), detail));
+        errors.push(Cause::required_because(format!("{path}.completions"), "when completion mode is Indexed"));
     }
     if !spec["maxFailedIndexes"].is_null() && spec["backoffLimitPerIndex"].is_null() {
-        let detail = "Required value: when maxFailedIndexes is specified";
-        errors.push(Cause::new("FieldValueRequired", format!("{path}.backoffLimitPerIndex"), detail));
+        let field = format!("{path}.backoffLimitPerIndex");
+        errors.push(Cause::required_because(field, "when maxFailedIndexes is specified"));
     }
     for field in ["backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"] {
         if !is_indexed && !spec[field].is_null() {
@@ -99,10 +98,7 @@ fn job_spec(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
             ));
         }
         Some("Never" | "OnFailure") => {}
-        _ => {
-            let message = "Required value: valid values: \"OnFailure\", \"Never\"";
-            errors.push(Cause::new("FieldValueRequired", field, message));
-        }
+        _ => errors.push(Cause::required_because(field, "valid values: \"OnFailure\", \"Never\"")),
     }
 }
 
@@ -190,9 +186,7 @@ pub(super) fn budget(_old: Option<&Value>, object: &Value, errors: &mut Vec<Caus
     for field in ["minAvailable", "maxUnavailable"] {
         let path = format!("spec.{field}");
         int_or_percent(&spec[field], &path, errors);
-        if spec[field].is_string() && amount(&spec[field]) > 100 {
-            errors.push(Cause::invalid(path, &spec[field], "must not be greater than 100%"));
-        }
+        at_most_all(&spec[field], &path, errors);
     }
 }
 
@@ -203,10 +197,7 @@ pub(super) fn autoscaler(_old: Option<&Value>, object: &Value, errors: &mut Vec<
         errors.push(Cause::invalid("spec.minReplicas", &min.into(), "must be greater than or equal to 1"));
     }
     match max {
-        0 => {
-            let detail = "Required value: must be set and greater than 0";
-            errors.push(Cause::new("FieldValueRequired", "spec.maxReplicas", detail));
-        }
+        0 => errors.push(Cause::required_because("spec.maxReplicas", "must be set and greater than 0")),
         max if max < 0 => {
             errors.push(Cause::invalid("spec.maxReplicas", &max.into(), "must be greater than or equal to 1"));
         }
@@ -323,5 +314,8 @@ mod tests {
             let errors = errors(kind, None, &object);
             assert_eq!(errors.first().and_then(|error| error.split(": ").next()), wanted, "{errors:?}");
         }
+        let revision = json!({"metadata": {"name": "x"}, "revision": -1});
+        let wanted = "revision: Invalid value: -1: must be greater than or equal to 0";
+        assert_eq!(errors(("apps", "ControllerRevision"), None, &revision), [wanted]);
     }
 }

@@ -140,15 +140,11 @@ fn hpa_from_v1(object: &mut Value) {
         Some(Value::Array(metrics)) => metrics,
         _ => Vec::new(),
     };
-    if let Some(percent) = spec.remove("targetCPUUtilizationPercentage") {
-        all.insert(
-            0,
-            json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}}),
-        );
-    }
-    if all.is_empty() {
-        // As the default of version 2.
-        all.push(json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}));
+    // As the default of version 2.
+    let default = || all.is_empty().then(|| json!(80));
+    if let Some(percent) = spec.remove("targetCPUUtilizationPercentage").or_else(default) {
+        let target = json!({"type": "Utilization", "averageUtilization": percent});
+        all.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }
     spec.insert("metrics".into(), Value::Array(all));
     if let Some(behavior) = behavior {

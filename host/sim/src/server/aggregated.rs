@@ -21,16 +21,14 @@ pub trait Aggregated: std::fmt::Debug + Send + Sync {
     /// What is served now. `objects`: those of a core kind, by plural.
     fn resources(&self, objects: &dyn Fn(&str) -> Vec<Arc<Value>>) -> Vec<Resource>;
 
-    /// The answer to a GET, by the parts of its path behind `/apis`.
-    ///
-    /// # Errors
-    /// The HTTP status and a message.
+    /// The answer to a GET, by the parts of its path behind `/apis`: an object, or the HTTP status and message of an error. `None` if
+    /// the version of the group is not served now.
     fn get(
         &self,
         path: &[&str],
         query: &dyn Fn(&str) -> Option<String>,
         objects: &dyn Fn(&str) -> Vec<Arc<Value>>,
-    ) -> Result<Value, (u16, String)>;
+    ) -> Option<Result<Value, (u16, String)>>;
 }
 
 impl Api {
@@ -58,20 +56,16 @@ impl Api {
         }
         let path: Vec<String> = path.split('/').map(super::path::decode).collect();
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        let [group, version, _, ..] = path.as_slice() else { return None };
-        let is_served = aggregated
-            .resources(&|plural| self.core_objects(plural))
-            .iter()
-            .any(|resource| resource.group == *group && resource.version == *version);
-        // A custom kind may be in such a group until then.
-        if !is_served {
+        if path.len() < 3 {
             return None;
         }
+        let query = |name: &str| query.get(name).map(str::to_owned);
+        // A custom kind may be in such a group while it is not served.
+        let answer = aggregated.get(&path, &query, &|plural| self.core_objects(plural))?;
         if *method != Method::GET {
             return Some(Reply::error(&ApiError::method_not_allowed(), format));
         }
-        let query = |name: &str| query.get(name).map(str::to_owned);
-        Some(match aggregated.get(&path, &query, &|plural| self.core_objects(plural)) {
+        Some(match answer {
             Ok(value) => Reply::json(200, format, &value),
             Err((code, message)) => {
                 let reason = if code == 404 { "NotFound" } else { "BadRequest" };

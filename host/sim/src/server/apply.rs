@@ -24,8 +24,7 @@ impl Api {
         let manager = call.query.get("fieldManager").unwrap_or("");
         let mut causes = Vec::new();
         if manager.is_empty() {
-            let message = "Required value: is required for apply patch";
-            causes.push(Cause::new("FieldValueRequired", "fieldManager", message));
+            causes.push(Cause::required_because("fieldManager", "is required for apply patch"));
         }
         options::check_with(&call.query, "PatchOptions", causes)?;
         let config: Value = serde_norway::from_slice(&call.body)

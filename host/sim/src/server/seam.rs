@@ -60,8 +60,7 @@ fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
         causes.extend(wrong.map(|why| Cause::invalid("metadata.generateName", &prefix.into(), why)));
     }
     if name.is_empty() {
-        let message = "Required value: name or generateName is required";
-        causes.push(Cause::new("FieldValueRequired", "metadata.name", message));
+        causes.push(Cause::required_because("metadata.name", "name or generateName is required"));
     } else {
         causes.extend(wrong_name(resource, name).map(|why| Cause::invalid("metadata.name", &name.into(), why)));
     }

@@ -249,9 +249,9 @@ impl Api {
         }
         if number("/status/disruptionsAllowed") == 0 {
             let conditions = budget["status"]["conditions"].as_array().into_iter().flatten();
-            let told = conditions.into_iter().find(|condition| condition["type"] == "DisruptionAllowed");
-            let told = told.filter(|condition| condition["status"] == "False" && condition["message"] != "");
-            let text = |field: &str| told.and_then(|condition| condition[field].as_str()).unwrap_or_default();
+            let condition = conditions.into_iter().find(|condition| condition["type"] == "DisruptionAllowed");
+            let condition = condition.filter(|found| found["status"] == "False" && found["message"] != "");
+            let text = |field: &str| condition.and_then(|found| found[field].as_str()).unwrap_or_default();
             let refused = format!("The disruption budget {name} does not allow evicting pods currently");
             return Err(refuse(match text("reason") {
                 "SyncFailed" => format!("{refused} because it failed sync: {}", text("message")),
