@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::objects::has_condition;
 use crate::{ApiClient, eventually, workspace_dir};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// The path of all definitions.
+pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// How long a definition, or a discovery of it, may take.
 const DEADLINE: Duration = Duration::from_secs(300);
 

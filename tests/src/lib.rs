@@ -12,7 +12,7 @@
 //! | [`scenarios`], [`handover`] | comparison with kube-controller-manager, and the change from one to the other |
 //! | [`metrics_api`] | custom and external metrics of a real control plane |
 //! | [`deploy`], [`kubelet`] | the manifests of `host/deploy`, and kubelets that run what they say |
-//! | [`crash`] | a rollout during which something fails |
+//! | [`crash`] | stories of workloads during which something fails |
 //! | [`proxy`] | faults of an API server, between it and its clients |
 //! | [`silence`] | watches that are silent or late, and dead connections, between a host and a real API server |
 //! | [`author_times`], [`standby_times`] | what `cargo xtask bench` measures besides throughput and memory |

@@ -11,6 +11,29 @@ pub fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
     conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
 }
 
+/// Whether the status of an object is that of its newest generation.
+pub fn is_observed(object: &Value) -> bool {
+    object["status"]["observedGeneration"] == object["metadata"]["generation"]
+}
+
+/// A number in the status of an object; 0 if it is missing.
+pub fn count(object: &Value, field: &str) -> u64 {
+    object["status"][field].as_u64().unwrap_or(0)
+}
+
+/// The Node that the affinity of a Pod names, as a DaemonSet writes it.
+pub fn pinned_node(pod: &Value) -> Option<&str> {
+    let required = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str()
+}
+
+/// Gives an object these fields, each in the place of one of the same name.
+pub fn set_fields(object: &mut Value, fields: &Value) {
+    for (field, value) in fields.as_object().into_iter().flatten() {
+        object[field] = value.clone();
+    }
+}
+
 /// A template of Pods with one container. Annotations are an object of texts; the simulated nodes know some
 /// (`host/docs/embedded-cluster.md`).
 pub fn template(app: &str, image: &str, restart_policy: &str, annotations: &Value) -> Value {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::objects::has_condition;
+use crate::objects::{has_condition, is_observed};
 use crate::{ApiClient, definitions, eventually};
 
 /// WebApps of the default namespace.
@@ -31,8 +31,7 @@ pub async fn ready(client: &ApiClient, name: &str) -> Result<Value> {
     let path = format!("{WEBAPPS}/{name}");
     let looked = eventually(PATIENCE, "the WebApp to be ready", || async {
         let app = client.get(&path).await?;
-        let is_seen = app["status"]["observedGeneration"] == app["metadata"]["generation"];
-        Ok((is_seen && has_condition(&app, "Ready", "True")).then_some(app))
+        Ok((is_observed(&app) && has_condition(&app, "Ready", "True")).then_some(app))
     });
     match looked.await {
         Ok(app) => Ok(app),

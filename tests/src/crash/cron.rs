@@ -10,11 +10,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use pintle_sim::{EventType, SimCluster, WriteRecord};
 use serde_json::json;
 
-use super::{Story, User};
+use super::{Story, User, replay};
 use crate::objects;
 
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
@@ -66,38 +66,29 @@ fn is_done(cluster: &SimCluster) -> bool {
 
 fn check(history: &[Arc<WriteRecord>]) -> Result<()> {
     let (mut names, mut uids, mut last) = (BTreeSet::new(), BTreeSet::new(), String::new());
-    for write in history {
+    replay(history, |write| {
         let object = write.after.value();
-        let mut step = || -> Result<()> {
-            match write.resource.as_str() {
-                "jobs" if write.effect == EventType::Added => {
-                    uids.insert(write.after.uid.to_string());
-                    ensure!(names.insert(write.after.key.clone()), "a second Job of one time");
-                }
-                "jobs" => ensure!(write.effect != EventType::Deleted, "a Job is deleted"),
-                "cronjobs" => {
-                    for active in object["status"]["active"].as_array().into_iter().flatten() {
-                        let uid = active["uid"].as_str().unwrap_or_default();
-                        ensure!(uids.contains(uid), "an active Job that nobody created: {active}");
-                    }
-                    let time = object["status"]["lastScheduleTime"].as_str().unwrap_or_default().to_owned();
-                    ensure!(time >= last, "the last schedule was {last}, and is {time}");
-                    last = time;
-                }
-                "events" => {
-                    let reason = &object["reason"];
-                    ensure!(
-                        !["UnexpectedJob", "MissingJob"].iter().any(|wrong| reason == wrong),
-                        "{}",
-                        object["message"]
-                    );
-                }
-                _ => {}
+        match write.resource.as_str() {
+            "jobs" if write.effect == EventType::Added => {
+                uids.insert(write.after.uid.to_string());
+                ensure!(names.insert(write.after.key.clone()), "a second Job of one time");
             }
-            Ok(())
-        };
-        step()
-            .with_context(|| format!("write {}: {:?} {} {}", write.n, write.verb, write.resource, write.after.key))?;
-    }
-    Ok(())
+            "jobs" => ensure!(write.effect != EventType::Deleted, "a Job is deleted"),
+            "cronjobs" => {
+                for active in object["status"]["active"].as_array().into_iter().flatten() {
+                    let uid = active["uid"].as_str().unwrap_or_default();
+                    ensure!(uids.contains(uid), "an active Job that nobody created: {active}");
+                }
+                let time = object["status"]["lastScheduleTime"].as_str().unwrap_or_default().to_owned();
+                ensure!(time >= last, "the last schedule was {last}, and is {time}");
+                last = time;
+            }
+            "events" => {
+                let reason = &object["reason"];
+                ensure!(!["UnexpectedJob", "MissingJob"].iter().any(|wrong| reason == wrong), "{}", object["message"]);
+            }
+            _ => {}
+        }
+        Ok(())
+    })
 }

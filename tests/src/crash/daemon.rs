@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use pintle_sim::{EventType, SimCluster, WriteRecord, WriteVerb};
+use pintle_sim::{EventType, SimCluster, WriteRecord};
 use serde_json::{Value, json};
 
-use super::{HOST, Story, User, is_ready};
+use super::{Story, User, is_delete_of_host, is_ready, replay};
+use crate::objects::{is_observed, pinned_node};
 
 const SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
 /// Those of `SimNodesConfig::new`.
@@ -56,7 +57,6 @@ fn image(revision: usize) -> String {
 fn is_rolled_out(cluster: &SimCluster, revision: usize) -> bool {
     let sets = cluster.objects("apps", "daemonsets");
     let [set] = &sets[..] else { return false };
-    let status = &set["status"];
     let pods = cluster.objects("", "pods");
     let fields = [
         "desiredNumberScheduled",
@@ -65,17 +65,11 @@ fn is_rolled_out(cluster: &SimCluster, revision: usize) -> bool {
         "numberReady",
         "numberAvailable",
     ];
-    fields.iter().all(|field| status[*field] == NODES)
-        && status["observedGeneration"] == set["metadata"]["generation"]
+    fields.iter().all(|field| set["status"][*field] == NODES)
+        && is_observed(set)
         && cluster.objects("apps", "controllerrevisions").len() == revision
         && pods.len() == NODES
         && pods.iter().all(|pod| pod["spec"]["containers"][0]["image"] == image(revision) && is_ready(pod))
-}
-
-/// The Node for which a Pod was made.
-fn node(pod: &Value) -> Option<&str> {
-    let required = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str()
 }
 
 #[derive(Default)]
@@ -90,18 +84,15 @@ struct Replay {
 }
 
 fn check(history: &[Arc<WriteRecord>]) -> Result<()> {
-    let mut replay = Replay::default();
-    for write in history {
-        let checked = match write.resource.as_str() {
-            "pods" => replay.pod(write),
-            "controllerrevisions" => replay.revision(write),
-            _ => Ok(()),
-        };
-        checked.with_context(|| format!("write {}: {:?} {}", write.n, write.verb, write.after.key))?;
-    }
-    ensure!(replay.n_created == 2 * NODES, "{} Pods were created", replay.n_created);
-    ensure!(replay.n_deletes == NODES, "{} Pods were deleted by the host", replay.n_deletes);
-    ensure!(replay.n_revisions == 2, "{} revisions were created", replay.n_revisions);
+    let mut seen = Replay::default();
+    replay(history, |write| match write.resource.as_str() {
+        "pods" => seen.pod(write),
+        "controllerrevisions" => seen.revision(write),
+        _ => Ok(()),
+    })?;
+    ensure!(seen.n_created == 2 * NODES, "{} Pods were created", seen.n_created);
+    ensure!(seen.n_deletes == NODES, "{} Pods were deleted by the host", seen.n_deletes);
+    ensure!(seen.n_revisions == 2, "{} revisions were created", seen.n_revisions);
     Ok(())
 }
 
@@ -114,7 +105,7 @@ impl Replay {
 
     fn pod(&mut self, write: &WriteRecord) -> Result<()> {
         let uid = write.after.uid.to_string();
-        self.n_deletes += usize::from(write.verb == WriteVerb::Delete && write.user_agent.contains(HOST));
+        self.n_deletes += usize::from(is_delete_of_host(write));
         self.n_created += usize::from(write.effect == EventType::Added);
         let pod = write.after.value();
         match write.effect {
@@ -123,7 +114,7 @@ impl Replay {
         };
         let mut on: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
         for pod in self.pods.values() {
-            on.entry(node(pod).context("a Pod for no Node")?).or_default().push(pod);
+            on.entry(pinned_node(pod).context("a Pod for no Node")?).or_default().push(pod);
         }
         for (node, pods) in &on {
             let of = |revision: usize| {

@@ -10,11 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use pintle_sim::{EventType, SimCluster, WriteRecord};
 use serde_json::{Value, json};
 
-use super::{Story, User};
+use super::{Story, User, replay};
+use crate::objects::{count, has_condition};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const COMPLETIONS: usize = 20;
@@ -57,8 +58,7 @@ fn is_done(cluster: &SimCluster) -> bool {
     let jobs = cluster.objects("batch", "jobs");
     let [job] = &jobs[..] else { return false };
     let status = &job["status"];
-    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    conditions.iter().any(|condition| condition["type"] == "Complete" && condition["status"] == "True")
+    has_condition(job, "Complete", "True")
         && status["succeeded"] == COMPLETIONS
         && status["failed"] == FAILING.len()
         && status["completedIndexes"] == format!("0-{}", COMPLETIONS - 1)
@@ -82,28 +82,26 @@ struct Replay {
 }
 
 fn check(history: &[Arc<WriteRecord>]) -> Result<()> {
-    let mut replay = Replay::default();
-    for write in history {
+    let mut seen = Replay::default();
+    replay(history, |write| {
         let object = write.after.value();
-        let checked = match write.resource.as_str() {
-            "jobs" => replay.job(&object),
-            "pods" => replay.pod(write.effect, &write.after.uid, object),
+        match write.resource.as_str() {
+            "jobs" => seen.job(&object),
+            "pods" => seen.pod(write.effect, &write.after.uid, object),
             _ => Ok(()),
-        };
-        checked.with_context(|| format!("write {}: {:?} {}", write.n, write.verb, write.after.key))?;
-    }
-    let n_pods = replay.pods.len();
+        }
+    })?;
+    let n_pods = seen.pods.len();
     ensure!(n_pods == COMPLETIONS + FAILING.len(), "{n_pods} Pods were created");
     Ok(())
 }
 
 impl Replay {
     fn job(&mut self, job: &Value) -> Result<()> {
-        let status = &job["status"];
-        let count = |field: &str| status[field].as_u64().unwrap_or(0);
-        let n_counted = count("succeeded") + count("failed");
+        let n_counted = count(job, "succeeded") + count(job, "failed");
         ensure!(n_counted >= self.n_counted, "{n_counted} Pods are counted after {}", self.n_counted);
-        let lists = [&status["uncountedTerminatedPods"]["succeeded"], &status["uncountedTerminatedPods"]["failed"]];
+        let uncounted = &job["status"]["uncountedTerminatedPods"];
+        let lists = [&uncounted["succeeded"], &uncounted["failed"]];
         let uids = lists.iter().filter_map(|list| list.as_array()).flatten().filter_map(Value::as_str);
         self.uncounted = uids.map(str::to_owned).collect();
         self.n_counted = n_counted;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use futures::future::LocalBoxFuture;
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
-use pintle_sim::{FaultScript, SimCluster, SimConfig, WriteRecord};
+use pintle_sim::{FaultScript, SimCluster, SimConfig, WriteRecord, WriteVerb};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -107,6 +107,22 @@ impl User<'_> {
 /// Whether a Pod is ready, and nobody has deleted it.
 fn is_ready(pod: &Value) -> bool {
     pod["metadata"]["deletionTimestamp"].is_null() && has_condition(pod, "Ready", "True")
+}
+
+/// Whether a write is the deletion of an object by the host.
+fn is_delete_of_host(write: &WriteRecord) -> bool {
+    write.verb == WriteVerb::Delete && write.user_agent.contains(HOST)
+}
+
+/// Takes one write after the other. The error of a step gets the write that it is about.
+fn replay(history: &[Arc<WriteRecord>], mut step: impl FnMut(&WriteRecord) -> Result<()>) -> Result<()> {
+    for write in history {
+        step(write).with_context(|| {
+            let key = &write.after.key;
+            format!("write {}: {:?} {} {key} by {}", write.n, write.verb, write.resource, write.user_agent)
+        })?;
+    }
+    Ok(())
 }
 
 fn brief(object: &Value) -> Value {

@@ -7,6 +7,7 @@ use pintle_sim::SimCluster;
 use serde_json::{Value, json};
 
 use super::{Story, User};
+use crate::objects::is_observed;
 
 /// Pods of the Deployment.
 pub const REPLICAS: i64 = 4;
@@ -62,7 +63,7 @@ fn rolled_out(cluster: &SimCluster, revision: u8) -> bool {
     let [deployment] = &deployments[..] else { return false };
     let status = &deployment["status"];
     let counted = |field: &str| status[field].as_i64() == Some(REPLICAS);
-    let told = status["observedGeneration"] == deployment["metadata"]["generation"]
+    let told = is_observed(deployment)
         && ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"].into_iter().all(counted)
         && revision_of(deployment) == revision.to_string()
         && complete(status);
@@ -74,7 +75,7 @@ fn rolled_out(cluster: &SimCluster, revision: u8) -> bool {
             set["spec"]["replicas"] == wanted
                 && set["status"]["replicas"] == wanted
                 && set["status"]["availableReplicas"].as_i64().unwrap_or(0) == wanted
-                && set["status"]["observedGeneration"] == set["metadata"]["generation"]
+                && is_observed(set)
         });
     let pods = cluster.objects("", "pods");
     let pods_fit = i64::try_from(pods.len()) == Ok(REPLICAS)

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use pintle_sim::{EventType, SimCluster, WriteRecord, WriteVerb};
+use pintle_sim::{EventType, SimCluster, WriteRecord};
 use serde_json::{Value, json};
 
-use super::{HOST, Story, User, is_ready};
+use super::{Story, User, is_delete_of_host, is_ready, replay};
+use crate::objects::is_observed;
 
 const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 const REPLICAS: usize = 3;
@@ -67,7 +68,7 @@ fn is_rolled_out(cluster: &SimCluster, revision: usize) -> bool {
     let newest = newest.map(|newest| &newest["metadata"]["name"]);
     let pods = cluster.objects("", "pods");
     ["replicas", "readyReplicas", "currentReplicas", "updatedReplicas"].iter().all(|field| status[*field] == REPLICAS)
-        && status["observedGeneration"] == set["metadata"]["generation"]
+        && is_observed(set)
         && newest.is_some_and(|name| status["currentRevision"] == *name && status["updateRevision"] == *name)
         && revisions.len() == revision
         && pods.len() == REPLICAS
@@ -88,20 +89,17 @@ struct Replay {
 }
 
 fn check(history: &[Arc<WriteRecord>]) -> Result<()> {
-    let mut replay = Replay::default();
-    for write in history {
-        let checked = match write.resource.as_str() {
-            "pods" => replay.pod(write),
-            "persistentvolumeclaims" => kept(&mut replay.n_claims, write),
-            "controllerrevisions" => kept(&mut replay.n_revisions, write),
-            _ => Ok(()),
-        };
-        checked.with_context(|| format!("write {}: {:?} {}", write.n, write.verb, write.after.key))?;
-    }
-    ensure!(replay.n_created == 2 * REPLICAS, "{} Pods were created", replay.n_created);
-    ensure!(replay.n_deletes == REPLICAS, "{} Pods were deleted by the host", replay.n_deletes);
-    ensure!(replay.n_claims == REPLICAS, "{} claims were created", replay.n_claims);
-    ensure!(replay.n_revisions == 2, "{} revisions were created", replay.n_revisions);
+    let mut seen = Replay::default();
+    replay(history, |write| match write.resource.as_str() {
+        "pods" => seen.pod(write),
+        "persistentvolumeclaims" => kept(&mut seen.n_claims, write),
+        "controllerrevisions" => kept(&mut seen.n_revisions, write),
+        _ => Ok(()),
+    })?;
+    ensure!(seen.n_created == 2 * REPLICAS, "{} Pods were created", seen.n_created);
+    ensure!(seen.n_deletes == REPLICAS, "{} Pods were deleted by the host", seen.n_deletes);
+    ensure!(seen.n_claims == REPLICAS, "{} claims were created", seen.n_claims);
+    ensure!(seen.n_revisions == 2, "{} revisions were created", seen.n_revisions);
     Ok(())
 }
 
@@ -117,7 +115,7 @@ impl Replay {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let ordinal: usize =
             name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse().ok()).context("no ordinal")?;
-        if write.verb == WriteVerb::Delete && write.user_agent.contains(HOST) {
+        if is_delete_of_host(write) {
             self.n_deletes += 1;
             ensure!(
                 self.last_updated.is_none_or(|last| ordinal < last),

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::history::{Effect, History, Write, text};
+use super::rules::describe;
 
 #[derive(Debug, Default)]
 struct Autoscaler {
@@ -31,10 +32,7 @@ pub(super) fn broken(history: &History) -> Vec<String> {
     for (_, object) in base.filter(|(plural, _)| *plural == "horizontalpodautoscalers") {
         known.entry(text(object, "uid").to_owned()).or_default().take_in(object);
     }
-    for write in history.writes.iter().filter(|write| write.plural == "horizontalpodautoscalers") {
-        if write.effect == Effect::Deleted {
-            continue;
-        }
+    for write in history.of("horizontalpodautoscalers").filter(|write| write.effect != Effect::Deleted) {
         let autoscaler = known.entry(text(&write.object, "uid").to_owned()).or_default();
         broken.extend(autoscaler.step(write));
     }
@@ -80,9 +78,7 @@ impl Autoscaler {
                 rules.push(format!("the condition {kind} has another time and the same status"));
             }
         }
-        let version = text(&write.object, "resourceVersion");
-        let say = |rule| format!("{:?} {} {} ({version}): {rule}", write.effect, write.plural, write.name());
-        rules.into_iter().map(say).collect()
+        rules.iter().map(|rule| describe(write, rule)).collect()
     }
 }
 

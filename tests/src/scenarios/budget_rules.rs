@@ -4,8 +4,7 @@
 //! 1. a budget allows no more disruptions than healthy Pods that it does not need, and none while it expects no Pods;
 //! 2. the condition `DisruptionAllowed` is `True` if and only if some are allowed, and keeps the time of its transition as long as it
 //!    keeps its status;
-//! 3. the observed generation is never less than before;
-//! 4. the eviction of a ready Pod leaves as many ready ones as its budget wants.
+//! 3. the eviction of a ready Pod leaves as many ready ones as its budget wants.
 //!
 //! The eviction of a Pod is known by its condition `DisruptionTarget`.
 
@@ -14,6 +13,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::history::{History, Write, text};
+use super::rules::describe;
+use crate::objects::has_condition;
 
 #[derive(Debug, Default)]
 struct Replay<'a> {
@@ -55,11 +56,10 @@ impl<'a> Replay<'a> {
             "pods" => old.and_then(|old| self.evicted(old, new)),
             _ => of_status(old, new),
         };
-        let version = text(new, "resourceVersion");
-        rule.map(|rule| format!("{:?} {} {} ({version}): {rule}", write.effect, write.plural, write.name()))
+        rule.map(|rule| describe(write, &rule))
     }
 
-    /// Rule 4.
+    /// Rule 3.
     fn evicted(&self, old: &Value, new: &Value) -> Option<String> {
         let is_evicted = is_alive(old)
             && !is_alive(new)
@@ -74,7 +74,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Rules 1 to 3.
+/// Rules 1 and 2.
 fn of_status(old: Option<&Value>, new: &Value) -> Option<String> {
     let of = |field| number(new, field);
     let allowed = of("disruptionsAllowed");
@@ -88,11 +88,7 @@ fn of_status(old: Option<&Value>, new: &Value) -> Option<String> {
     {
         return Some(format!("the condition is {} with {allowed} allowed", verdict["status"]));
     }
-    let old = old?;
-    if of("observedGeneration") < number(old, "observedGeneration") {
-        return Some(format!("generation {} is observed after a later one", of("observedGeneration")));
-    }
-    let (before, now) = (condition(old, "DisruptionAllowed")?, verdict?);
+    let (before, now) = (condition(old?, "DisruptionAllowed")?, verdict?);
     let is_moved = before["status"] == now["status"] && before["lastTransitionTime"] != now["lastTransitionTime"];
     is_moved.then(|| "the condition has the status that it had, and another time of transition".to_owned())
 }
@@ -106,7 +102,7 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 fn is_ready(pod: &Value) -> bool {
-    condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
+    has_condition(pod, "Ready", "True")
 }
 
 fn is_alive(pod: &Value) -> bool {

@@ -6,8 +6,8 @@
 //! 3. when recreating, no Pod comes beside one of another ReplicaSet that has not ended;
 //! 4. a Pod comes only where its owner wants more than it has, terminating and finished ones not counted;
 //! 5. there is one ReplicaSet per template, and one is deleted only when it is empty;
-//! 6. what was observed of a workload is never less than before, and a condition of a Deployment that keeps its status keeps
-//!    the time of its transition.
+//! 6. what was observed of a workload or a budget is never less than before, and a condition of a Deployment that keeps its
+//!    status keeps the time of its transition.
 //!
 //! At the end, unless the one in charge was killed meanwhile:
 //! 7. the events of a Deployment tell each step of each of its ReplicaSets, in order and without a gap, in one event or
@@ -36,6 +36,11 @@ use serde_json::Value;
 use super::budget_rules;
 use super::history::{Effect, History, Id, Write, text};
 use super::stateful_rules;
+use crate::objects::has_condition;
+
+/// Kinds whose status names the generation that was observed (rule 6).
+const OBSERVED: [&str; 6] =
+    ["daemonsets", "deployments", "poddisruptionbudgets", "replicasets", "replicationcontrollers", "statefulsets"];
 
 /// Changes that a user makes to objects of the controllers; the rules that these may break are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,7 +98,7 @@ struct Replay {
     deployments: BTreeMap<String, Deployment>,
     sets: BTreeMap<String, Set>,
     pods: BTreeMap<String, Pod>,
-    /// uid -> status of each workload.
+    /// uid -> status of each object of [`OBSERVED`].
     statuses: BTreeMap<String, Value>,
     broken: Vec<String>,
 }
@@ -103,8 +108,10 @@ pub fn broken(history: &History, user_actions: UserActions) -> Vec<String> {
     let mut replay = Replay { user_actions, ..Replay::default() };
     for ((plural, uid), object) in &history.base {
         let write = Write { plural, effect: Effect::Added, object: object.clone() };
-        let id = uid.clone();
-        replay.take_in(&write, id);
+        if OBSERVED.contains(plural) {
+            replay.statuses.insert(uid.clone(), object["status"].clone());
+        }
+        replay.take_in(&write, uid.clone());
     }
     for write in &history.writes {
         replay.step(write);
@@ -123,6 +130,12 @@ pub fn broken(history: &History, user_actions: UserActions) -> Vec<String> {
         broken.extend(pods_not_told(history, user_actions));
     }
     broken
+}
+
+/// A rule that a write broke, with the write.
+pub(super) fn describe(write: &Write, rule: &str) -> String {
+    let version = text(&write.object, "resourceVersion");
+    format!("{:?} {} {} ({version}): {rule}", write.effect, write.plural, write.name())
 }
 
 impl Replay {
@@ -157,8 +170,7 @@ impl Replay {
             _ => None,
         });
         if let Some(rule) = breaks {
-            let version = text(&write.object, "resourceVersion");
-            self.broken.push(format!("{:?} {} {} ({version}): {rule}", write.effect, write.plural, write.name()));
+            self.broken.push(describe(write, &rule));
         }
     }
 
@@ -216,7 +228,7 @@ impl Replay {
 
     /// Rule 6.
     fn fallen_back(&mut self, write: &Write, uid: &str) -> Option<String> {
-        if !matches!(write.plural, "daemonsets" | "deployments" | "replicasets" | "replicationcontrollers") {
+        if !OBSERVED.contains(&write.plural) {
             return None;
         }
         let new = &write.object["status"];
@@ -291,10 +303,9 @@ impl Set {
 
 impl Pod {
     fn read(object: &Value) -> Pod {
-        let conditions = object["status"]["conditions"].as_array();
         Pod {
             owner: controller(object).map(str::to_owned),
-            ready: conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True"),
+            ready: has_condition(object, "Ready", "True"),
             terminating: !object["metadata"]["deletionTimestamp"].is_null(),
             finished: matches!(object["status"]["phase"].as_str(), Some("Failed" | "Succeeded")),
         }
@@ -689,6 +700,18 @@ mod tests {
             r#"Modified deployments web (2): "Progressing" has the status that it had, and another time of transition"#,
             "Modified deployments web (3): generation 2 is observed after 3",
         ]);
+        let observed = |n: u64| json!({"metadata": {"name": "web"}, "status": {"observedGeneration": n}});
+        for plural in OBSERVED {
+            let story =
+                Story::default().tell(plural, Effect::Added, observed(0)).tell(plural, Effect::Modified, observed(1));
+            let story = story.tell(plural, Effect::Modified, observed(0));
+            story.check(&[format!("Modified {plural} web (2): generation 0 is observed after 1").as_str()]);
+            // What was there when the history began counts too.
+            let mut story = Story::default();
+            story.0.base.insert((plural, "web".to_owned()), observed(1));
+            let story = story.tell(plural, Effect::Modified, observed(0));
+            story.check(&[format!("Modified {plural} web (0): generation 0 is observed after 1").as_str()]);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_tests::scenarios::history::{Effect, Recorder};
+use pintle_tests::scenarios::history::{Effect, History, Recorder};
 use pintle_tests::scenarios::stage::{Stage, deployment};
 use pintle_tests::scenarios::subject::Running;
 use pintle_tests::scenarios::{Subject, UserActions, rules};
@@ -25,6 +25,62 @@ enum Going {
     Killed,
     /// In order, when asked.
     Stopped,
+}
+
+impl Going {
+    /// Ends the one in charge.
+    async fn end(self, running: Running) {
+        match self {
+            Going::Killed => running.kill(),
+            Going::Stopped => running.stop().await,
+        }
+    }
+}
+
+/// Creates a namespace, and waits until it is ready for Pods. The recorder has seen it from the start.
+async fn open(s: &Stage) -> Result<Recorder> {
+    s.client.create_namespace(&s.ns).await?;
+    let recorder = Recorder::start(s).await?;
+    s.open().await?;
+    Ok(recorder)
+}
+
+/// Fails if a history broke a rule.
+fn check_rules(history: &History) -> Result<()> {
+    let broken = rules::broken(history, UserActions { replaces_subject: true, ..UserActions::default() });
+    ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
+    Ok(())
+}
+
+/// How many Pods were made for an app, and how many went.
+fn pods_of(history: &History, app: &str) -> (u64, u64) {
+    let n = |effect: Effect| {
+        let of_it = history.of("pods").filter(|pod| pod.object["metadata"]["labels"]["app"] == app);
+        of_it.filter(|pod| pod.effect == effect).count() as u64
+    };
+    (n(Effect::Added), n(Effect::Deleted))
+}
+
+/// Starts kube-controller-manager, and lets `hand_over` go through the turns: how the one in charge goes, and who comes. Each has a
+/// namespace of its own, in which objects of these kinds are compared too.
+async fn take_turns(
+    cluster: TestCluster,
+    name: &str,
+    kinds: &'static [&'static str],
+    turns: &[(Going, &Subject)],
+    hand_over: impl AsyncFn(&Stage, &ControlPlane, Running, Going, &Subject) -> Result<Running>,
+) -> Result<()> {
+    let plane = cluster.plane()?;
+    let mut in_charge = Subject::KubeControllerManager.start(plane).await?;
+    for (n, &(going, next)) in turns.iter().enumerate() {
+        let namespace = Stage::new(plane.client(), plane.kubeconfig(), format!("{name}-{n}")).comparing(kinds);
+        let turn = format!("{} is {going:?}, {} takes over", in_charge.name, next.name());
+        in_charge = hand_over(&namespace, plane, in_charge, going, next).await.with_context(|| turn.clone())?;
+        writeln!(std::io::stderr(), "{turn}: through")?;
+    }
+    in_charge.stop().await;
+    cluster.stop().await;
+    Ok(())
 }
 
 /// Replicas of each Deployment that is in the middle of something.
@@ -96,14 +152,9 @@ async fn is_midway(s: &Stage) -> Result<()> {
 
 /// One in charge goes in the middle of everything, another comes and ends it.
 async fn go_over_midway(s: &Stage, plane: &ControlPlane, from: Running, going: Going, to: &Subject) -> Result<Running> {
-    s.client.create_namespace(&s.ns).await?;
-    let recorder = Recorder::start(s).await?;
-    s.open().await?;
+    let recorder = open(s).await?;
     go_midway(s).await.context("go midway")?;
-    match going {
-        Going::Killed => from.kill(),
-        Going::Stopped => from.stop().await,
-    }
+    going.end(from).await;
     is_midway(s).await?;
     let left = sets_of(s, "paused").await?;
     let to = to.start(plane).await?;
@@ -116,8 +167,7 @@ async fn go_over_midway(s: &Stage, plane: &ControlPlane, from: Running, going: G
     s.rolled_out("paused").await?;
     let census = to.quiet(s).await?;
     let history = recorder.until(&census.objects).await?;
-    let broken = rules::broken(&history, UserActions { replaces_subject: true, ..UserActions::default() });
-    ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
+    check_rules(&history)?;
     for name in ["rolling", "recreate", "paused"] {
         let sets: BTreeMap<String, u64> =
             sets_of(s, name).await?.into_iter().map(|(image, (replicas, _))| (image, replicas)).collect();
@@ -125,11 +175,7 @@ async fn go_over_midway(s: &Stage, plane: &ControlPlane, from: Running, going: G
             sets == BTreeMap::from([("image:1".to_owned(), 0), ("image:2".to_owned(), N_MIDWAY)]),
             "{name}: {sets:?}"
         );
-        let n = |effect: Effect| {
-            let of_it = history.of("pods").filter(|pod| pod.object["metadata"]["labels"]["app"] == name);
-            of_it.filter(|pod| pod.effect == effect).count() as u64
-        };
-        let (n_made, n_gone) = (n(Effect::Added), n(Effect::Deleted));
+        let (n_made, n_gone) = pods_of(&history, name);
         ensure!((n_made, n_gone) == (2 * N_MIDWAY, N_MIDWAY), "{name}: {n_made} Pods made, {n_gone} gone");
         s.has_revision(name, "2").await?;
     }
@@ -140,18 +186,7 @@ async fn go_over_midway(s: &Stage, plane: &ControlPlane, from: Running, going: G
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_over_in_the_middle_ends_what_the_other_began() -> Result<()> {
     let cluster = TestCluster::real().await?.with_nodes(|nodes| nodes.stop_delay = STOP_DELAY).await?;
-    let plane = cluster.plane()?;
-    let kcm = Subject::KubeControllerManager;
-    let pintle = Subject::pintle()?;
-    let mut in_charge = kcm.start(plane).await?;
+    let (kcm, pintle) = (Subject::KubeControllerManager, Subject::pintle()?);
     let turns = [(Going::Killed, &pintle), (Going::Killed, &kcm), (Going::Stopped, &pintle), (Going::Stopped, &kcm)];
-    for (n, (going, next)) in turns.into_iter().enumerate() {
-        let namespace = Stage::new(plane.client(), plane.kubeconfig(), format!("midway-{n}"));
-        let turn = format!("{} is {going:?}, {} takes over", in_charge.name, next.name());
-        in_charge = go_over_midway(&namespace, plane, in_charge, going, next).await.with_context(|| turn.clone())?;
-        writeln!(std::io::stderr(), "{turn}: through")?;
-    }
-    in_charge.stop().await;
-    cluster.stop().await;
-    Ok(())
+    take_turns(cluster, "midway", &[], &turns, go_over_midway).await
 }

@@ -14,13 +14,10 @@ use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::Kind;
 use pintle_core::policy::account::Accounts;
 use pintle_core::policy::grants::asked_by;
+use pintle_tests::scenarios::{GATED_APIS, GATES};
 use pintle_tests::{ApiClient, ControlPlane, Options, workspace_dir};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-/// What an API server needs for controllers that are off by a feature gate.
-const WITH_GATED: [&str; 2] =
-    ["--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"];
 
 /// The resource of a raw path below a group: any that the role reads. A path with `*` at its end cannot name one.
 const OF_PATH: &str = "<raw path>";
@@ -151,7 +148,7 @@ fn surplus(asked: &BTreeSet<Permission>, given: &[&[Rule]]) -> Vec<Permission> {
 #[tokio::test]
 async fn built_in_plugins_ask_for_no_more_than_upstreams_roles_give() -> Result<()> {
     // The API server makes the roles of controllers whose gate is on.
-    let apiserver_flags = WITH_GATED.map(str::to_owned).into();
+    let apiserver_flags = [GATES, GATED_APIS].map(str::to_owned).into();
     let plane = ControlPlane::start(Options { apiserver_flags, ..Options::default() }).await?;
     let client = plane.client();
     let resources = resources(&client).await?;

@@ -21,7 +21,7 @@ pub const MAX_U32: u32 = i32::MAX as u32;
 pub const MAX_NEEDS: usize = 256;
 /// Maximum observations of one outcome, beside those that its mutations allow.
 const MAX_OBSERVATIONS: usize = 1_000;
-/// How many more it may have for each mutation: that it was tried, or succeeded, and that it failed.
+/// Additional observations per mutation: one for an attempt or success, one for a failure.
 const MAX_OBSERVATIONS_OF_MUTATION: usize = 2;
 /// Maximum writes of keyed state in one outcome.
 const MAX_STATE_WRITES: usize = 1_000;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use futures::StreamExt as _;
-use pintle_tests::ApiClient;
+use pintle_tests::{ApiClient, PatchKind};
 use serde_json::{Value, json};
 
 /// Requests of our own client in flight. More makes the API server slower, not faster, on two cores.
@@ -21,8 +21,16 @@ pub(crate) async fn prepare(client: &ApiClient) -> Result<()> {
 }
 
 pub(crate) async fn create_all(client: &ApiClient, path: &str, objects: impl Iterator<Item = Value>) -> Result<()> {
-    let mut results = futures::stream::iter(objects.map(|object| async move { client.create(path, &object).await }))
-        .buffer_unordered(IN_FLIGHT);
+    in_flight(objects.map(|object| async move { client.create(path, &object).await })).await
+}
+
+/// Applies one merge patch to the objects at all of these paths.
+pub(crate) async fn patch_all(client: &ApiClient, paths: impl Iterator<Item = String>, patch: &Value) -> Result<()> {
+    in_flight(paths.map(|path| async move { client.patch(&path, PatchKind::Merge, patch).await })).await
+}
+
+async fn in_flight(requests: impl Iterator<Item = impl Future<Output = Result<Value>>>) -> Result<()> {
+    let mut results = futures::stream::iter(requests).buffer_unordered(IN_FLIGHT);
     while let Some(result) = results.next().await {
         result?;
     }

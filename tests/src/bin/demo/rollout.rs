@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use pintle_tests::objects::{count, has_condition, is_observed};
 use pintle_tests::{ApiClient, PatchKind, eventually};
 use serde_json::{Value, json};
 
@@ -101,13 +102,11 @@ async fn set_image(client: &ApiClient, image: &str) -> Result<()> {
 async fn available(client: &ApiClient, replicas: u64) -> Result<BTreeMap<String, String>> {
     eventually(STEP_DEADLINE, format!("{replicas} available Pods"), || async {
         let deployment = client.get(DEPLOYMENT).await?;
-        let status = &deployment["status"];
-        let count = |field: &str| status[field].as_u64().unwrap_or(0);
-        let seen = status["observedGeneration"] == deployment["metadata"]["generation"];
-        let complete =
-            ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|field| count(field) == replicas);
+        let complete = ["replicas", "updatedReplicas", "availableReplicas"]
+            .iter()
+            .all(|field| count(&deployment, field) == replicas);
         let now = pods(client).await?;
-        Ok((seen && complete && now.len() as u64 == replicas).then_some(now))
+        Ok((is_observed(&deployment) && complete && now.len() as u64 == replicas).then_some(now))
     })
     .await
 }
@@ -219,14 +218,11 @@ impl Watcher {
 
 fn state_of(event: &Value) -> String {
     let pod = &event["object"];
-    let ready = pod["status"]["conditions"]
-        .as_array()
-        .is_some_and(|all| all.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True"));
     if event["type"] == "DELETED" {
         "gone".into()
     } else if pod["metadata"]["deletionTimestamp"].is_string() {
         "terminating".into()
-    } else if ready {
+    } else if has_condition(pod, "Ready", "True") {
         "ready".into()
     } else if pod["spec"]["nodeName"].is_string() {
         format!("on {}", pod["spec"]["nodeName"].as_str().unwrap_or_default())

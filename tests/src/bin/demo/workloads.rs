@@ -2,7 +2,7 @@
 //! refuses, a DaemonSet that follows a new Node, and a HorizontalPodAutoscaler that scales up and down.
 
 use anyhow::{Context as _, Result, ensure};
-use pintle_tests::objects::{has_condition, template};
+use pintle_tests::objects::{count, has_condition, is_observed, template};
 use pintle_tests::{ApiClient, Failure, PatchKind, eventually};
 use serde_json::{Value, json};
 
@@ -40,10 +40,6 @@ async fn until(client: &ApiClient, path: &str, what: &str, looks: impl Fn(&Value
     .await
 }
 
-fn number(object: &Value, field: &str) -> u64 {
-    object["status"][field].as_u64().unwrap_or(0)
-}
-
 async fn job(line: &TimeLine, client: &ApiClient) -> Result<()> {
     line.title("create Job sum with 4 indexes, of which index 2 fails once");
     let simulated = json!({
@@ -58,10 +54,10 @@ async fn job(line: &TimeLine, client: &ApiClient) -> Result<()> {
     });
     client.create(JOBS, &job).await?;
     let path = format!("{JOBS}/sum");
-    until(client, &path, "have a failed Pod", |job| number(job, "failed") == 1).await?;
+    until(client, &path, "have a failed Pod", |job| count(job, "failed") == 1).await?;
     line.say("a Pod of index 2 has failed; another one follows");
     let job =
-        until(client, &path, "complete", |job| number(job, "succeeded") == 4 && has_condition(job, "Complete", "True"))
+        until(client, &path, "complete", |job| count(job, "succeeded") == 4 && has_condition(job, "Complete", "True"))
             .await?;
     ensure!(job["status"]["completedIndexes"] == "0-3", "{}", job["status"]);
     line.say("4 of 4 indexes have succeeded, 1 Pod has failed, each Pod is counted once");
@@ -79,7 +75,7 @@ async fn stateful_set(line: &TimeLine, client: &ApiClient) -> Result<()> {
     });
     client.create(STATEFUL_SETS, &set).await?;
     let path = format!("{STATEFUL_SETS}/db");
-    until(client, &path, "be ready", |set| number(set, "readyReplicas") == 3).await?;
+    until(client, &path, "be ready", |set| count(set, "readyReplicas") == 3).await?;
     line.say("db-0, db-1 and db-2 are ready, one after the other");
 
     line.title("roll out db:2 from ordinal 2 on, then to all");
@@ -90,9 +86,7 @@ async fn stateful_set(line: &TimeLine, client: &ApiClient) -> Result<()> {
     for (partition, n_updated) in [(2, 1), (0, 3)] {
         client.patch(&path, PatchKind::StrategicMerge, &to(partition)).await?;
         let set = until(client, &path, "be updated", |set| {
-            set["status"]["observedGeneration"] == set["metadata"]["generation"]
-                && number(set, "updatedReplicas") == n_updated
-                && number(set, "readyReplicas") == 3
+            is_observed(set) && count(set, "updatedReplicas") == n_updated && count(set, "readyReplicas") == 3
         })
         .await?;
         line.say(&format!("{n_updated} of 3 replicas run revision {}", set["status"]["updateRevision"]));
@@ -107,7 +101,7 @@ async fn eviction(line: &TimeLine, client: &ApiClient) -> Result<()> {
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "db"}}},
     });
     client.create(BUDGETS, &budget).await?;
-    until(client, &format!("{BUDGETS}/db"), "allow 1 disruption", |budget| number(budget, "disruptionsAllowed") == 1)
+    until(client, &format!("{BUDGETS}/db"), "allow 1 disruption", |budget| count(budget, "disruptionsAllowed") == 1)
         .await?;
     let evict = async |name: &str| {
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
@@ -143,7 +137,7 @@ async fn daemon_set(line: &TimeLine, client: &ApiClient) -> Result<()> {
     let path = format!("{DAEMON_SETS}/agent");
     let ready_on = async |n: u64| {
         until(client, &path, &format!("be ready on {n} nodes"), |set| {
-            number(set, "desiredNumberScheduled") == n && number(set, "numberReady") == n
+            count(set, "desiredNumberScheduled") == n && count(set, "numberReady") == n
         })
         .await
     };
@@ -191,7 +185,7 @@ async fn autoscaler(line: &TimeLine, client: &ApiClient) -> Result<()> {
     let path = format!("{DEPLOYMENTS}/worker");
     let scaled_to = async |n: u64| {
         until(client, &path, &format!("have {n} replicas"), |worker| {
-            worker["spec"]["replicas"] == n && number(worker, "readyReplicas") == n && number(worker, "replicas") == n
+            worker["spec"]["replicas"] == n && count(worker, "readyReplicas") == n && count(worker, "replicas") == n
         })
         .await
     };

@@ -12,11 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use pintle_sim::{EventType, WriteRecord, WriteVerb};
+use pintle_sim::{EventType, WriteRecord};
 use serde_json::Value;
 
-use super::super::HOST;
+use super::super::{is_delete_of_host, replay};
 use super::{REPLICAS, Strategy, revision_of};
+use crate::objects::has_condition;
 
 /// Pods beyond the wanted ones while rolling.
 pub const MAX_SURGE: i64 = 1;
@@ -49,16 +50,11 @@ struct Pod {
 /// # Errors
 /// The first rule that was broken, with the write that broke it.
 pub fn check(history: &[Arc<WriteRecord>], strategy: Strategy) -> Result<()> {
-    let mut replay = Replay::default();
-    for write in history {
-        replay.step(write, strategy).with_context(|| {
-            let key = &write.after.key;
-            format!("write {}: {:?} {} {key} by {}", write.n, write.verb, write.resource, write.user_agent)
-        })?;
-    }
-    ensure!(replay.sets.len() == 2, "there are {} ReplicaSets", replay.sets.len());
-    ensure!(replay.n_created == 2 * REPLICAS, "{} Pods were created", replay.n_created);
-    ensure!(replay.n_deletes == REPLICAS, "{} Pods were deleted by the host", replay.n_deletes);
+    let mut seen = Replay::default();
+    replay(history, |write| seen.step(write, strategy))?;
+    ensure!(seen.sets.len() == 2, "there are {} ReplicaSets", seen.sets.len());
+    ensure!(seen.n_created == 2 * REPLICAS, "{} Pods were created", seen.n_created);
+    ensure!(seen.n_deletes == REPLICAS, "{} Pods were deleted by the host", seen.n_deletes);
     Ok(())
 }
 
@@ -100,7 +96,7 @@ impl Replay {
 
     fn pod(&mut self, write: &WriteRecord, strategy: Strategy) -> Result<()> {
         let uid = write.after.uid.to_string();
-        if write.verb == WriteVerb::Delete && write.user_agent.contains(HOST) {
+        if is_delete_of_host(write) {
             self.n_deletes += 1;
         }
         if write.effect == EventType::Deleted {
@@ -134,10 +130,9 @@ impl Replay {
 fn read(object: &Value) -> Result<Pod> {
     let owners = object["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
     let owner = owners.iter().find(|owner| owner["controller"] == true).context("a Pod without controller")?;
-    let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     Ok(Pod {
         set: owner["uid"].as_str().unwrap_or_default().to_owned(),
         terminating: !object["metadata"]["deletionTimestamp"].is_null(),
-        ready: conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"),
+        ready: has_condition(object, "Ready", "True"),
     })
 }

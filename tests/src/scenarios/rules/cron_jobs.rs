@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{UserActions, controller, occurrences};
-use crate::scenarios::history::{Effect, History, Write, text};
+use super::{UserActions, controller, describe, occurrences};
+use crate::objects::has_condition;
+use crate::scenarios::history::{Effect, History};
 
 /// The annotation with the time of a Job.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -52,10 +53,10 @@ pub(super) fn broken(history: &History, user_actions: UserActions) -> Vec<String
             made.insert((owner.clone(), write.name().to_owned()));
             let is_beside = running.values().any(|(other, runs)| *other == owner && *runs);
             if is_beside && policies[&owner] != "Allow" {
-                broken.push(format!("{}: it runs beside another Job", describe(write)));
+                broken.push(describe(write, "it runs beside another Job"));
             }
             if !times.insert((owner.clone(), time)) {
-                broken.push(format!("{}: its time has had a Job", describe(write)));
+                broken.push(describe(write, "its time has had a Job"));
             }
         }
         running.insert(uid, (owner, write.left().is_some_and(is_running)));
@@ -74,21 +75,14 @@ pub(super) fn broken(history: &History, user_actions: UserActions) -> Vec<String
     broken
 }
 
-fn describe(write: &Write) -> String {
-    format!("{:?} jobs {} ({})", write.effect, write.name(), text(&write.object, "resourceVersion"))
-}
-
 /// The time that a Job is for; `None` if no controller has created it.
 fn time(job: &Value) -> Option<String> {
     job["metadata"]["annotations"][SCHEDULED].as_str().map(str::to_owned)
 }
 
 fn is_running(job: &Value) -> bool {
-    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
-    let has_ended = |condition: &Value| {
-        ["Complete", "Failed"].iter().any(|end| condition["type"] == **end) && condition["status"] == "True"
-    };
-    job["metadata"]["deletionTimestamp"].is_null() && !conditions.into_iter().any(has_ended)
+    let has_ended = ["Complete", "Failed"].iter().any(|end| has_condition(job, end, "True"));
+    job["metadata"]["deletionTimestamp"].is_null() && !has_ended
 }
 
 #[cfg(test)]
@@ -96,6 +90,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::scenarios::history::Write;
 
     #[derive(Default)]
     struct Story(History);
@@ -143,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_must_not_run_beside_each_other_are_told() {
+    fn jobs_that_must_not_run_beside_each_other_are_reported() {
         for policy in ["Forbid", "Replace"] {
             let story = Story::of(policy).made("c-1", "1").made("c-2", "2");
             story.check(&["Added jobs c-2 (3): it runs beside another Job"]);
@@ -151,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_has_two_jobs_is_told() {
+    fn a_time_that_has_two_jobs_is_reported() {
         let story = Story::of("Allow").made("c-1", "1").job(Effect::Deleted, "c-1", "1", None).made("c-1", "1");
         story.check(&["Added jobs c-1 (4): its time has had a Job"]);
     }
 
     #[test]
-    fn a_job_that_no_event_names_is_told() {
+    fn a_job_that_no_event_names_is_reported() {
         let story = Story::of("Allow").job(Effect::Added, "c-1", "1", None);
         story.check(&[r#"Jobs made: {("c", "c-1")}, told: {}"#]);
     }

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{UserActions, controller, portion};
+use super::{UserActions, controller, describe, portion};
+use crate::objects::{has_condition, pinned_node};
 use crate::scenarios::history::{Effect, History, Write, text};
 
 /// The hash of the revision that a Pod has.
@@ -55,8 +56,7 @@ pub(super) fn broken(history: &History, user_actions: UserActions) -> Vec<String
     let mut broken = Vec::new();
     for write in &history.writes {
         if let Some(rule) = replay.step(write) {
-            let version = text(&write.object, "resourceVersion");
-            broken.push(format!("{:?} {} {} ({version}): {rule}", write.effect, write.plural, write.name()));
+            broken.push(describe(write, &rule));
         }
     }
     broken
@@ -175,16 +175,13 @@ impl Set {
 
 impl Pod {
     fn read(object: &Value) -> Option<Pod> {
-        let required = &object["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-        let pinned = &required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0];
-        let node = object["spec"]["nodeName"].as_str().or(pinned.as_str())?;
-        let conditions = object["status"]["conditions"].as_array();
+        let node = object["spec"]["nodeName"].as_str().or(pinned_node(object))?;
         let has_ended = matches!(object["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
         Some(Pod {
             set: controller(object)?.to_owned(),
             node: node.to_owned(),
             hash: object["metadata"]["labels"][HASH].as_str().unwrap_or_default().to_owned(),
-            ready: conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True"),
+            ready: has_condition(object, "Ready", "True"),
             counts: object["metadata"]["deletionTimestamp"].is_null() && !has_ended,
         })
     }
@@ -245,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_pod_of_a_node_is_told() {
+    fn a_second_pod_of_a_node_is_reported() {
         let story = Story::default().agent(0, 1, 2).pod(Effect::Added, "a-1", "x", "False");
         story.pod(Effect::Added, "a-2", "y", "False").check(&["Added pods a-2 (3): the Node has 1 Pods already"]);
         let surge = Story::default().agent(1, 0, 2).pod(Effect::Added, "a-1", "x", "True");
@@ -255,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_surge_is_told() {
+    fn more_than_the_surge_is_reported() {
         let story = Story::default().agent(1, 0, 2).pod(Effect::Added, "a-1", "x", "True");
         let story = story.pod(Effect::Added, "b-1", "x", "True").pod(Effect::Added, "a-2", "y", "False");
         story
@@ -264,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_may_be_unavailable_is_told_unless_a_user_did_it() {
+    fn fewer_than_may_be_unavailable_is_reported_unless_a_user_did_it() {
         let story = Story::default().agent(0, 1, 3);
         let story = ["a-1", "b-1", "c-1"].iter().fold(story, |story, pod| story.pod(Effect::Added, pod, "x", "True"));
         let story = story.pod(Effect::Deleted, "a-1", "x", "True").pod(Effect::Deleted, "b-1", "x", "True");
@@ -273,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_revision_of_a_template_is_told() {
+    fn a_second_revision_of_a_template_is_reported() {
         let revision = |name: &str, data: &str| {
             let owners = json!([{"kind": "DaemonSet", "uid": "agent", "controller": true}]);
             json!({"metadata": {"name": name, "ownerReferences": owners}, "data": data})

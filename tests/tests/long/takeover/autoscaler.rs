@@ -3,18 +3,17 @@
 //! Nobody keeps recommendations in the API server: kube-controller-manager that starts takes the size that it finds as its first
 //! recommendation (`recordInitialRecommendation`), and so a window never becomes shorter than it is meant to be.
 
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use pintle_tests::scenarios::history::{History, Recorder};
+use pintle_tests::scenarios::history::History;
 use pintle_tests::scenarios::stage::{Stage, deployment};
 use pintle_tests::scenarios::subject::Running;
-use pintle_tests::scenarios::{Subject, UserActions, by_id, rules};
+use pintle_tests::scenarios::{Subject, by_id};
 use pintle_tests::{ControlPlane, TestCluster};
 use serde_json::{Value, json};
 
-use super::Going;
+use super::{Going, check_rules, open, take_turns};
 
 const AUTOSCALERS: &str = "horizontalpodautoscalers";
 
@@ -87,14 +86,9 @@ async fn go_midway(s: &Stage) -> Result<()> {
 
 async fn hand_over(s: &Stage, plane: &ControlPlane, from: Running, going: Going, to: &Subject) -> Result<Running> {
     let [_, much, little] = SIZES;
-    s.client.create_namespace(&s.ns).await?;
-    let recorder = Recorder::start(s).await?;
-    s.open().await?;
+    let recorder = open(s).await?;
     go_midway(s).await.context("go midway")?;
-    match going {
-        Going::Killed => from.kill(),
-        Going::Stopped => from.stop().await,
-    }
+    going.end(from).await;
     let web = s.get("deployments", "web").await?;
     ensure!(web["spec"]["replicas"] == much, "the window is over already: {}", web["spec"]);
     let before = s.get(AUTOSCALERS, "a").await?;
@@ -112,8 +106,7 @@ async fn hand_over(s: &Stage, plane: &ControlPlane, from: Running, going: Going,
 
 /// The target has had each size once, and nothing failed.
 fn check(history: &History) -> Result<()> {
-    let broken = rules::broken(history, UserActions { replaces_subject: true, ..UserActions::default() });
-    ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
+    check_rules(history)?;
     let mut sizes: Vec<u64> =
         history.of("deployments").filter_map(|web| web.object["spec"]["replicas"].as_u64()).collect();
     sizes.dedup();
@@ -138,20 +131,8 @@ fn check(history: &History) -> Result<()> {
 async fn who_takes_over_an_autoscaler_holds_back_a_smaller_size_for_a_whole_window() -> Result<()> {
     let cluster = TestCluster::real().await?.with_nodes(|_| {}).await?;
     let _metrics = cluster.serve_metrics().await?;
-    let plane = cluster.plane()?;
-    let kcm = Subject::KubeControllerManager;
-    let pintle = Subject::pintle()?;
-    let mut in_charge = kcm.start(plane).await?;
+    let (kcm, pintle) = (Subject::KubeControllerManager, Subject::pintle()?);
     // The first turn is the reference, and the third one a restart too.
     let turns = [(Going::Killed, &kcm), (Going::Killed, &pintle), (Going::Stopped, &pintle), (Going::Killed, &kcm)];
-    for (n, (going, next)) in turns.into_iter().enumerate() {
-        let namespace = Stage::new(plane.client(), plane.kubeconfig(), format!("autoscaler-{n}"));
-        let namespace = namespace.comparing(&[AUTOSCALERS]);
-        let turn = format!("{} is {going:?}, {} takes over", in_charge.name, next.name());
-        in_charge = hand_over(&namespace, plane, in_charge, going, next).await.with_context(|| turn.clone())?;
-        writeln!(std::io::stderr(), "{turn}: through")?;
-    }
-    in_charge.stop().await;
-    cluster.stop().await;
-    Ok(())
+    take_turns(cluster, "autoscaler", &[AUTOSCALERS], &turns, hand_over).await
 }

@@ -2,19 +2,18 @@
 //! or deleted that would not have been, and no revision is added.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_tests::objects::{has_condition, last_due, template};
-use pintle_tests::scenarios::history::{Effect, History, Recorder};
+use pintle_tests::objects::{count, has_condition, is_observed, last_due, template};
+use pintle_tests::scenarios::history::{Effect, History};
 use pintle_tests::scenarios::stage::Stage;
 use pintle_tests::scenarios::subject::Running;
 use pintle_tests::scenarios::{Subject, by_id};
 use pintle_tests::{ControlPlane, PatchKind, TestCluster};
 use serde_json::{Value, json};
 
-use super::Going;
+use super::{Going, check_rules, open, pods_of, take_turns};
 
 const KINDS: &[&str] =
     &["controllerrevisions", "cronjobs", "daemonsets", "jobs", "persistentvolumeclaims", "statefulsets"];
@@ -25,14 +24,6 @@ const REPLICAS: u64 = 4;
 const PARTITION: u64 = 2;
 /// The nodes of a test cluster.
 const NODES: u64 = 3;
-
-fn number(object: &Value, field: &str) -> u64 {
-    object["status"][field].as_u64().unwrap_or(0)
-}
-
-fn is_observed(object: &Value) -> bool {
-    object["status"]["observedGeneration"] == object["metadata"]["generation"]
-}
 
 fn other_image() -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "image:2"}]}}}})
@@ -59,8 +50,8 @@ async fn go_midway(s: &Stage) -> Result<()> {
         },
     });
     s.create("daemonsets", &daemons).await?;
-    s.until("statefulsets", "db", "be ready", |set| number(set, "readyReplicas") == REPLICAS).await?;
-    s.until("daemonsets", "agent", "be available", |set| number(set, "numberAvailable") == NODES).await?;
+    s.until("statefulsets", "db", "be ready", |set| count(set, "readyReplicas") == REPLICAS).await?;
+    s.until("daemonsets", "agent", "be available", |set| count(set, "numberAvailable") == NODES).await?;
 
     let cron_job = json!({
         "metadata": {"name": "tick"},
@@ -82,8 +73,8 @@ async fn go_midway(s: &Stage) -> Result<()> {
     s.patch("statefulsets", "db", &other_image()).await?;
     s.until("statefulsets", "db", "be at its partition", |set| {
         is_observed(set)
-            && number(set, "updatedReplicas") == REPLICAS - PARTITION
-            && number(set, "readyReplicas") == REPLICAS
+            && count(set, "updatedReplicas") == REPLICAS - PARTITION
+            && count(set, "readyReplicas") == REPLICAS
     })
     .await?;
     let job = json!({
@@ -95,46 +86,32 @@ async fn go_midway(s: &Stage) -> Result<()> {
     });
     s.create("jobs", &job).await?;
     s.patch("daemonsets", "agent", &other_image()).await?;
-    s.until("daemonsets", "agent", "have its first new Pod", |set| number(set, "updatedNumberScheduled") > 0).await?;
-    s.until("jobs", "sum", "have succeeded in part", |job| number(job, "succeeded") > 0).await
+    s.until("daemonsets", "agent", "have its first new Pod", |set| count(set, "updatedNumberScheduled") > 0).await?;
+    s.until("jobs", "sum", "have succeeded in part", |job| count(job, "succeeded") > 0).await
 }
 
 /// Fails if nothing is left to do for the one who takes over.
 async fn is_midway(s: &Stage) -> Result<()> {
     let job = s.get("jobs", "sum").await?;
-    ensure!(number(&job, "succeeded") < COMPLETIONS, "the Job is through: {}", job["status"]);
+    ensure!(count(&job, "succeeded") < COMPLETIONS, "the Job is through: {}", job["status"]);
     let daemons = s.get("daemonsets", "agent").await?;
-    ensure!(number(&daemons, "updatedNumberScheduled") < NODES, "the DaemonSet is through: {}", daemons["status"]);
+    ensure!(count(&daemons, "updatedNumberScheduled") < NODES, "the DaemonSet is through: {}", daemons["status"]);
     Ok(())
 }
 
-/// How many Pods were made for an app, and how many went.
-fn pods_of(history: &History, app: &str) -> (u64, u64) {
-    let n = |effect: Effect| {
-        let of_it = history.of("pods").filter(|pod| pod.object["metadata"]["labels"]["app"] == app);
-        of_it.filter(|pod| pod.effect == effect).count() as u64
-    };
-    (n(Effect::Added), n(Effect::Deleted))
-}
-
 async fn go_over_midway(s: &Stage, plane: &ControlPlane, from: Running, going: Going, to: &Subject) -> Result<Running> {
-    s.client.create_namespace(&s.ns).await?;
-    let recorder = Recorder::start(s).await?;
-    s.open().await?;
+    let recorder = open(s).await?;
     go_midway(s).await.context("go midway")?;
-    match going {
-        Going::Killed => from.kill(),
-        Going::Stopped => from.stop().await,
-    }
+    going.end(from).await;
     is_midway(s).await?;
     let n_before = recorder.so_far()?.writes.len();
     let to = to.start(plane).await?;
     s.until("jobs", "sum", "complete", |job| has_condition(job, "Complete", "True")).await?;
     s.until("daemonsets", "agent", "be rolled out", |set| {
         is_observed(set)
-            && number(set, "updatedNumberScheduled") == NODES
-            && number(set, "numberAvailable") == NODES
-            && number(set, "currentNumberScheduled") == NODES
+            && count(set, "updatedNumberScheduled") == NODES
+            && count(set, "numberAvailable") == NODES
+            && count(set, "currentNumberScheduled") == NODES
     })
     .await?;
     s.until("cronjobs", "tick", "take note of its Job", |tick| {
@@ -151,7 +128,7 @@ async fn go_over_midway(s: &Stage, plane: &ControlPlane, from: Running, going: G
     s.patch("statefulsets", "db", &json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})).await?;
     s.until("statefulsets", "db", "be rolled out", |set| {
         is_observed(set)
-            && number(set, "updatedReplicas") == REPLICAS
+            && count(set, "updatedReplicas") == REPLICAS
             && set["status"]["currentRevision"] == set["status"]["updateRevision"]
     })
     .await?;
@@ -160,6 +137,7 @@ async fn go_over_midway(s: &Stage, plane: &ControlPlane, from: Running, going: G
 }
 
 fn check(history: &History) -> Result<()> {
+    check_rules(history)?;
     let pods: BTreeMap<&str, (u64, u64)> =
         ["agent", "db", "sum", "tick"].into_iter().map(|app| (app, pods_of(history, app))).collect();
     let n_ticks =
@@ -189,18 +167,7 @@ fn check(history: &History) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_over_jobs_and_sets_in_the_middle_ends_what_the_other_began() -> Result<()> {
     let cluster = TestCluster::real().await?.with_nodes(|_| {}).await?;
-    let plane = cluster.plane()?;
-    let kcm = Subject::KubeControllerManager;
-    let pintle = Subject::pintle()?;
-    let mut in_charge = kcm.start(plane).await?;
+    let (kcm, pintle) = (Subject::KubeControllerManager, Subject::pintle()?);
     let turns = [(Going::Killed, &pintle), (Going::Killed, &kcm), (Going::Stopped, &pintle), (Going::Stopped, &kcm)];
-    for (n, (going, next)) in turns.into_iter().enumerate() {
-        let namespace = Stage::new(plane.client(), plane.kubeconfig(), format!("workloads-{n}")).comparing(KINDS);
-        let turn = format!("{} is {going:?}, {} takes over", in_charge.name, next.name());
-        in_charge = go_over_midway(&namespace, plane, in_charge, going, next).await.with_context(|| turn.clone())?;
-        writeln!(std::io::stderr(), "{turn}: through")?;
-    }
-    in_charge.stop().await;
-    cluster.stop().await;
-    Ok(())
+    take_turns(cluster, "workloads", KINDS, &turns, go_over_midway).await
 }

@@ -6,16 +6,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use futures::{StreamExt as _, TryStreamExt as _};
 use pintle_tests::definitions::define_metrics;
-use pintle_tests::{ApiClient, ControlPlane, Options, PatchKind, eventually};
+use pintle_tests::{ApiClient, ControlPlane, Options, eventually};
 use serde_json::{Value, json};
 
 use super::finisher::{Fate, status};
 use super::watched::Watched;
 use crate::DEADLINE;
 use crate::arguments::Args;
-use crate::objects::{IN_FLIGHT, create_all, deployment, prepare};
+use crate::objects::{create_all, deployment, patch_all, prepare};
 use crate::report::{Implementation, Sample};
 use crate::running::{probe_name, start_unprobed, usage_at_rest};
 
@@ -51,15 +50,8 @@ pub(super) async fn measure(args: &Args, implementation: Implementation, n: usiz
     let replicas = |wanted: u64| move |target: &Value| target["spec"]["replicas"] == wanted;
     scaled.until(n, replicas(3)).await.with_context(|| subject.process().log_tail())?;
     let mut took = begun.elapsed();
-    futures::stream::iter(0..n)
-        .map(|number| {
-            let path = format!("{}/app-{number}", metrics_of("bench"));
-            let client = &client;
-            async move { client.patch(&path, PatchKind::Merge, &json!({"containers": containers(LITTLE)})).await }
-        })
-        .buffer_unordered(IN_FLIGHT)
-        .try_for_each(async |_| Ok(()))
-        .await?;
+    let metrics = (0..n).map(|number| format!("{}/app-{number}", metrics_of("bench")));
+    patch_all(&client, metrics, &json!({"containers": containers(LITTLE)})).await?;
     let begun = Instant::now();
     scaled.until(n, replicas(1)).await.with_context(|| subject.process().log_tail())?;
     took += begun.elapsed();
@@ -103,15 +95,7 @@ async fn targets(client: &ApiClient, namespace: &str, names: Vec<String>) -> Res
         }),
     )
     .await?;
-    let ready = status(Fate::Ready);
-    futures::stream::iter(&names)
-        .map(|name| {
-            let (path, ready) = (format!("{pods}/{name}/status"), &ready);
-            async move { client.patch(&path, PatchKind::Merge, ready).await }
-        })
-        .buffer_unordered(IN_FLIGHT)
-        .try_for_each(async |_| Ok(()))
-        .await?;
+    patch_all(client, names.iter().map(|name| format!("{pods}/{name}/status")), &status(Fate::Ready)).await?;
     create_all(
         client,
         &metrics_of(namespace),

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use futures::StreamExt as _;
+use pintle_tests::objects::pinned_node;
 use pintle_tests::{ApiClient, Failure, PatchKind};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -92,11 +93,8 @@ async fn finish(client: &ApiClient, pod: Value, fate: Fate) -> Result<()> {
     let name = pod["metadata"]["name"].as_str().context("a Pod without a name")?;
     let path = format!("{PODS}/{name}");
     if fate == Fate::BoundAndReady {
-        let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-        let node = &terms["nodeSelectorTerms"][0]["matchFields"][0]["values"][0];
-        let binding = json!({
-            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"kind": "Node", "name": node},
-        });
+        let target = json!({"kind": "Node", "name": pinned_node(&pod)});
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target});
         unless_gone(client.create(&format!("{path}/binding"), &binding).await)?;
     }
     unless_gone(client.patch(&format!("{path}/status"), PatchKind::Merge, &status(fate)).await)
