@@ -59,7 +59,7 @@ const LOOK_AT_HOST: Duration = Duration::from_secs(1);
 pub const GATES: &str = "--feature-gates=GenericWorkload=true";
 
 /// What kube-apiserver serves for these controllers.
-const GATED_APIS: &str = "--runtime-config=scheduling.k8s.io/v1alpha2=true";
+pub const GATED_APIS: &str = "--runtime-config=scheduling.k8s.io/v1alpha2=true";
 
 /// The steps of a scenario.
 pub type Steps = for<'a> fn(&'a Stage) -> LocalBoxFuture<'a, Result<()>>;
@@ -242,20 +242,6 @@ pub fn chosen() -> Result<Vec<Scenario>> {
     Ok(all)
 }
 
-/// The scenarios that share a control plane, and its flags beside ours, which those of the subject begin with.
-fn by_gates(scenarios: &[Scenario]) -> impl Iterator<Item = (Vec<Scenario>, &'static [&'static str])> {
-    let all = [(false, &[][..]), (true, &[GATES, GATED_APIS][..])];
-    let all = all.map(|(gated, flags)| {
-        let those: Vec<Scenario> = scenarios.iter().filter(|scenario| scenario.gated == gated).copied().collect();
-        (those, flags)
-    });
-    all.into_iter().filter(|(scenarios, _)| !scenarios.is_empty())
-}
-
-fn owned(flags: &[&str]) -> Vec<String> {
-    flags.iter().map(|flag| (*flag).to_owned()).collect()
-}
-
 /// Runs the scenarios with one subject, on control planes that are started for it.
 ///
 /// # Errors
@@ -283,17 +269,23 @@ async fn run_on_planes(
 ) -> Result<(Outcomes, Vec<AuditEntry>)> {
     let mut outcomes = Outcomes::new();
     let mut log = Vec::new();
-    for (scenarios, gates) in by_gates(scenarios) {
+    for gated in [false, true] {
+        let scenarios: Vec<Scenario> = scenarios.iter().filter(|scenario| scenario.gated == gated).copied().collect();
+        if scenarios.is_empty() {
+            continue;
+        }
         let options = Options {
             audit: Some(if roles.is_some() { Audit::Requests } else { Audit::Writes }),
             subject_needs_roles: roles.is_some(),
-            apiserver_flags: owned(gates),
+            apiserver_flags: if gated { [GATES, GATED_APIS].map(str::to_owned).to_vec() } else { Vec::new() },
             ..Options::default()
         };
         let cluster = TestCluster::real_with(options).await?.with_nodes(|_| {}).await?;
         let plane = cluster.plane()?;
         let mut flags = subject::flags().to_vec();
-        flags.extend(gates.first().copied().map(str::to_owned));
+        if gated {
+            flags.push(GATES.to_owned());
+        }
         let running = match roles {
             Some(roles) => {
                 roles.bind(plane).await?;

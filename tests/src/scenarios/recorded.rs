@@ -5,8 +5,8 @@
 //! default tier: record + run Pintle         -> equal, or a diff
 //! ```
 //!
-//! Invariant: a record carries the fingerprint of what it was made from: the version of Kubernetes, the source of the scenario, and the
-//! sources of the recorder. A record with another fingerprint is not used.
+//! Invariant: a record carries the fingerprint of what it was made from: the version of Kubernetes, the source of the scenario with that
+//! of the module around it, and the sources of the recorder. A record with another fingerprint is not used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,9 @@ pub const COMMAND: &str = "cargo xtask record";
 
 /// What decides how an outcome is written down, relative to `tests/src/scenarios`.
 const RECORDER: [&str; 5] = ["history.rs", "passage.rs", "refused.rs", "snapshot.rs", "stage.rs"];
+
+/// The folder of the scenarios. Those in a folder below it take steps from the module of that folder too.
+const LIST: &str = "tests/src/scenarios/list";
 
 /// The module whose version is that of kube-controller-manager.
 const KUBERNETES: &str = "k8s.io/kubernetes";
@@ -99,13 +102,23 @@ fn fingerprint(scenario: &Scenario) -> Result<String> {
     let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(KUBERNETES));
     let mut hash = Sha256::new();
     hash.update(version.context("go.mod names no version of Kubernetes")?.trim());
-    let recorder = RECORDER.map(|source| workspace_dir().join("tests/src/scenarios").join(source));
-    for source in recorder.iter().map(PathBuf::as_path).chain([Path::new(scenario.source)]) {
-        let text = fs::read(workspace_dir().join(source)).with_context(|| format!("read {}", source.display()))?;
+    let recorder = RECORDER.map(|source| Path::new("tests/src/scenarios").join(source));
+    for source in recorder.into_iter().chain(sources(scenario)?) {
+        let text = fs::read(workspace_dir().join(&source)).with_context(|| format!("read {}", source.display()))?;
         hash.update(text.len().to_le_bytes());
         hash.update(text);
     }
     Ok(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The files that contain the steps of a scenario, relative to the root of the workspace.
+fn sources(scenario: &Scenario) -> Result<Vec<PathBuf>> {
+    let source = PathBuf::from(scenario.source);
+    let Some(folder) = source.parent().filter(|folder| *folder != Path::new(LIST)) else { return Ok(vec![source]) };
+    let module = [folder.with_extension("rs"), folder.join("mod.rs")];
+    let module = module.into_iter().find(|file| workspace_dir().join(file).is_file());
+    let module = module.with_context(|| format!("{} has no file of its module", folder.display()))?;
+    Ok(vec![source, module])
 }
 
 #[cfg(test)]
@@ -131,6 +144,21 @@ mod tests {
         let all = list::all();
         let other = Scenario { source: "tests/src/scenarios/list/mod.rs", ..all[0] };
         assert_ne!(fingerprint(&all[0])?, fingerprint(&other)?);
+        Ok(())
+    }
+
+    #[test]
+    fn the_module_of_a_folder_is_a_source_of_its_scenarios() -> Result<()> {
+        let all = list::all();
+        let of = |source: &'static str| sources(&Scenario { source, ..all[0] });
+        for (source, module) in [
+            ("tests/src/scenarios/list/jobs/pods.rs", "tests/src/scenarios/list/jobs/mod.rs"),
+            ("tests/src/scenarios/list/stateful/claims.rs", "tests/src/scenarios/list/stateful.rs"),
+        ] {
+            assert_eq!(of(source)?, [source, module].map(PathBuf::from));
+        }
+        let alone = "tests/src/scenarios/list/deployment.rs";
+        assert_eq!(of(alone)?, [PathBuf::from(alone)]);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::api::{ApiClient, PatchKind};
 use crate::eventually;
 use crate::kubectl;
+use crate::objects::{count, is_observed};
 
 /// How long one thing that a scenario waits for may take.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -156,6 +157,22 @@ impl Stage {
         Ok(())
     }
 
+    /// Creates a quota that limits Pods, among others, with what is used of it, and waits until the API server obeys it. From then on
+    /// the Pod `first` is there.
+    ///
+    /// # Errors
+    /// The server refuses, or does not count in time.
+    pub async fn limit(&self, hard: &Value, used: &Value) -> Result<()> {
+        self.create("resourcequotas", &json!({"metadata": {"name": "few"}, "spec": {"hard": hard}})).await?;
+        // No quota controller runs; the admission of the API server counts from here.
+        let path = format!("{}/status", self.one("resourcequotas", "few"));
+        let status = json!({"status": {"hard": hard, "used": used}});
+        self.client.patch(&path, PatchKind::Merge, &status).await?;
+        // The admission reads its quotas from a cache; it has seen this one when it counts a Pod.
+        self.create("pods", &pod("first", "probe")).await?;
+        self.until("resourcequotas", "few", "count", |quota| quota["status"]["used"]["pods"] == "1").await
+    }
+
     /// Reads an object.
     ///
     /// # Errors
@@ -228,11 +245,10 @@ impl Stage {
     pub async fn rolled_out(&self, name: &str) -> Result<()> {
         self.until("deployments", name, "be rolled out", |d| {
             let replicas = d["spec"]["replicas"].as_u64().unwrap_or(1);
-            let count = |field: &str| d["status"][field].as_u64().unwrap_or(0);
-            d["status"]["observedGeneration"] == d["metadata"]["generation"]
+            is_observed(d)
                 && ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"]
                     .iter()
-                    .all(|field| count(field) == replicas)
+                    .all(|field| count(d, field) == replicas)
                 // The counts may be written before the condition, and what is done in between would be chance.
                 && (d["spec"]["paused"] == true || progress(d) == "NewReplicaSetAvailable")
         })
@@ -245,10 +261,7 @@ impl Stage {
     /// It has not, in time.
     pub async fn ready(&self, plural: &str, name: &str, n: u64) -> Result<()> {
         self.until(plural, name, &format!("have {n} ready Pods"), |o| {
-            let count = |field: &str| o["status"][field].as_u64().unwrap_or(0);
-            o["status"]["observedGeneration"] == o["metadata"]["generation"]
-                && count("replicas") == n
-                && count("readyReplicas") == n
+            is_observed(o) && count(o, "replicas") == n && count(o, "readyReplicas") == n
         })
         .await
     }

@@ -8,13 +8,12 @@ pub(super) mod metrics;
 pub(in crate::scenarios) mod other_metrics;
 pub(super) mod targets;
 
-use std::time::Duration;
-
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::api::PatchKind;
 use crate::definitions;
+use crate::objects::set_fields;
 use crate::scenarios::stage::{Stage, deployment};
 
 /// What is compared.
@@ -24,9 +23,6 @@ const KINDS: &[&str] = &["horizontalpodautoscalers"];
 const NO_METRICS: &str = "it has no metrics API";
 
 const AUTOSCALERS: &str = "horizontalpodautoscalers";
-
-/// How long a discovery may take.
-const DEADLINE: Duration = Duration::from_secs(300);
 
 /// After any transition of a Pod.
 const LATER: &str = "2099-01-01T00:00:00Z";
@@ -91,9 +87,7 @@ async fn autoscale(s: &Stage, name: &str, spec: Value) -> Result<()> {
         "metadata": {"name": name},
         "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 10, "metrics": [memory("100Mi")]},
     });
-    for (field, value) in spec.as_object().into_iter().flatten() {
-        object["spec"][field] = value.clone();
-    }
+    set_fields(&mut object["spec"], &spec);
     s.create(AUTOSCALERS, &object).await?;
     Ok(())
 }

@@ -10,7 +10,7 @@ pub(super) mod pods;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::objects::has_condition;
+use crate::objects::{has_condition, is_observed, set_fields};
 use crate::scenarios::stage::{Stage, pod};
 
 const BUDGETS: &str = "poddisruptionbudgets";
@@ -21,9 +21,7 @@ const KINDS: &[&str] = &[BUDGETS];
 /// A budget of the Pods of an app.
 fn budget(name: &str, app: &str, spec: &Value) -> Value {
     let mut object = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": app}}}});
-    for (field, value) in spec.as_object().into_iter().flatten() {
-        object["spec"][field] = value.clone();
-    }
+    set_fields(&mut object["spec"], spec);
     object
 }
 
@@ -31,6 +29,23 @@ fn budget(name: &str, app: &str, spec: &Value) -> Value {
 async fn create_pods(s: &Stage, app: &str, names: &[&str]) -> Result<()> {
     for name in names {
         s.create("pods", &pod(name, app)).await?;
+    }
+    for name in names {
+        s.until("pods", name, "be ready", is_ready).await?;
+    }
+    Ok(())
+}
+
+/// Creates ready Pods of the app `web` that an object controls.
+async fn create_owned(s: &Stage, api_version: &str, kind: &str, owner: &Value, names: &[&str]) -> Result<()> {
+    let metadata = &owner["metadata"];
+    let owner = json!({
+        "apiVersion": api_version, "kind": kind, "name": metadata["name"], "uid": metadata["uid"], "controller": true,
+    });
+    for name in names {
+        let mut object = pod(name, "web");
+        object["metadata"]["ownerReferences"] = json!([owner]);
+        s.create("pods", &object).await?;
     }
     for name in names {
         s.until("pods", name, "be ready", is_ready).await?;
@@ -47,7 +62,7 @@ async fn counts(s: &Stage, name: &str, numbers: [u64; 4]) -> Result<()> {
     const FIELDS: [&str; 4] = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
     s.until(BUDGETS, name, &format!("have {FIELDS:?} of {numbers:?}"), |budget| {
         let status = &budget["status"];
-        status["observedGeneration"] == budget["metadata"]["generation"]
+        is_observed(budget)
             && FIELDS.iter().zip(numbers).all(|(field, number)| status[field] == number)
             && status["disruptedPods"].as_object().is_none_or(|pods| pods.is_empty())
     })

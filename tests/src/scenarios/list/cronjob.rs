@@ -11,6 +11,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::api::PatchKind;
+use crate::objects::set_fields;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
@@ -49,9 +50,7 @@ async fn create(s: &Stage, spec: Value) -> Result<Value> {
 async fn create_named(s: &Stage, name: &str, spec: Value) -> Result<Value> {
     let template = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"x": "y"}}, "spec": job_spec()});
     let mut object = json!({"metadata": {"name": name}, "spec": {"schedule": on(1), "jobTemplate": template}});
-    for (field, value) in spec.as_object().into_iter().flatten() {
-        object["spec"][field] = value.clone();
-    }
+    set_fields(&mut object["spec"], &spec);
     s.create("cronjobs", &object).await
 }
 

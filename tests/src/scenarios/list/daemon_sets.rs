@@ -6,19 +6,16 @@ pub(super) mod lifecycle;
 pub(super) mod placement;
 pub(super) mod rollout;
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::DEADLINE;
 use crate::api::PatchKind;
 use crate::eventually;
+use crate::objects::{count, is_observed, pinned_node};
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
-
-/// How long one thing that a scenario waits for may take.
-const DEADLINE: Duration = Duration::from_secs(300);
 
 const NODES: &str = "/api/v1/nodes";
 
@@ -119,7 +116,7 @@ async fn set_image(s: &Stage, image: &str) -> Result<()> {
 
 /// Binds a Pod to the Node that it is pinned to, as a scheduler does. It may be gone by now.
 async fn bind(s: &Stage, pod: &Value) -> Result<()> {
-    let target = json!({"kind": "Node", "name": pinned_name(pod)});
+    let target = json!({"kind": "Node", "name": pinned_node(pod)});
     let binding = json!({"metadata": {"name": name_of(pod)}, "target": target});
     let result = s.client.create(&format!("{}/binding", s.one("pods", name_of(pod))), &binding).await;
     if s.client.find(&s.one("pods", name_of(pod))).await?.is_some_and(|pod| pod["spec"]["nodeName"].is_null()) {
@@ -149,15 +146,9 @@ fn image_of(pod: &Value) -> &str {
     pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default()
 }
 
-/// The Node that a Pod is pinned to.
-fn pinned_name(pod: &Value) -> &str {
-    let required = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str().unwrap_or_default()
-}
-
-/// The same without the prefix of the scenario.
+/// The Node that a Pod is pinned to, without the prefix of the scenario.
 fn pinned_to(pod: &Value) -> &str {
-    pinned_name(pod).rsplit('-').next().unwrap_or_default()
+    pinned_node(pod).and_then(|node| node.rsplit('-').next()).unwrap_or_default()
 }
 
 /// Runs Pods until DaemonSet and Pods look as wanted: each new Pod is bound and becomes ready, but those of the image that is broken
@@ -178,15 +169,6 @@ async fn run_until(s: &Stage, what: &str, looks: impl Fn(&Value, &[Value]) -> bo
         Ok(Some(()))
     })
     .await
-}
-
-/// A count of a DaemonSet's status.
-fn count(agent: &Value, field: &str) -> u64 {
-    agent["status"][field].as_u64().unwrap_or(0)
-}
-
-fn is_observed(agent: &Value) -> bool {
-    agent["status"]["observedGeneration"] == agent["metadata"]["generation"]
 }
 
 /// Runs Pods until so many Nodes have one that is available and up to date, and there are no others.

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use super::{MANY_AT_ONCE, STEPS};
-use crate::scenarios::stage::{Stage, deployment, pod};
+use crate::scenarios::stage::{Stage, deployment};
 use crate::scenarios::{Chance, Scenario};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -24,8 +24,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("the old rollback annotation is obeyed", |s| Box::pin(rollback_annotation(s, "1")))
         .leaves(STEPS, MANY_AT_ONCE),
-    Scenario::new("a rollback to a revision that is not there is told", |s| Box::pin(rollback_annotation(s, "7")))
-        .leaves(STEPS, MANY_AT_ONCE),
+    Scenario::new("a rollback to a revision that does not exist is reported", |s| {
+        Box::pin(rollback_annotation(s, "7"))
+    })
+    .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("old ReplicaSets go beyond the history limit", |s| Box::pin(history_limit(s)))
         .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("annotations of a Deployment reach its ReplicaSet", |s| Box::pin(annotations(s))),
@@ -41,7 +43,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a hash collision is counted and passed", |s| Box::pin(collision(s))),
     Scenario::new("a ReplicaSet whose labels change is released and replaced", |s| Box::pin(released(s)))
         .meddles_with_pods(),
-    Scenario::new("a quota that refuses Pods is told as a condition", |s| Box::pin(quota(s))).leaves(
+    Scenario::new("a Deployment reports a quota that refuses Pods as a condition", |s| Box::pin(quota(s))).leaves(
         Chance { order: true, ..Chance::NONE },
         "the refusal is reported before the Pods that were made are available, or after",
     ),
@@ -227,15 +229,7 @@ async fn released(s: &Stage) -> Result<()> {
 }
 
 async fn quota(s: &Stage) -> Result<()> {
-    let hard = json!({"pods": "2"});
-    let quota = json!({"metadata": {"name": "few"}, "spec": {"hard": hard}});
-    s.create("resourcequotas", &quota).await?;
-    // No quota controller runs; the admission of the API server counts by itself from here.
-    let status = json!({"status": {"hard": hard, "used": {"pods": "0"}}});
-    s.client.patch(&format!("{}/status", s.one("resourcequotas", "few")), crate::PatchKind::Merge, &status).await?;
-    // The admission reads its quotas from a cache; it has seen this one when it counts a Pod.
-    s.create("pods", &pod("first", "probe")).await?;
-    s.until("resourcequotas", "few", "count", |q| q["status"]["used"]["pods"] == "1").await?;
+    s.limit(&json!({"pods": "2"}), &json!({"pods": "0"})).await?;
     s.create("deployments", &deployment("web", 3, json!({}))).await?;
     s.condition("web", "ReplicaFailure", "True", "FailedCreate").await?;
     s.until("deployments", "web", "have what the quota leaves", |d| d["status"]["readyReplicas"] == 1).await

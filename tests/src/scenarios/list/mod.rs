@@ -72,7 +72,7 @@ pub fn all() -> Vec<Scenario> {
     .concat()
 }
 
-/// How long an object may take to go.
+/// How long one thing that a scenario waits for may take.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Waits until nothing is at the path.

@@ -25,8 +25,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         Box::pin(finished(s, CONTROLLER, "Succeeded"))
     }),
     Scenario::new("a ReplicaSet with another template keeps its Pods", |s| Box::pin(other_template(s))),
-    Scenario::new("a quota that refuses Pods is told by the ReplicaSet", |s| Box::pin(quota(s, SET))),
-    Scenario::new("a quota that refuses Pods is told by the ReplicationController", |s| Box::pin(quota(s, CONTROLLER))),
+    Scenario::new("a ReplicaSet reports a quota that refuses Pods", |s| Box::pin(quota(s, SET))),
+    Scenario::new("a ReplicationController reports a quota that refuses Pods", |s| Box::pin(quota(s, CONTROLLER))),
     Scenario::new("a ReplicaSet counts what is available and fully labeled", |s| Box::pin(counts(s))),
 ];
 
@@ -157,13 +157,7 @@ async fn other_template(s: &Stage) -> Result<()> {
 }
 
 async fn quota(s: &Stage, kind: Kind) -> Result<()> {
-    let hard = json!({"pods": "2"});
-    s.create("resourcequotas", &json!({"metadata": {"name": "few"}, "spec": {"hard": hard}})).await?;
-    let status = json!({"status": {"hard": hard, "used": {"pods": "0"}}});
-    let path = format!("{}/status", s.one("resourcequotas", "few"));
-    s.client.patch(&path, PatchKind::Merge, &status).await?;
-    s.create("pods", &pod("first", "probe")).await?;
-    s.until("resourcequotas", "few", "count", |q| q["status"]["used"]["pods"] == "1").await?;
+    s.limit(&json!({"pods": "2"}), &json!({"pods": "0"})).await?;
     s.create(kind.plural, &(kind.make)("web", 3, json!({}))).await?;
     s.until(kind.plural, "web", "tell of the failure", |o| {
         o["status"]["conditions"][0]["type"] == "ReplicaFailure" && o["status"]["readyReplicas"] == 1

@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{MANY_AT_ONCE, STEPS};
+use crate::objects::is_observed;
 use crate::scenarios::stage::{Stage, deployment};
 use crate::scenarios::{Chance, Scenario};
 
@@ -115,7 +116,7 @@ async fn get_stuck(s: &Stage, spec: Value) -> Result<()> {
 async fn until_stuck(s: &Stage, n: u64, n_new: u64) -> Result<()> {
     s.until("deployments", "web", &format!("be stuck with {n_new} new Pods of {n}"), |d| {
         let status = &d["status"];
-        status["observedGeneration"] == d["metadata"]["generation"]
+        is_observed(d)
             && status["replicas"] == n
             && status["updatedReplicas"] == n_new
             && status["readyReplicas"] == n - n_new
@@ -132,10 +133,8 @@ async fn stuck(s: &Stage) -> Result<()> {
 async fn proportional(s: &Stage, to: u32) -> Result<()> {
     get_stuck(s, rolling_strategy(&json!(1), &json!(1))).await?;
     s.scale("deployments", "web", to).await?;
-    s.until("deployments", "web", "be scaled", |d| {
-        d["status"]["observedGeneration"] == d["metadata"]["generation"] && d["status"]["replicas"] == u64::from(to) + 1
-    })
-    .await?;
+    s.until("deployments", "web", "be scaled", |d| is_observed(d) && d["status"]["replicas"] == u64::from(to) + 1)
+        .await?;
     s.until_all("pods", "be as many", |pods| pods.len() == to as usize + 1).await?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::api::PatchKind;
+use crate::objects::{count, has_condition, is_observed};
 use crate::scenarios::stage::{Stage, deployment};
 
 pub(super) mod claims;
@@ -17,10 +18,8 @@ const KINDS: &[&str] = &["statefulsets", "controllerrevisions", "persistentvolum
 
 /// A StatefulSet `web` with what a scenario adds to its spec.
 fn stateful_set(replicas: u32, spec: Value) -> Value {
-    let mut object = deployment("web", replicas, json!({"serviceName": "web"}));
-    if let (Some(into), Value::Object(more)) = (object["spec"].as_object_mut(), spec) {
-        into.extend(more);
-    }
+    let mut object = deployment("web", replicas, spec);
+    object["spec"]["serviceName"] = json!("web");
     object
 }
 
@@ -44,13 +43,11 @@ async fn ready(s: &Stage, n: u64) -> Result<()> {
 /// Waits until all `n` replicas are ready and of the newest revision, which is the current one.
 async fn rolled_out(s: &Stage, n: u64) -> Result<()> {
     s.until(SETS, "web", "be rolled out", |set| {
-        let status = &set["status"];
-        let count = |field: &str| status[field].as_u64().unwrap_or(0);
-        status["observedGeneration"] == set["metadata"]["generation"]
+        is_observed(set)
             && ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "currentReplicas"]
                 .iter()
-                .all(|field| count(field) == n)
-            && status["currentRevision"] == status["updateRevision"]
+                .all(|field| count(set, field) == n)
+            && set["status"]["currentRevision"] == set["status"]["updateRevision"]
     })
     .await
 }
@@ -58,11 +55,10 @@ async fn rolled_out(s: &Stage, n: u64) -> Result<()> {
 /// Waits until so many replicas are of the newest revision and all `n` are ready.
 async fn updated(s: &Stage, n_updated: u64, n: u64) -> Result<()> {
     s.until(SETS, "web", &format!("have {n_updated} updated replicas"), |set| {
-        let count = |field: &str| set["status"][field].as_u64().unwrap_or(0);
-        set["status"]["observedGeneration"] == set["metadata"]["generation"]
-            && count("updatedReplicas") == n_updated
-            && count("readyReplicas") == n
-            && count("currentReplicas") == n - n_updated
+        is_observed(set)
+            && count(set, "updatedReplicas") == n_updated
+            && count(set, "readyReplicas") == n
+            && count(set, "currentReplicas") == n - n_updated
     })
     .await
 }
@@ -98,13 +94,8 @@ async fn uid(s: &Stage, pod: &str) -> Result<Value> {
 /// Waits until there is another Pod of the name, which is ready.
 async fn until_replaced(s: &Stage, pod: &str, old: &Value) -> Result<()> {
     s.until_all("pods", &format!("have another {pod}"), |pods| {
-        pods.iter().any(|p| {
-            let conditions = p["status"]["conditions"].as_array();
-            let is_ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
-            p["metadata"]["name"] == pod
-                && p["metadata"]["uid"] != *old
-                && conditions.into_iter().flatten().any(is_ready)
-        })
+        pods.iter()
+            .any(|p| p["metadata"]["name"] == pod && p["metadata"]["uid"] != *old && has_condition(p, "Ready", "True"))
     })
     .await
     .map(drop)

@@ -6,8 +6,11 @@ use serde_json::{Value, json};
 use super::{AUTOSCALERS, KINDS, NO_METRICS, at_once, autoscale, define, define_metrics, deploy, measure, metrics};
 use super::{reason, settled, sized};
 use crate::api::PatchKind;
+use crate::definitions::DEFINITIONS;
 use crate::eventually;
+use crate::objects::set_fields;
 use crate::scenarios::Scenario;
+use crate::scenarios::list::DEADLINE;
 use crate::scenarios::stage::{Stage, deployment, pod};
 
 pub(in super::super) const SCENARIOS: &[Scenario] = &[
@@ -118,9 +121,7 @@ async fn autoscale_fleet(s: &Stage, spec: Value) -> Result<()> {
         "scaleTargetRef": {"apiVersion": format!("{}/v1", group(s)), "kind": "Fleet", "name": "web"},
         "behavior": at_once(),
     });
-    for (field, value) in spec.as_object().into_iter().flatten() {
-        all[field] = value.clone();
-    }
+    set_fields(&mut all, &spec);
     autoscale(s, "a", all).await
 }
 
@@ -128,14 +129,14 @@ async fn autoscale_fleet(s: &Stage, spec: Value) -> Result<()> {
 async fn forget_fleet(s: &Stage) -> Result<()> {
     s.delete(AUTOSCALERS, "a", "Background").await?;
     s.until_gone(AUTOSCALERS, "a").await?;
-    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fleets.{}", group(s));
+    let path = format!("{DEFINITIONS}/fleets.{}", group(s));
     s.client.delete(&path, None).await?;
     super::super::until_gone(s, &path).await?;
     metrics::forget_events(s, "no matches for kind").await
 }
 
 async fn until_fleet(s: &Stage, replicas: i64) -> Result<()> {
-    eventually(super::DEADLINE, format!("the Fleet to have {replicas} replicas"), async || {
+    eventually(DEADLINE, format!("the Fleet to have {replicas} replicas"), async || {
         Ok((s.client.get(&fleet(s)).await?["spec"]["replicas"] == replicas).then_some(()))
     })
     .await

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{BUDGETS, KINDS, budget, counts, create_pods, event, forget, has_condition};
+use super::{BUDGETS, KINDS, budget, counts, create_owned, create_pods, event, forget, has_condition};
 use crate::api::PatchKind;
+use crate::definitions::{self, DEFINITIONS};
 use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::list::{MANY_AT_ONCE, STEPS};
-use crate::scenarios::stage::{Stage, deployment, pod, replica_set, replication_controller};
+use crate::scenarios::stage::{Stage, deployment, replica_set, replication_controller};
 
-/// How long a new kind may take to be known.
+/// How long kube-controller-manager may take to know a new kind.
 const DISCOVERED: Duration = Duration::from_secs(120);
 
 pub(in crate::scenarios::list) const SCENARIOS: &[Scenario] = &[
@@ -162,23 +163,6 @@ async fn no_scale(s: &Stage) -> Result<()> {
     fails(s, "b").await
 }
 
-/// Creates ready Pods of the app `web` that an object controls.
-async fn create_owned(s: &Stage, api_version: &str, kind: &str, owner: &Value, names: &[&str]) -> Result<()> {
-    let metadata = &owner["metadata"];
-    let owner = json!({
-        "apiVersion": api_version, "kind": kind, "name": metadata["name"], "uid": metadata["uid"], "controller": true,
-    });
-    for name in names {
-        let mut object = pod(name, "web");
-        object["metadata"]["ownerReferences"] = json!([owner]);
-        s.create("pods", &object).await?;
-    }
-    for name in names {
-        s.until("pods", name, "be ready", super::is_ready).await?;
-    }
-    Ok(())
-}
-
 async fn custom(s: &Stage) -> Result<()> {
     // A group of its own, because other scenarios are in the same cluster.
     let group = format!("{}.example.com", s.ns);
@@ -197,12 +181,9 @@ async fn custom(s: &Stage) -> Result<()> {
             }],
         },
     });
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    s.client.create(definitions, &definition).await?;
-    let definition = format!("{definitions}/crowds.{group}");
+    definitions::define(&s.client, &definition).await?;
     let api_version = format!("{group}/v1");
     let crowds = format!("/apis/{api_version}/namespaces/{}/crowds", s.ns);
-    eventually(DISCOVERED, "the kind to be served", async || s.client.list(&crowds).await.map(Some)).await?;
     let crowd = json!({"apiVersion": api_version, "kind": "Crowd", "metadata": {"name": "c"}, "spec": {"replicas": 5}});
     let crowd = s.client.create(&crowds, &crowd).await?;
     create_owned(s, &api_version, "Crowd", &crowd, &["a", "b", "c"]).await?;
@@ -229,7 +210,7 @@ async fn custom(s: &Stage) -> Result<()> {
         s.delete("pods", name, "Background").await?;
         s.until_gone("pods", name).await?;
     }
-    s.client.delete(&definition, None).await?;
+    s.client.delete(&format!("{DEFINITIONS}/crowds.{group}"), None).await?;
     forget(s, "CalculateExpectedPodCountFailed").await
 }
 

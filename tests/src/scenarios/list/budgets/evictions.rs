@@ -3,15 +3,15 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{BUDGETS, KINDS, budget, counts, create_pods, event, forget, is_ready};
+use super::{BUDGETS, KINDS, budget, counts, create_owned, create_pods, event, forget};
 use crate::api::PatchKind;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, deployment, pod};
 
 pub(in crate::scenarios::list) const SCENARIOS: &[Scenario] = &[
-    Scenario::new("a budget lets evictions until too few Pods are left", |s| Box::pin(until_refused(s)))
+    Scenario::new("a budget allows evictions until too few Pods are left", |s| Box::pin(until_refused(s)))
         .comparing(KINDS),
-    Scenario::new("a budget lets the next eviction once the last Pod is replaced", |s| Box::pin(replaced(s)))
+    Scenario::new("a budget allows the next eviction once the last Pod is replaced", |s| Box::pin(replaced(s)))
         .comparing(KINDS)
         .meddles_with_pods(),
     Scenario::new("a budget that is deleted refuses nothing", |s| Box::pin(deleted(s))).comparing(KINDS),
@@ -97,12 +97,7 @@ async fn two(s: &Stage) -> Result<()> {
 
 async fn failed(s: &Stage) -> Result<()> {
     let owner = s.create("configmaps", &json!({"metadata": {"name": "owner"}})).await?;
-    let mut object = pod("a", "web");
-    object["metadata"]["ownerReferences"] = json!([{
-        "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"], "controller": true,
-    }]);
-    s.create("pods", &object).await?;
-    s.until("pods", "a", "be ready", is_ready).await?;
+    create_owned(s, "v1", "ConfigMap", &owner, &["a"]).await?;
     s.create(BUDGETS, &budget("b", "web", &json!({"minAvailable": 0}))).await?;
     counts(s, "b", [1, 1, 0, 1]).await?;
     s.patch(BUDGETS, "b", &json!({"spec": {"minAvailable": "0%"}})).await?;

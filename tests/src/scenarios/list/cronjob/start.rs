@@ -110,7 +110,10 @@ async fn taken(s: &Stage) -> Result<()> {
     set_back(s, "c").await?;
     look(s).await?;
     observe_jobs(s, "jobs").await?;
+    // kube-controller-manager tries the name again and again, and would use the new schedule before the last time is set.
+    s.patch("cronjobs", "c", &json!({"spec": {"suspend": true}})).await?;
     due(s, 2).await?;
+    s.patch("cronjobs", "c", &json!({"spec": {"suspend": false}})).await?;
     active(s, &[2]).await
 }
 

@@ -7,6 +7,7 @@ use super::{
     INDEX, JOBS, active, create, end, of_index, succeed, until_active, until_complete, until_condition, until_counted,
     until_failed,
 };
+use crate::objects::set_fields;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
@@ -23,9 +24,7 @@ pub(in crate::scenarios::list) const SCENARIOS: &[Scenario] = &[
 
 fn indexed(completions: u32, parallelism: u32, more: &Value) -> Value {
     let mut spec = json!({"completionMode": "Indexed", "completions": completions, "parallelism": parallelism});
-    for (name, value) in more.as_object().into_iter().flatten() {
-        spec[name] = value.clone();
-    }
+    set_fields(&mut spec, more);
     spec
 }
 

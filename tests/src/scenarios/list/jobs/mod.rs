@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::api::PatchKind;
+use crate::objects::count;
 use crate::scenarios::stage::Stage;
 
 pub(super) mod completion;
@@ -38,8 +39,16 @@ fn pod_spec(restart_policy: &str) -> Value {
 /// The Pods of a Job that have neither ended nor are being deleted, by name.
 async fn active(s: &Stage, job: &str) -> Result<Vec<Value>> {
     let mut pods = s.list("pods").await?;
-    pods.retain(|pod| is_active(pod) && pod["metadata"]["labels"]["job-name"] == job);
+    pods.retain(|pod| is_active_of(pod, job));
     Ok(pods)
+}
+
+fn is_active_of(pod: &Value, job: &str) -> bool {
+    is_active(pod) && is_of(pod, job)
+}
+
+fn is_of(pod: &Value, job: &str) -> bool {
+    pod["metadata"]["labels"]["job-name"] == job
 }
 
 fn is_active(pod: &Value) -> bool {
@@ -50,15 +59,13 @@ fn is_active(pod: &Value) -> bool {
 /// Waits until a Job has so many active Pods, and its status shows it. Returns their names.
 async fn until_active(s: &Stage, job: &str, n: usize) -> Result<Vec<String>> {
     s.until("jobs", job, &format!("have {n} active Pods"), |job| {
-        job["status"]["active"].as_u64().unwrap_or(0) == n as u64 && job["status"]["terminating"].as_u64() == Some(0)
+        count(job, "active") == n as u64 && job["status"]["terminating"].as_u64() == Some(0)
     })
     .await?;
-    s.until_all("pods", &format!("be {n} that are active"), |pods| {
-        let of_job = |pod: &&Value| is_active(pod) && pod["metadata"]["labels"]["job-name"] == job;
-        pods.iter().filter(of_job).count() == n
-    })
-    .await?;
-    Ok(active(s, job).await?.iter().map(name_of).collect())
+    let is_it = |pod: &&Value| is_active_of(pod, job);
+    let what = format!("be {n} that are active");
+    let pods = s.until_all("pods", &what, |pods| pods.iter().filter(is_it).count() == n).await?;
+    Ok(pods.iter().filter(is_it).map(name_of).collect())
 }
 
 fn name_of(object: &Value) -> String {
@@ -68,9 +75,8 @@ fn name_of(object: &Value) -> String {
 /// Waits until the status counts so many Pods, and names none that it has to count.
 async fn until_counted(s: &Stage, job: &str, succeeded: u64, failed: u64) -> Result<()> {
     s.until("jobs", job, &format!("count {succeeded} succeeded and {failed} failed Pods"), |job| {
-        let count = |field: &str| job["status"][field].as_u64().unwrap_or(0);
         let named = &job["status"]["uncountedTerminatedPods"];
-        (count("succeeded"), count("failed")) == (succeeded, failed) && *named == json!({})
+        (count(job, "succeeded"), count(job, "failed")) == (succeeded, failed) && *named == json!({})
     })
     .await
 }
@@ -116,7 +122,7 @@ async fn end_at(s: &Stage, pod: &str, code: i32, at: &str) -> Result<()> {
     set_status(s, pod, &json!({"phase": phase, "containerStatuses": [container]})).await
 }
 
-/// Ends all of these Pods well.
+/// Lets all of these Pods succeed.
 async fn succeed(s: &Stage, pods: &[String]) -> Result<()> {
     for pod in pods {
         end(s, pod, 0).await?;
@@ -124,7 +130,7 @@ async fn succeed(s: &Stage, pods: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A Pod runs and is ready.
+/// Makes a Pod run and be ready.
 async fn start(s: &Stage, pod: &str) -> Result<()> {
     let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     set_status(s, pod, &json!({"phase": "Running", "conditions": [ready]})).await

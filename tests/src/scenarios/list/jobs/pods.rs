@@ -3,9 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{
-    JOBS, active, active_one, create, name_of, pod_spec, succeed, until_active, until_complete, until_counted,
-};
+use super::{JOBS, active, active_one, create, is_of, pod_spec, succeed, until_active, until_complete, until_counted};
 use crate::api::PatchKind;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
@@ -170,7 +168,7 @@ async fn refused(s: &Stage) -> Result<()> {
         .await?;
     enforce(Value::Null).await?;
     let pods = until_active(s, "pi", 2).await?;
-    s.observe("Pods", &json!(s.list("pods").await?.iter().map(name_of).filter(|name| pods.contains(name)).count()));
+    s.observe("Pods", &json!(s.list("pods").await?.iter().filter(|pod| is_of(pod, "pi")).count()));
     succeed(s, &pods).await?;
     until_complete(s, "pi").await
 }

@@ -33,7 +33,7 @@ pub(in crate::scenarios::list) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a StatefulSet takes over what its namesake left", |s| Box::pin(namesake(s))).comparing(KINDS),
     Scenario::new("a StatefulSet deleted in the foreground goes last", |s| Box::pin(foreground(s))).comparing(KINDS),
     Scenario::new("a StatefulSet waits for minReadySeconds", |s| Box::pin(min_ready(s))).comparing(KINDS),
-    Scenario::new("a quota that refuses Pods is told by the StatefulSet", |s| Box::pin(quota(s))).comparing(KINDS),
+    Scenario::new("a StatefulSet reports a quota that refuses Pods", |s| Box::pin(quota(s))).comparing(KINDS),
 ];
 
 async fn scaled(s: &Stage, spec: Value) -> Result<()> {
@@ -123,13 +123,7 @@ async fn min_ready(s: &Stage) -> Result<()> {
 }
 
 async fn quota(s: &Stage) -> Result<()> {
-    let hard = json!({"pods": "2"});
-    s.create("resourcequotas", &json!({"metadata": {"name": "few"}, "spec": {"hard": hard}})).await?;
-    let path = format!("{}/status", s.one("resourcequotas", "few"));
-    let status = json!({"status": {"hard": hard, "used": {"pods": "0"}}});
-    s.client.patch(&path, crate::api::PatchKind::Merge, &status).await?;
-    s.create("pods", &pod("first", "probe")).await?;
-    s.until("resourcequotas", "few", "count", |q| q["status"]["used"]["pods"] == "1").await?;
+    s.limit(&json!({"pods": "2"}), &json!({"pods": "0"})).await?;
     s.create(SETS, &stateful_set(2, json!({}))).await?;
     s.until_all("events", "tell of the failure", |events| events.iter().any(|e| e["reason"] == "FailedCreate")).await?;
     s.until(SETS, "web", "have one ready Pod", |set| set["status"]["readyReplicas"] == 1).await

@@ -4,7 +4,8 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{
-    KINDS, SETS, make, parallel, ready, rolled_out, scale, set_image, set_template, uid, until_replaced, updated,
+    KINDS, SETS, is_observed, make, parallel, ready, rolled_out, scale, set_image, set_template, uid, until_replaced,
+    updated,
 };
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
@@ -15,7 +16,7 @@ pub(in crate::scenarios::list) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a parallel StatefulSet rolls one replica at a time", |s| Box::pin(rolls(s, parallel())))
         .comparing(KINDS),
     Scenario::new("a StatefulSet rolls down to its partition", |s| Box::pin(partition(s))).comparing(KINDS),
-    Scenario::new("a StatefulSet on delete waits for the user", |s| Box::pin(on_delete(s)))
+    Scenario::new("a StatefulSet with OnDelete waits for the user", |s| Box::pin(on_delete(s)))
         .meddles_with_pods()
         .comparing(KINDS),
     Scenario::new("a StatefulSet with a broken template is stuck until its Pod is deleted", |s| Box::pin(stuck(s)))
@@ -84,11 +85,8 @@ async fn stuck(s: &Stage) -> Result<()> {
     break_template(s).await?;
     let old = uid(s, "web-2").await?;
     set_template(s, "image:3", json!({"sim.pintle.dev/never-ready": null})).await?;
-    s.until(SETS, "web", "see the template", |set| {
-        set["status"]["observedGeneration"] == set["metadata"]["generation"]
-            && set["status"]["updatedReplicas"].is_null()
-    })
-    .await?;
+    s.until(SETS, "web", "see the template", |set| is_observed(set) && set["status"]["updatedReplicas"].is_null())
+        .await?;
     ensure!(uid(s, "web-2").await? == old, "the broken Pod was deleted");
     s.delete("pods", "web-2", "Background").await?;
     until_replaced(s, "web-2", &old).await?;
