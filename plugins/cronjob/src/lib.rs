@@ -18,7 +18,8 @@
 //! - The status is written before a Job is created, and once more when the Job is in the cache.
 //! - A Job whose status update was lost in a crash is found by its name, and is not unexpected.
 //! - Only Jobs that the CronJob controls by its uid are its Jobs, and only these are replaced. Upstream compares names.
-//! - If another object has the name of a Job, the controller waits for the next time. Upstream waits for the next change.
+//! - If another object has the name of a Job, the controller waits for the next time. Upstream looks for that Job without a namespace,
+//!   which fails, and tries to create it again and again; so it uses a new schedule at once.
 //! - A Job that cannot be deleted is tried again, where upstream waits for the next run.
 //! - What is wrong with a schedule is described in other words. The API server accepts no such schedule.
 
