@@ -24,7 +24,7 @@ pub fn create(kind: &Kind, owner: &impl Metadata, pod: impl Body) -> Mutation {
         .on_failure(Event::warning(kind, owner, "FailedCreate", "Error creating: {error}"))
 }
 
-/// Deletes a Pod of an owner, a `kind`; events of the owner report it. That the Pod is gone already is no failure.
+/// Deletes a Pod of an owner, a `kind`; events of the owner report it. A Pod that is already gone is not an error.
 pub fn delete(kind: &Kind, owner: &impl Metadata, pod: &impl Metadata) -> Mutation {
     let name = pod.name();
     Mutation::delete(&POD, pod.namespace(), name)
