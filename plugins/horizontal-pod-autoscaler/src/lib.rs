@@ -1,7 +1,7 @@
 //! Scales workloads by the metrics of their Pods, of other objects, and from outside of the cluster.
 //!
-//! *Flow*: the target's scale -> its selector and Pods -> what each metric asks for, the most of which counts -> windows and limits ->
-//! the scale, then the status. A key runs once in a period, whatever happens.
+//! *Flow*: the target's scale, and the metrics of the selector that it had before -> its selector and Pods -> what each metric asks for,
+//! the most of which counts -> windows and limits -> the scale, then the status. A key runs once in a period, whatever happens.
 //!
 //! 1. What is decided is never outside of the limits of the object.
 //! 2. A change is remembered as sent. The next run learns whether it was refused: a conflict is repeated at once with the present scale,
@@ -104,7 +104,7 @@ impl Settings {
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let settings: Settings = lister.config()?;
     let Some((hpa, document)) = lister.get_document::<Autoscaler>(&key.namespace, &key.name)? else {
-        return Ok(Memory::forget(key));
+        return Ok(overlap::forget_mark(lister, &key.namespace, Memory::forget(key)));
     };
     let old = Memory::read(lister, key);
     let mut run = Run {

@@ -30,6 +30,9 @@ pub(crate) struct Memory {
     /// A change that was sent; the next run learns whether it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sent: Option<Sent>,
+    /// What it depended on that no other autoscaler had some of the Pods, when all were looked at; see [`crate::overlap`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) without_rivals: Option<String>,
 }
 
 /// When, in seconds, and how many replicas.

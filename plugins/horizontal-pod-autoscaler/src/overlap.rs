@@ -1,14 +1,18 @@
 //! Autoscalers whose targets share Pods: all of them stop.
 //!
 //! Each keeps the selector of its target in the state. The others of the namespace read it, as upstream does from a map in memory.
+//! A mark of the namespace changes with every selector: an autoscaler that shared no Pods when it looked, and sees the same mark and
+//! Pods with the same labels, still shares none. So it reads the selectors of all others only after a change.
 //!
 //! *Source*: `validateAndParseSelector` of upstream's `horizontal.go`. There it is done before metrics are read; here in the last round
 //! of a run, because it reads all autoscalers of the namespace.
 
-use pintle_sdk::api::meta::ObjectMeta;
-use pintle_sdk::{Error, Lister, Outcome, Query};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::memory::selector_name;
+use pintle_sdk::api::meta::ObjectMeta;
+use pintle_sdk::{Error, Lister, Outcome, Query, Resource};
+
+use crate::memory::{self, Memory, selector_name};
 use crate::selector::Selector;
 use crate::{ListedAutoscaler, Pod};
 
@@ -16,15 +20,68 @@ use crate::{ListedAutoscaler, Pod};
 pub(crate) fn keep(lister: &impl Lister, own: &ObjectMeta, selector: &Selector, outcome: Outcome) -> Outcome {
     let name = selector_name(&own.namespace, &own.name);
     let value = format!("{}/{selector}", own.uid);
-    if lister.state(&name).as_ref() == Some(&value) { outcome } else { outcome.keep(name, value) }
+    if lister.state(&name).as_ref() == Some(&value) {
+        return outcome;
+    }
+    let mark = format!("{}/{}", own.uid, memory::seconds(lister.uptime()));
+    outcome.keep(name, value).keep(mark_name(&own.namespace), mark)
+}
+
+/// The selector of an autoscaler's target in its last run, if that one is remembered.
+pub(crate) fn kept(lister: &impl Lister, own: &ObjectMeta) -> Option<Selector> {
+    let kept = lister.state(&selector_name(&own.namespace, &own.name))?;
+    Selector::parse(of_object(&kept, &own.uid)?).ok()
+}
+
+/// The selector in the state of an object; one of a former object of the name does not count.
+fn of_object<'a>(kept: &'a str, uid: &str) -> Option<&'a str> {
+    kept.split_once('/').filter(|(owner, _)| *owner == uid).map(|(_, text)| text)
+}
+
+/// Forgets the mark of a namespace whose last autoscaler is gone.
+pub(crate) fn forget_mark(lister: &impl Lister, namespace: &str, outcome: Outcome) -> Outcome {
+    if count(lister, namespace) == 0 { outcome.forget(mark_name(namespace)) } else { outcome }
+}
+
+/// How many autoscalers the namespace has.
+fn count(lister: &impl Lister, namespace: &str) -> u32 {
+    lister.count(&ListedAutoscaler::KIND, &Query::namespace(namespace))
+}
+
+/// Name of the state that differs after each change of a selector of the namespace. Of two changes at once, one is kept: readers of
+/// the mark before see another one in either case.
+fn mark_name(namespace: &str) -> String {
+    format!("selectors/{namespace}")
+}
+
+/// What the absence of rivals depends on: the selectors of all others, the autoscaler, and the labels of its Pods.
+fn basis(lister: &impl Lister, own: &ObjectMeta, pods: &[Pod]) -> String {
+    let mark = lister.state(&mark_name(&own.namespace)).unwrap_or_default();
+    let mut labels = DefaultHasher::new();
+    for pod in pods {
+        // One by one: the length of a map is hashed as a number of the machine's size.
+        pod.metadata.labels.iter().for_each(|label| label.hash(&mut labels));
+        labels.write_u8(0);
+    }
+    format!("{mark} {} {:x}", own.uid, labels.finish())
 }
 
 /// The names of the autoscalers, this one included, whose targets have one of the Pods; empty if it is this one alone.
 ///
 /// # Errors
 /// An autoscaler does not fit its type.
-pub(crate) fn rivals(lister: &impl Lister, own: &ObjectMeta, pods: &[Pod]) -> Result<Vec<String>, Error> {
-    if pods.is_empty() {
+pub(crate) fn rivals(
+    lister: &impl Lister,
+    own: &ObjectMeta,
+    pods: &[Pod],
+    memory: &mut Memory,
+) -> Result<Vec<String>, Error> {
+    if pods.is_empty() || count(lister, &own.namespace) <= 1 {
+        return Ok(Vec::new());
+    }
+    // The state of a run is not newer than its objects: who has changed the mark is listed.
+    let basis = basis(lister, own, pods);
+    if memory.without_rivals.as_ref() == Some(&basis) {
         return Ok(Vec::new());
     }
     let mut names = Vec::new();
@@ -33,14 +90,15 @@ pub(crate) fn rivals(lister: &impl Lister, own: &ObjectMeta, pods: &[Pod]) -> Re
             names.push(other.metadata.name);
         }
     }
-    Ok(if names.len() > 1 { names } else { Vec::new() })
+    let has_rivals = names.len() > 1;
+    memory.without_rivals = (!has_rivals).then_some(basis);
+    Ok(if has_rivals { names } else { Vec::new() })
 }
 
 fn selects_any(lister: &impl Lister, other: &ListedAutoscaler, pods: &[Pod]) -> bool {
     let other = &other.metadata;
     let Some(kept) = lister.state(&selector_name(&other.namespace, &other.name)) else { return false };
-    // One of a former object of the name does not count.
-    let Some((_, text)) = kept.split_once('/').filter(|(uid, _)| *uid == other.uid) else { return false };
+    let Some(text) = of_object(&kept, &other.uid) else { return false };
     // Most of a large namespace select other Pods, which is seen without parsing them.
     let mut pods = pods.iter().filter(|pod| !Selector::excludes(text, &pod.metadata.labels)).peekable();
     pods.peek().is_some()

@@ -50,7 +50,10 @@ impl<L: Lister> Run<'_, L> {
         let reference = &hpa.spec.scale_target_ref;
         let scale = match target::scale(self.lister, &hpa.metadata.namespace, reference) {
             Ok(scale) => scale,
-            Err(NoScale::Needs(needs)) => return Err(Error::Needs(needs)),
+            Err(NoScale::Needs(mut needs)) => {
+                needs.extend(self.foreseen());
+                return Err(Error::Needs(needs));
+            }
             Err(NoScale::Reference(error)) => {
                 self.no_scale(&error, Fault::Spec, document);
                 return Ok(());
@@ -239,7 +242,7 @@ impl<L: Lister> Run<'_, L> {
     /// Reports other autoscalers whose targets have some of the Pods. The error is upstream's.
     fn ambiguity(&mut self, scale: &Scale, pods: &[crate::Pod]) -> Result<Option<String>, Error> {
         let own = &self.hpa.metadata;
-        let rivals = overlap::rivals(self.lister, own, pods)?;
+        let rivals = overlap::rivals(self.lister, own, pods, &mut self.memory)?;
         if rivals.is_empty() {
             return Ok(None);
         }
@@ -251,18 +254,20 @@ impl<L: Lister> Run<'_, L> {
         Ok(Some(error))
     }
 
-    /// What the metrics ask for. The inner error is upstream's.
-    fn propose(&mut self, scale: &Scale, metrics: &mut Vec<MetricStatus>) -> Result<Result<Proposed, String>, Error> {
-        let (selector, pods) = match self.selector(scale)? {
-            Ok(found) => found,
-            Err(error) => return Ok(Err(error)),
-        };
+    /// What each metric asks for.
+    fn compute(
+        &self,
+        selector: &Selector,
+        pods: &[crate::Pod],
+        replicas: i32,
+        status_replicas: i32,
+    ) -> Vec<Result<Computed, Stopped>> {
         let input = Input {
             namespace: &self.hpa.metadata.namespace,
-            selector: &selector,
-            pods: &pods,
-            replicas: scale.replicas,
-            status_replicas: scale.status_replicas,
+            selector,
+            pods,
+            replicas,
+            status_replicas,
             tolerances: self.tolerances(),
             readiness: Readiness {
                 cpu_initialization_period: self.settings.cpu_initialization_period(),
@@ -271,14 +276,29 @@ impl<L: Lister> Run<'_, L> {
             },
             with_pod_level: self.settings.pod_level_resources,
         };
-        let specs = &self.hpa.spec.metrics;
-        let computed: Vec<_> = specs.iter().map(|spec| input.compute(self.lister, spec)).collect();
-        let mut needs: Vec<Need> = Vec::new();
-        for one in &computed {
-            if let Err(Stopped::Needs(more)) = one {
-                needs.extend(more.iter().filter(|need| !needs.contains(need)).cloned().collect::<Vec<_>>());
-            }
+        self.hpa.spec.metrics.iter().map(|spec| input.compute(self.lister, spec)).collect()
+    }
+
+    /// What the metrics need if the scale has the same selector as in the last run, which saves a round. If it has another one, the next
+    /// round asks for what that one needs.
+    fn foreseen(&self) -> Vec<Need> {
+        if !conditions::is_true(&self.hpa.status.conditions, ACTIVE) {
+            return Vec::new();
         }
+        let Some(selector) = overlap::kept(self.lister, &self.hpa.metadata) else { return Vec::new() };
+        // A metric is read before it is compared with Pods and replicas.
+        needs_of(&self.compute(&selector, &[], 0, 0))
+    }
+
+    /// What the metrics ask for. The inner error is upstream's.
+    fn propose(&mut self, scale: &Scale, metrics: &mut Vec<MetricStatus>) -> Result<Result<Proposed, String>, Error> {
+        let (selector, pods) = match self.selector(scale)? {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error)),
+        };
+        let specs = &self.hpa.spec.metrics;
+        let computed = self.compute(&selector, &pods, scale.replicas, scale.status_replicas);
+        let needs = needs_of(&computed);
         if !needs.is_empty() {
             return Err(Error::Needs(needs));
         }
@@ -327,4 +347,18 @@ impl<L: Lister> Run<'_, L> {
         }
         Ok(Ok(most))
     }
+}
+
+/// All that metrics have not read yet, each once.
+fn needs_of(computed: &[Result<Computed, Stopped>]) -> Vec<Need> {
+    let mut needs: Vec<Need> = Vec::new();
+    for one in computed {
+        let Err(Stopped::Needs(more)) = one else { continue };
+        for need in more {
+            if !needs.contains(need) {
+                needs.push(need.clone());
+            }
+        }
+    }
+    needs
 }
