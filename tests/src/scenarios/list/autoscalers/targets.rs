@@ -4,14 +4,14 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{AUTOSCALERS, KINDS, NO_METRICS, at_once, autoscale, define, define_metrics, deploy, measure, metrics};
-use super::{reason, settled, sized};
+use super::{reason, sized};
 use crate::api::PatchKind;
 use crate::definitions::DEFINITIONS;
 use crate::eventually;
 use crate::objects::set_fields;
 use crate::scenarios::Scenario;
 use crate::scenarios::list::DEADLINE;
-use crate::scenarios::stage::{Stage, deployment, pod};
+use crate::scenarios::stage::{Stage, pod, replica_set};
 
 pub(in super::super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a HorizontalPodAutoscaler waits for its target", |s| Box::pin(late(s)))
@@ -37,15 +37,25 @@ pub(in super::super) const SCENARIOS: &[Scenario] = &[
         .only_real(NO_METRICS),
 ];
 
+/// Two Pods of nobody that run and use 100Mi of memory.
+async fn run_measured_pods(s: &Stage) -> Result<()> {
+    for name in ["web-0", "web-1"] {
+        s.create("pods", &pod(name, "web")).await?;
+        s.until("pods", name, "run", |pod| pod["status"]["phase"] == "Running").await?;
+    }
+    measure(s, "web", &json!({"memory": "100Mi"})).await
+}
+
 async fn late(s: &Stage) -> Result<()> {
     define_metrics(s).await?;
-    autoscale(s, "a", json!({"behavior": at_once()})).await?;
+    // The target adopts Pods that run and are measured: at no time is it there without metrics.
+    run_measured_pods(s).await?;
+    let target = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"});
+    autoscale(s, "a", json!({"scaleTargetRef": target, "behavior": at_once()})).await?;
     reason(s, "a", "AbleToScale", "FailedGetScale").await?;
-    s.create("deployments", &deployment("web", 2, json!({}))).await?;
-    s.rolled_out("web").await?;
-    measure(s, "web", &json!({"memory": "100Mi"})).await?;
+    s.create("replicasets", &replica_set("web", 2, json!({}))).await?;
     reason(s, "a", "ScalingActive", "ValidMetricFound").await?;
-    settled(s, "a", 2).await
+    sized(s, "a", 2).await
 }
 
 async fn fails(s: &Stage, target: Value) -> Result<()> {
@@ -102,11 +112,7 @@ async fn define_fleet(s: &Stage) -> Result<()> {
         "apiVersion": format!("{}/v1", group(s)), "kind": "Fleet", "metadata": {"name": "web"}, "spec": {"replicas": 2},
     });
     s.client.create(&format!("/apis/{}/v1/namespaces/{}/fleets", group(s), s.ns), &object).await?;
-    for name in ["web-0", "web-1"] {
-        s.create("pods", &pod(name, "web")).await?;
-        s.until("pods", name, "run", |pod| pod["status"]["phase"] == "Running").await?;
-    }
-    measure(s, "web", &json!({"memory": "100Mi"})).await
+    run_measured_pods(s).await
 }
 
 /// The controller of the Fleet is the scenario.
