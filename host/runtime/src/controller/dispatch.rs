@@ -318,7 +318,7 @@ impl Controller {
                 if report.failures.is_empty() {
                     if let Some(error) = error {
                         inner.failures.remove(key);
-                        return self.declared(inner, queue, key, &error, now);
+                        return self.declared(inner, queue, key, &error, requeue_after.is_some(), now);
                     }
                     inner.forget(queue, key);
                     return if requeue_after.is_some() { "requeue_after" } else { "success" };
@@ -353,7 +353,7 @@ impl Controller {
                 self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), suspect, now);
                 "error"
             }
-            RunResult::Declared(error) => self.declared(inner, queue, key, &error, now),
+            RunResult::Declared(error) => self.declared(inner, queue, key, &error, false, now),
             RunResult::Fault(fault) => {
                 self.metrics.fault(fault.kind);
                 self.run_faulted(inner, key, fault.kind, &fault.to_string(), suspect);
@@ -370,13 +370,14 @@ impl Controller {
         }
     }
 
-    /// Handles an error that the plugin has declared.
+    /// Handles an error that the plugin has declared. `is_requeued`: the key runs again for its requeue, whatever the error is.
     fn declared(
         &self,
         inner: &mut ControllerState,
         queue: usize,
         key: &Key,
         error: &ReconcileError,
+        is_requeued: bool,
         now: Instant,
     ) -> &'static str {
         let attempt = inner.attempt(key);
@@ -402,7 +403,9 @@ impl Controller {
             ReconcileError::Terminal(message) => {
                 let error = cut(message, 1024);
                 tracing::warn!(plugin = %self.name, %key, attempt, error, "terminal error of the plugin: no retry until the key's next change or requeue");
-                self.metrics.dropped_key("terminal");
+                if !is_requeued {
+                    self.metrics.dropped_key("terminal");
+                }
                 inner.forget(queue, key);
                 "terminal_error"
             }

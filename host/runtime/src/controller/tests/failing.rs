@@ -49,6 +49,19 @@ async fn a_terminal_error_of_an_outcome_waits_for_the_next_change() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_with_a_requeue_is_not_dropped_by_a_terminal_error() {
+    let (guest, calls) = scripted(manifest(|_| {}), |i| {
+        let requeue_after = Some(Duration::from_secs(60));
+        let result = if i == 0 { failing(&[], ReconcileError::Terminal("never".into())) } else { return done() };
+        result.map(|result| result.map(|outcome| Outcome { requeue_after, ..outcome }))
+    });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.run_until_idle(&["key"]).await;
+    assert_eq!(times(&calls), [(0, 0), (60_000, 0)]);
+    assert_eq!(fixture.metric("pintle_dropped_keys_total{plugin=\"widgets\",reason=\"terminal\"}"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_that_fails_decides_about_the_retry() {
     let (guest, calls) = scripted(manifest(|_| {}), |i| match i {
         0 => failing(&["a"], ReconcileError::Terminal("never".into())),
