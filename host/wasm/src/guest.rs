@@ -124,13 +124,13 @@ impl WasmGuest {
         let contract = Contract::of_manifest(&manifest).ok_or_else(unknown)?;
         let reconcile = reconcile(&pre, contract).map_err(wrong_types)?;
         let keys_of = keys_of(&pre, contract).map_err(wrong_types)?;
-        let n_workers: usize = manifest.queues.iter().map(|queue| queue.n_workers() as usize).sum();
         let pooled = manifest.instances == Instances::Pooled;
         let name: Arc<str> = manifest.name.as_str().into();
         let max_calls = (PLUGIN_MEMORY_BYTES / limits.memory_bytes.max(1)).clamp(1, MAX_PLUGIN_CALLS) as usize;
         Ok(Self {
             member: shared.scheduler.member(&name, Demand { n_calls: max_calls, call_bytes: limits.memory_bytes }),
-            idle: Idle::new(shared.clone(), if pooled { n_workers.min(max_calls) } else { 0 }),
+            // Workers may be set: as many are kept as calls have overlapped.
+            idle: Idle::new(shared.clone(), if pooled { max_calls } else { 0 }),
             shared,
             name,
             limits,

@@ -299,6 +299,18 @@ fn a_pooled_instance_lives_on_until_it_traps() {
 }
 
 #[test]
+fn as_many_instances_are_kept_as_calls_have_overlapped() {
+    // Its manifest has one worker, and its operator may give it more.
+    let guest = pooled();
+    let key = key("log-megabytes");
+    let calls = |n| join_all((0..n).map(|_| guest.reconcile(&key, Arc::new(TestView::default()))));
+    for (n_calls, n_kept) in [(1, 1), (2, 2), (1, 2)] {
+        assert!(RUNTIME.block_on(calls(n_calls)).into_iter().all(|run| run.result.is_ok()));
+        assert_eq!(guest.n_instances(), n_kept);
+    }
+}
+
+#[test]
 fn a_pooled_instance_that_leaks_is_replaced_before_it_meets_its_limit() {
     let guest = pooled();
     for _ in 0..10 {
