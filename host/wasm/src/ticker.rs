@@ -9,8 +9,9 @@ use wasmtime::Engine;
 
 /// Time slice of a guest, and the precision of deadlines.
 const TICK: Duration = Duration::from_millis(1);
-/// Idle ticks after which the thread sleeps. Waking it costs a few microseconds, which a busy host should not pay per run.
-const LINGER: u32 = 20;
+/// Idle ticks after which the thread sleeps. Waking it costs a few microseconds, which a busy host should not pay per run; each tick
+/// costs as much, which a host should not pay while a run waits for its reads.
+const LINGER: u32 = 3;
 
 /// Owns the thread; dropping it ends the thread.
 #[derive(Debug)]
