@@ -125,6 +125,13 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
+    /// Logs a line about each controller that lacks what it needs to start.
+    pub(crate) fn log_not_started(&self) {
+        for NotStarted { plugin, reason, message } in &self.not_started {
+            tracing::info!(plugin, reason, "does not start: {message}");
+        }
+    }
+
     /// The names of the plugins that are controllers of kube-controller-manager, whatever their component.
     pub(crate) fn of_kube_controller_manager(&self) -> Vec<String> {
         let names = self.plugins.iter().map(|plugin| &plugin.guest.manifest().name);
@@ -188,7 +195,6 @@ fn choose_among(
     enabled.retain(|candidate| match candidate.hindrance(&flag, &tuning, &settings, &outside) {
         None => candidate.is_enabled(&flag),
         Some(of) => {
-            tracing::info!(plugin = of.plugin, reason = of.reason, "does not start: {}", of.message);
             not_started.push(of);
             false
         }

@@ -35,10 +35,11 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         (None, None) => Source::InCluster,
     };
     let traces = Traces::open(&args.tracing, DEFAULT_RATE)?;
-    // Errors of components are reported before the cluster is contacted.
-    let mut choice = plugins::choose(&args.plugins).await?;
-    let sources = PluginSources::new(&args.plugins)?;
+    // It sends nothing yet: a kubeconfig's errors come before components are compiled, and theirs before the cluster is contacted.
     let connection = Connection::open(&source).await?;
+    let mut choice = plugins::choose(&args.plugins).await?;
+    choice.log_not_started();
+    let sources = PluginSources::new(&args.plugins)?;
     Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice);
     connection.check().await?;
     let of_kube_controller_manager = choice.of_kube_controller_manager();
@@ -92,6 +93,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
 async fn check(args: &RunArgs) -> anyhow::Result<()> {
     serve::check(&args.serving).await?;
     let choice = plugins::choose(&args.plugins).await?;
+    choice.log_not_started();
     for Chosen { guest, settings, .. } in &choice.plugins {
         let manifest = guest.manifest();
         match settings::resolve(&manifest.config, settings) {

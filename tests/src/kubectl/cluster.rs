@@ -58,6 +58,14 @@ impl Dev {
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("kubeconfig")
     }
+
+    /// What it has printed.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn log(&self) -> Result<String> {
+        std::fs::read_to_string(self.folder.path().join("log")).context("read the log of pintle dev")
+    }
 }
 
 /// Starts a real control plane with simulated nodes, and `pintle run` on it.

@@ -139,7 +139,7 @@ impl Terminal {
 }
 
 /// Whether a host reports what a start waits for, which only slow machines see.
-fn is_progress(line: &str) -> bool {
+pub fn is_progress(line: &str) -> bool {
     line.contains(" INFO compiling component ")
 }
 

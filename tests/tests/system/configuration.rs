@@ -74,6 +74,14 @@ fn a_file_takes_precedence_over_the_environment() -> Result<()> {
 }
 
 #[test]
+fn a_check_reports_which_controllers_would_not_start() -> Result<()> {
+    let answer = Answer::of(command(["run", "--check", "--controllers=*,-namespace"])?.env_remove("KUBECONFIG"))?;
+    let expected = "does not start: feature gate GenericWorkload is off";
+    ensure!(answer.is_good() && answer.errors.contains(expected), "{}", answer.text());
+    Ok(())
+}
+
+#[test]
 fn a_checked_configuration_is_printed_as_a_file_with_the_same_effect() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let check = |arguments: &[&str]| {

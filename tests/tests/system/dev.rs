@@ -12,6 +12,7 @@ use anyhow::{Result, ensure};
 use pintle_tests::kubectl::cluster::Dev as Process;
 use pintle_tests::pintle::{self, Answer};
 use pintle_tests::process::Guarded;
+use pintle_tests::tutorial::terminal::is_progress;
 use pintle_tests::{ApiClient, eventually, target_dir, workspace_dir};
 use serde_json::json;
 use tempfile::TempDir;
@@ -213,6 +214,19 @@ async fn definitions_are_applied_when_they_change_and_a_wrong_one_changes_nothin
     ensure!(log.contains("samples has sample objects"), "{log}");
     assert_eq!(dev.version("serviceaccount-controller")?, "0.1.0");
     Ok(())
+}
+
+/// Authors read no lines about controllers that are off by default.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_it_prints_begins_with_its_cluster() -> Result<()> {
+    let dev = Process::start().await?;
+    eventually(Duration::from_secs(60), "the cluster in what is printed", async || {
+        let log = dev.log()?;
+        let first = log.lines().find(|line| !is_progress(line));
+        ensure!(first.is_some_and(|line| line.starts_with("The embedded cluster runs at https://")), "{log}");
+        Ok(Some(()))
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]

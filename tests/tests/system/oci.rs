@@ -719,7 +719,8 @@ async fn a_host_restarts_while_the_registry_is_down() -> Result<()> {
     let pinned = workspace.push(&started, &tag, &["--sign-key", "ours.key"]);
     let unsigned = workspace.push(&build("oci-started", "1.0.1"), &format!("oci://{host}/started:2"), &[]);
     let key = format!("--verify-key={}", workspace.at("ours.pub").display());
-    let refused = |what: &str| workspace.run(&["run", "--kubeconfig=none", &key, what]);
+    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig().display());
+    let refused = |what: &str| workspace.run(&["run", &kubeconfig, &key, what]);
     let why = refused(&unsigned).unwrap_err();
     ensure!(why.contains("has no signature"), "{why}");
     workspace.write("unsigned.wasm", &started);
@@ -735,7 +736,7 @@ async fn a_host_restarts_while_the_registry_is_down() -> Result<()> {
     fixture.host.answers().await?;
     ensure!(fixture.running("oci-started") == (pinned, sha256(&started)));
     // A tag has to be looked up.
-    let why = fixture.workspace.run(&["run", "--kubeconfig=none", &tag]).unwrap_err();
+    let why = fixture.workspace.run(&["run", &kubeconfig, &tag]).unwrap_err();
     ensure!(why.contains("cannot connect to"), "{why}");
     cluster.stop().await;
     Ok(())
