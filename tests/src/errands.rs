@@ -1,5 +1,6 @@
 //! What leads to a run of an Errand (`tests/errand`), in a host: the parts of the contract that a manifest has and a guest does not see.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -67,9 +68,18 @@ async fn metric(host: &ApiClient, series: &str) -> Result<f64> {
 }
 
 async fn at_least(host: &ApiClient, series: &str, expected: f64) -> Result<()> {
-    eventually(PATIENCE, format!("{series} to be {expected}"), async || {
+    within(host, series, expected..=f64::INFINITY).await
+}
+
+/// Waits until the host has so many Pods in its caches.
+async fn cached_pods(host: &ApiClient, n: f64) -> Result<()> {
+    within(host, "pintle_cache_objects{kind=\"v1/Pod\"}", n..=n).await
+}
+
+async fn within(host: &ApiClient, series: &str, expected: RangeInclusive<f64>) -> Result<()> {
+    eventually(PATIENCE, format!("{series} to be in {expected:?}"), async || {
         let found = metric(host, series).await?;
-        ensure!(found >= expected, "it is {found}");
+        ensure!(expected.contains(&found), "it is {found}");
         Ok(Some(()))
     })
     .await
@@ -122,7 +132,10 @@ async fn by_rules(client: &ApiClient, metrics: &ApiClient) -> Result<()> {
         Ok(client.find(&format!("{PODS}/web")).await?.is_none().then_some(()))
     })
     .await?;
+    // No order holds between two watches: the Pod is there before the Errand that counts it.
+    cached_pods(metrics, 0.0).await?;
     client.create(PODS, &pod("other")).await?;
+    cached_pods(metrics, 1.0).await?;
     create(client, "looks", json!({"do": "tally"})).await?;
     answers(client, "looks", "1").await?;
     answers(client, "sees", "0").await.context("the rule led to an Errand that does not name the Pod")?;
