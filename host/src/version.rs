@@ -1,6 +1,6 @@
 //! `pintle version`.
 
-use pintle_core::contract::manifest::{BuiltIn, CONTRACT_VERSIONS, NEXT_CONTRACT};
+use pintle_core::contract::manifest::{BuiltIn, CONTRACT_VERSIONS};
 use serde::Serialize;
 
 use crate::cli::VersionArgs;
@@ -38,12 +38,7 @@ pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
             .collect(),
     };
     output::answer(args.output, &version, || {
-        let contract = |version: &&str| match *version == NEXT_CONTRACT {
-            true => format!("{version} (next)"),
-            false => (*version).to_owned(),
-        };
-        let contracts: Vec<String> = version.contract.iter().map(contract).collect();
-        let mut text = format!("pintle {}, contract {}", version.version, contracts.join(", "));
+        let mut text = format!("pintle {}, contract {}", version.version, version.contract.join(", "));
         for plugin in &version.plugins {
             let conditions: String = plugin.start_conditions.iter().map(|condition| format!(", {condition}")).collect();
             text += &format!("\n  {} {}{conditions}", plugin.name, plugin.version);

@@ -8,8 +8,8 @@ use wit_parser::{Resolve, WorldId};
 
 use crate::Language;
 
-/// The next contract.
-const NEXT: (&str, &str) = (include_str!("../../../wit/controller.wit"), "wit/controller.wit");
+/// The newest contract.
+const NEWEST: (&str, &str) = (include_str!("../../../wit/controller.wit"), "wit/controller.wit");
 /// The file that holds it.
 pub(crate) const FILE: &str = "controller.wit";
 /// Its package.
@@ -51,11 +51,11 @@ pub(crate) fn parse(folder: &Path, world: &str) -> anyhow::Result<(Resolve, Worl
 #[allow(clippy::match_same_arms, reason = "each SDK moves on its own")]
 pub(crate) fn of(language: Language) -> (&'static str, &'static str) {
     match language {
-        Language::Rust => NEXT,
-        Language::C => NEXT,
-        Language::Go => NEXT,
-        Language::JavaScript | Language::TypeScript => NEXT,
-        Language::Python => NEXT,
+        Language::Rust => NEWEST,
+        Language::C => NEWEST,
+        Language::Go => NEWEST,
+        Language::JavaScript | Language::TypeScript => NEWEST,
+        Language::Python => NEWEST,
     }
 }
 

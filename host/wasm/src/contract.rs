@@ -28,7 +28,7 @@ pub(crate) const RECONCILE: &str = "reconcile";
 pub(crate) enum Contract {
     /// Released.
     V0_1,
-    /// The next one.
+    /// Released; the newest.
     V0_2,
 }
 

@@ -2,7 +2,7 @@
 
 mod contract;
 mod loading;
-mod next;
+mod newest;
 mod sandbox;
 mod support;
 mod wasi;

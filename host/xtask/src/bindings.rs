@@ -97,7 +97,7 @@ pub fn generate(language: Language) -> anyhow::Result<Generated> {
     Ok(generated)
 }
 
-/// Writes what `wit-bindgen go` and `wit-bindgen c` make of the WIT world `controller` of the next contract: bindings of a plugin without
+/// Writes what `wit-bindgen go` and `wit-bindgen c` make of the WIT world `controller` of the newest contract: bindings of a plugin without
 /// an SDK. For Go, with the run-time library as a module in the folder `pkg`.
 ///
 /// # Errors

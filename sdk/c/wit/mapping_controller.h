@@ -313,7 +313,7 @@ typedef struct {
 } mapping_controller_list_string_t;
 
 // Sign a certificate, X.509 v3, that is never one of an authority. Answer: the certificate in PEM. The host checks the request's
-// own signature and draws the serial number. Subject and subject alternative names are those of the request, nothing else of it is.
+// own signature and draws the serial number. Of the request it takes the subject and the subject alternative names, and nothing else.
 typedef struct pintle_controller_types_sign_certificate_t {
   // A setting of type `authority`: a certificate and its key, which never enter a guest.
   mapping_controller_string_t   authority;
@@ -329,7 +329,8 @@ typedef struct pintle_controller_types_sign_certificate_t {
 } pintle_controller_types_sign_certificate_t;
 
 // One operation of an endpoint outside of the cluster, which the manifest declares and the operator has bound. The host sends it once.
-// Answer: the body of the response, JSON. It takes place before the outcome is accepted: a plugin must expect to see its own half-done work.
+// Answer: the body of the response, JSON. It takes place before the outcome is accepted: a plugin must expect that an earlier try has
+// done a part of the work.
 typedef struct pintle_controller_types_call_t {
   // As declared in `endpoints` of the manifest.
   mapping_controller_string_t   endpoint;
@@ -575,10 +576,10 @@ typedef struct pintle_controller_view_api_error_t {
   // follow. With the code 0:
   // 
   // - `NotGranted`: the grants do not allow it, or the operator has not bound the key, the authority or the endpoint.
-  // - `Malformed`: the question is none, for example a certificate request that does not parse, or the answer is not JSON.
-  // - `TooLarge`: the question or the answer is.
+  // - `Malformed`: the question is not valid, for example a certificate request that does not parse, or the answer is not JSON.
+  // - `TooLarge`: the question or the answer is too large.
   // - `TooMany`: a run may have 256 signatures and calls.
-  // - `Expired`: the authority's certificate has.
+  // - `Expired`: the authority's certificate has expired.
   // - `NotLeading`: the host does not lead any more; nothing was sent.
   // - `Stopping`, `Timeout`, `Transport`: the controller stops, or no answer came; a call may have been carried out.
   mapping_controller_string_t   reason;

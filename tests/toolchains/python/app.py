@@ -61,4 +61,4 @@ def attempt(action):
 
 
 def outcome(steps):
-    return Outcome([], steps, None, [], [], [], [])
+    return Outcome([], steps, None, [], [], [], [], None)

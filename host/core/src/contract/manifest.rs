@@ -8,7 +8,7 @@ mod built_in;
 mod fields;
 mod grant;
 mod limits;
-mod next;
+mod newer;
 mod number;
 mod setting;
 mod watch;
@@ -36,8 +36,6 @@ pub const SECTION: &str = "pintle:manifest";
 
 /// Versions of the contract (`wit/`) that this host supports.
 pub const CONTRACT_VERSIONS: &[&str] = &["0.1", "0.2"];
-/// Of these, the one that is not released: it may still change.
-pub const NEXT_CONTRACT: &str = "0.2";
 /// What each version has more than the one before it, in a few words; `wit/CHANGES.md` has all of it.
 const ADDED: &[(&str, &[&str])] = &[(
     "0.2",
@@ -53,11 +51,8 @@ const ADDED: &[(&str, &[&str])] = &[(
     ],
 )];
 
-/// A version of the contract in words: whether it is released, and what later versions have more, which the plugin could use.
+/// A version of the contract in words, with what later versions have more, which the plugin could use.
 pub fn describe_contract(version: &str) -> String {
-    if version == NEXT_CONTRACT {
-        return format!("{version}, which is not released: it may still change");
-    }
     later_contracts(version).map_or_else(|| version.to_owned(), |later| format!("{version} ({later})"))
 }
 
@@ -406,7 +401,7 @@ impl Manifest {
         if self.queues.is_empty() {
             return Err("queues: at least one is needed".into());
         }
-        next::check(self)?;
+        newer::check(self)?;
         bounds::check(self)?;
         for (name, setting) in &self.config {
             setting.check().map_err(|why| format!("config.{name}.{why}"))?;
@@ -484,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_contract_is_described_by_what_later_ones_have_more() {
-        expect_test::expect!["0.2, which is not released: it may still change"].assert_eq(&describe_contract("0.2"));
+        expect_test::expect!["0.2"].assert_eq(&describe_contract("0.2"));
         expect_test::expect![[
             r#"0.1 (0.2 adds keys to wake, live reads of subresources, by field selectors and of whole objects, reviews, signatures, calls of endpoints, a clock that nobody sets, samples tied to writes, labels of runs: see wit/CHANGES.md)"#
         ]]

@@ -1,4 +1,4 @@
-//! What the types of released contracts have less than those of the next one.
+//! What the types of older contracts have less than those of the newest one.
 
 /// Types of contract 0.1 that 0.2 extends.
 pub(crate) mod v0_1 {

@@ -19,8 +19,8 @@ pub(super) fn page(folder: &Path) -> anyhow::Result<String> {
         page,
         "\nSDKs hide most of it; their names are the same, in each language's own case.\n\
          This page is generated from `wit/`: `cargo xtask reference`.\n\n\
-         It is about the next contract, which may still change; `wit/CHANGES.md` says what was added to 0.1. A host loads \
-         components of both. The manifest that `pintle new` writes names the contract that the SDK speaks."
+         `wit/CHANGES.md` says what was added to 0.1. A host loads components of both. The manifest that `pintle new` \
+         writes names the contract that the SDK speaks."
     );
     for world in package.worlds.values() {
         let world = &contract.worlds[*world];

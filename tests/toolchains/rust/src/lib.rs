@@ -60,5 +60,6 @@ fn outcome(steps: Vec<Step>) -> Outcome {
         observations: vec![],
         wake: vec![],
         run_labels: vec![],
+        error: None,
     }
 }

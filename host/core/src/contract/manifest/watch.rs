@@ -214,7 +214,7 @@ pub enum To {
 
 impl To {
     /// Whether contract 0.1 does not have it.
-    pub(super) fn is_of_next_contract(self) -> bool {
+    pub(super) fn is_new_in_0_2(self) -> bool {
         matches!(self, Self::Indexed | Self::Tick)
     }
 }

@@ -360,7 +360,7 @@ type SignJwt struct {
 }
 
 // Sign a certificate, X.509 v3, that is never one of an authority. Answer: the certificate in PEM. The host checks the request's
-// own signature and draws the serial number. Subject and subject alternative names are those of the request, nothing else of it is.
+// own signature and draws the serial number. Of the request it takes the subject and the subject alternative names, and nothing else.
 type SignCertificate struct {
 	// A setting of type `authority`: a certificate and its key, which never enter a guest.
 	Authority string
@@ -376,7 +376,8 @@ type SignCertificate struct {
 }
 
 // One operation of an endpoint outside of the cluster, which the manifest declares and the operator has bound. The host sends it once.
-// Answer: the body of the response, JSON. It takes place before the outcome is accepted: a plugin must expect to see its own half-done work.
+// Answer: the body of the response, JSON. It takes place before the outcome is accepted: a plugin must expect that an earlier try has
+// done a part of the work.
 type Call struct {
 	// As declared in `endpoints` of the manifest.
 	Endpoint string

@@ -114,10 +114,10 @@ type ApiError struct {
 	// follow. With the code 0:
 	//
 	// - `NotGranted`: the grants do not allow it, or the operator has not bound the key, the authority or the endpoint.
-	// - `Malformed`: the question is none, for example a certificate request that does not parse, or the answer is not JSON.
-	// - `TooLarge`: the question or the answer is.
+	// - `Malformed`: the question is not valid, for example a certificate request that does not parse, or the answer is not JSON.
+	// - `TooLarge`: the question or the answer is too large.
 	// - `TooMany`: a run may have 256 signatures and calls.
-	// - `Expired`: the authority's certificate has.
+	// - `Expired`: the authority's certificate has expired.
 	// - `NotLeading`: the host does not lead any more; nothing was sent.
 	// - `Stopping`, `Timeout`, `Transport`: the controller stops, or no answer came; a call may have been carried out.
 	Reason  string

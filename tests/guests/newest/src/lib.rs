@@ -139,7 +139,7 @@ fn moments() -> Outcome {
         tolerate: vec![Refusal::NotFound],
     };
     let count = |at, result: &str| Observation {
-        metric: "next_deletes_total".into(),
+        metric: "newest_deletes_total".into(),
         labels: vec![result.into()],
         value: 1.0,
         at,

@@ -1,7 +1,7 @@
 //! Parts of a manifest that contract 0.1 does not have. A host of 0.1 would reject them as unknown; a manifest of 0.1 therefore must
 //! not use them.
 
-use super::{EmptySelector, Grant, Manifest, NEXT_CONTRACT, SettingType, serde_name};
+use super::{EmptySelector, Grant, Manifest, SettingType, serde_name};
 
 /// # Errors
 /// The first part that needs a newer contract than that of the manifest.
@@ -9,15 +9,14 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     if manifest.contract != "0.1" {
         return Ok(());
     }
-    let newer = |place: String| {
-        format!("{place}: needs contract {NEXT_CONTRACT}, and this manifest declares {}", manifest.contract)
-    };
+    let newer =
+        |place: String| format!("{place}: needs contract 0.2, and this manifest declares {}", manifest.contract);
     for (i, watch) in manifest.watches.iter().enumerate() {
         if watch.selects.as_ref().is_some_and(|selects| selects.empty == EmptySelector::Everything) {
             return Err(newer(format!("watches[{i}].selects.empty: everything")));
         }
         for (j, rule) in watch.enqueue.iter().enumerate() {
-            if rule.to.is_of_next_contract() {
+            if rule.to.is_new_in_0_2() {
                 return Err(newer(format!("watches[{i}].enqueue[{j}].to: {}", serde_name(&rule.to))));
             }
             if rule.namespace_field.is_some() {

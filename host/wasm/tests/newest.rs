@@ -21,12 +21,12 @@ fn shown(wakes: &[Wake]) -> Vec<String> {
 
 #[test]
 fn the_clock_that_nobody_sets_arrives() {
-    check(&outcome(run(&*loaded("next"), "uptime")).state, expect![[r#"[("uptime", Some("1.5"))]"#]]);
+    check(&outcome(run(&*loaded("newest"), "uptime")).state, expect![[r#"[("uptime", Some("1.5"))]"#]]);
 }
 
 #[test]
 fn needs_arrive_and_their_answers_too() {
-    let guest = loaded("next");
+    let guest = loaded("newest");
     let first = outcome(run(&*guest, "needs"));
     let lines: Vec<String> = first.needs.iter().map(|need| format!("{need:?}\n")).collect();
     expect![[r#"
@@ -54,14 +54,14 @@ fn needs_arrive_and_their_answers_too() {
 #[test]
 fn keys_to_wake_arrive_and_those_that_nothing_can_have_are_left_out() {
     check(
-        &shown(&outcome(run(&*loaded("next"), "wakes")).wake),
+        &shown(&outcome(run(&*loaded("newest"), "wakes")).wake),
         expect![[r#"["nodes v1/Node n1 None", "widgets example.com/v1/Widget a/w1 Some(1.5s)"]"#]],
     );
 }
 
 #[test]
 fn a_run_wakes_as_many_keys_as_it_may() {
-    let guest = loaded("next");
+    let guest = loaded("newest");
     assert_eq!(outcome(run(&*guest, "most")).wake.len(), 10_000);
     let fault = |name| run(&*guest, name).result.unwrap_err().to_string();
     check(&fault("crowd"), expect![[r#""output: the outcome has 10001 keys to wake, more than 10000""#]]);
@@ -73,22 +73,22 @@ fn a_run_wakes_as_many_keys_as_it_may() {
 
 #[test]
 fn samples_say_when_they_count_and_runs_have_labels() {
-    let guest = loaded("next");
+    let guest = loaded("newest");
     let lines: Vec<String> =
         outcome(run(&*guest, "moments")).observations.iter().map(|sample| format!("{sample:?}\n")).collect();
     expect![[r#"
-        Observation { metric: "next_deletes_total", labels: ["wanted"], value: 1.0, at: Now }
-        Observation { metric: "next_deletes_total", labels: ["deleted"], value: 1.0, at: Done(Place { step: 0, position: 0 }) }
-        Observation { metric: "next_deletes_total", labels: ["not deleted"], value: 1.0, at: Failed(Place { step: 0, position: 0 }) }
-        Observation { metric: "next_deletes_total", labels: ["deleted"], value: 1.0, at: Done(Place { step: 0, position: 1 }) }
-        Observation { metric: "next_deletes_total", labels: ["not deleted"], value: 1.0, at: Failed(Place { step: 0, position: 1 }) }
+        Observation { metric: "newest_deletes_total", labels: ["wanted"], value: 1.0, at: Now }
+        Observation { metric: "newest_deletes_total", labels: ["deleted"], value: 1.0, at: Done(Place { step: 0, position: 0 }) }
+        Observation { metric: "newest_deletes_total", labels: ["not deleted"], value: 1.0, at: Failed(Place { step: 0, position: 0 }) }
+        Observation { metric: "newest_deletes_total", labels: ["deleted"], value: 1.0, at: Done(Place { step: 0, position: 1 }) }
+        Observation { metric: "newest_deletes_total", labels: ["not deleted"], value: 1.0, at: Failed(Place { step: 0, position: 1 }) }
     "#]].assert_eq(&lines.concat());
     check(&outcome(run(&*guest, "labels")).run_labels, expect![[r#"[("action", "tried")]"#]]);
 }
 
 #[test]
 fn a_run_fails_and_writes() {
-    let guest = loaded("next");
+    let guest = loaded("newest");
     let error = |name| outcome(run(&*guest, name)).error;
     check(&error("labels"), expect!["None"]);
     check(&error("error"), expect![[r#"Some(Retry { message: "out of order", after: None })"#]]);
@@ -115,7 +115,7 @@ fn resources_of_one_kind_arrive() {
         resource("apps", "v1beta1", "Deployment"),
     ];
     let view = TestView { resources, ..TestView::default() };
-    let kept = outcome(run_with(&*loaded("next"), "kinds", view)).state;
+    let kept = outcome(run_with(&*loaded("newest"), "kinds", view)).state;
     let kept = kept[0].1.as_deref().unwrap().replace("ApiResource", "\nApiResource");
     expect![[r#"
         [
@@ -128,6 +128,6 @@ fn resources_of_one_kind_arrive() {
 fn a_mapping_delays_keys() {
     let view = Arc::new(TestView::default());
     let kind = pod();
-    let keys = RUNTIME.block_on(loaded("next").keys_of(&kind, None, Some("new"), view)).unwrap();
+    let keys = RUNTIME.block_on(loaded("newest").keys_of(&kind, None, Some("new"), view)).unwrap();
     check(&shown(&keys.into_inner()), expect![[r#"["nodes v1/Pod at-once None", "nodes v1/Pod later Some(3ms)"]"#]]);
 }
