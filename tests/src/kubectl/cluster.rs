@@ -36,6 +36,8 @@ impl Dev {
         dev.args([
             format!("--kubeconfig={}", folder.path().join("kubeconfig").display()),
             format!("--cache-dir={}", target_dir().join("host-code").display()),
+            // Several run at once.
+            format!("--admin-socket={}", folder.path().join("admin.sock").display()),
             format!("--nodes={N_NODES}"),
             // The real cluster does not have it.
             "--install-crd=false".to_owned(),
