@@ -401,6 +401,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
+    /// Whether the key will run (again), now or after a delay.
+    pub fn is_queued(&self, key: &K) -> bool {
+        self.delays.contains_key(key) || self.items.get(key).is_some_and(|item| item.dirty.is_some())
+    }
+
     /// Whether the key's last run faulted.
     pub fn is_suspect(&self, key: &K) -> bool {
         self.suspects.contains_key(key)

@@ -318,7 +318,7 @@ impl Controller {
                 if report.failures.is_empty() {
                     if let Some(error) = error {
                         inner.failures.remove(key);
-                        return self.declared(inner, queue, key, &error, requeue_after.is_some(), now);
+                        return self.declared(inner, queue, key, &error, now);
                     }
                     inner.forget(queue, key);
                     return if requeue_after.is_some() { "requeue_after" } else { "success" };
@@ -353,7 +353,7 @@ impl Controller {
                 self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), suspect, now);
                 "error"
             }
-            RunResult::Declared(error) => self.declared(inner, queue, key, &error, false, now),
+            RunResult::Declared(error) => self.declared(inner, queue, key, &error, now),
             RunResult::Fault(fault) => {
                 self.metrics.fault(fault.kind);
                 self.run_faulted(inner, key, fault.kind, &fault.to_string(), suspect);
@@ -370,14 +370,13 @@ impl Controller {
         }
     }
 
-    /// Handles an error that the plugin has declared. `is_requeued`: the key runs again for its requeue, whatever the error is.
+    /// Handles an error that the plugin has declared.
     fn declared(
         &self,
         inner: &mut ControllerState,
         queue: usize,
         key: &Key,
         error: &ReconcileError,
-        is_requeued: bool,
         now: Instant,
     ) -> &'static str {
         let attempt = inner.attempt(key);
@@ -403,10 +402,7 @@ impl Controller {
             ReconcileError::Terminal(message) => {
                 let error = cut(message, 1024);
                 tracing::warn!(plugin = %self.name, %key, attempt, error, "terminal error of the plugin: no retry until the key's next change or requeue");
-                if !is_requeued {
-                    self.metrics.dropped_key("terminal");
-                }
-                inner.forget(queue, key);
+                self.stop_retrying(inner, queue, key, "terminal");
                 "terminal_error"
             }
         }
@@ -439,17 +435,24 @@ impl Controller {
         inner.add(key.clone(), Some(delay), Priority::Normal, now);
     }
 
-    /// Drops a key after too many consecutive failures.
+    /// Stops retrying a key after too many consecutive failures.
     fn give_up(&self, inner: &mut ControllerState, queue: usize, key: &Key) -> bool {
         let Some(own) = inner.queues.get(queue) else { return true };
         let failures = own.limiter.failures(key);
         if own.max_retries.is_none_or(|max| failures < max) {
             return false;
         }
-        tracing::warn!(plugin = %self.name, %key, failures, "too many retries: the key is dropped until its next change");
-        self.metrics.dropped_key("max_retries");
-        inner.forget(queue, key);
+        tracing::warn!(plugin = %self.name, %key, failures, "too many retries: no retry until the key's next change or requeue");
+        self.stop_retrying(inner, queue, key, "max_retries");
         true
+    }
+
+    /// Forgets the failures of a key. It is dropped if nothing else has queued it.
+    fn stop_retrying(&self, inner: &mut ControllerState, queue: usize, key: &Key, reason: &'static str) {
+        if inner.queues.get(queue).is_some_and(|own| !own.work_queue.is_queued(key)) {
+            self.metrics.dropped_key(reason);
+        }
+        inner.forget(queue, key);
     }
 }
 

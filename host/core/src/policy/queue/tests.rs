@@ -328,14 +328,13 @@ impl Naive {
         }
     }
 
-    fn known(&self) -> BTreeSet<u8> {
+    fn queued(&self) -> impl Iterator<Item = u8> {
         let listed = self.ready.iter().chain(&self.again).map(|(key, _)| *key);
-        let delayed = self.delays.iter().map(|(_, key, _)| *key);
-        listed
-            .chain(delayed)
-            .chain(self.busy.iter().chain(&self.held).copied())
-            .chain(self.suspects.keys().copied())
-            .collect()
+        listed.chain(self.delays.iter().map(|(_, key, _)| *key))
+    }
+
+    fn known(&self) -> BTreeSet<u8> {
+        self.queued().chain(self.busy.iter().chain(&self.held).copied()).chain(self.suspects.keys().copied()).collect()
     }
 
     fn free(&mut self, key: u8) {
@@ -460,6 +459,9 @@ proptest! {
             prop_assert_eq!(queue.n_held(), naive.held.len());
             prop_assert_eq!(queue.n_waiting(), naive.delays.len());
             prop_assert_eq!(queue.next_due(), naive.delays.iter().map(|(due, ..)| *due).min());
+            for key in 0..6_u8 {
+                prop_assert_eq!(queue.is_queued(&key), naive.queued().any(|queued| queued == key));
+            }
             prop_assert_eq!(queue.n_text_bytes(), naive.known().into_iter().map(|key| 1 << (3 * key)).sum::<u64>());
             for (key, (_, until)) in &naive.suspects {
                 let is_early = naive.busy.contains(key) && naive.running_suspect == Some(*key) && *until > now;

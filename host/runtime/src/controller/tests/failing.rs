@@ -49,16 +49,20 @@ async fn a_terminal_error_of_an_outcome_waits_for_the_next_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_with_a_requeue_is_not_dropped_by_a_terminal_error() {
-    let (guest, calls) = scripted(manifest(|_| {}), |i| {
-        let requeue_after = Some(Duration::from_secs(60));
-        let result = if i == 0 { failing(&[], ReconcileError::Terminal("never".into())) } else { return done() };
-        result.map(|result| result.map(|outcome| Outcome { requeue_after, ..outcome }))
-    });
-    let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    fixture.run_until_idle(&["key"]).await;
-    assert_eq!(times(&calls), [(0, 0), (60_000, 0)]);
-    assert_eq!(fixture.metric("pintle_dropped_keys_total{plugin=\"widgets\",reason=\"terminal\"}"), 0);
+async fn a_key_that_is_queued_is_not_dropped() {
+    let errors = [("terminal", ReconcileError::Terminal("never".into())), ("max_retries", later(None))];
+    for (reason, error) in errors {
+        let (guest, calls) = scripted(manifest(|m| m["queues"][0]["maxRetries"] = 0.into()), move |i| {
+            let requeue_after = Some(Duration::from_secs(60));
+            let result = if i == 0 { failing(&[], error.clone()) } else { return done() };
+            result.map(|result| result.map(|outcome| Outcome { requeue_after, ..outcome }))
+        });
+        let fixture = Fixture::new(guest, FakeWriter::agreeable());
+        fixture.run_until_idle(&["key"]).await;
+        assert_eq!(times(&calls), [(0, 0), (60_000, 0)]);
+        let metric = format!("pintle_dropped_keys_total{{plugin=\"widgets\",reason=\"{reason}\"}}");
+        assert_eq!(fixture.metric(&metric), 0, "{reason}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
