@@ -12,8 +12,9 @@ use crate::pintle::{self, Answer};
 use crate::process::Guarded;
 use crate::{ApiClient, eventually, target_dir};
 
-/// How long a host may take until its caches are synced. The first host compiles all components before that.
-const READY_DEADLINE: Duration = Duration::from_secs(300);
+/// How long a host may take until its caches are synced. The first host compiles all components before that; an unoptimised one beside
+/// other tests needs minutes for an engine of JavaScript.
+const READY_DEADLINE: Duration = Duration::from_secs(900);
 
 /// How long a host may take to end when it is asked to.
 const STOP_GRACE: Duration = Duration::from_secs(10);

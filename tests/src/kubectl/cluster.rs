@@ -10,7 +10,7 @@ use crate::process::Guarded;
 use crate::{HostProcess, TestCluster, eventually, pintle, target_dir};
 
 /// How long `pintle dev` may take until its kubeconfig is there, components compiled included.
-const START: Duration = Duration::from_secs(300);
+const START: Duration = Duration::from_secs(900);
 /// Nodes of each cluster.
 const N_NODES: usize = 3;
 /// How long a Pod takes to get ready.
