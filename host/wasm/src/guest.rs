@@ -41,6 +41,9 @@ const PLUGIN_MEMORY_BYTES: u64 = 1 << 30;
 const MAX_PLUGIN_CALLS: u64 = 16;
 /// Calls after which a pooled instance is replaced, which bounds leaks in a guest.
 const MAX_USES: u32 = 10_000;
+/// A pooled instance is replaced when it has more memory than this and twice the memory of the plugin's smallest one: memory of an
+/// instance never shrinks, and one large run must not keep it for all that follow.
+const SWELL_BYTES: u64 = 4 << 20;
 /// Maximum listers that a pooled instance may leak. wasmtime allows 100,000 per instance.
 const MAX_UNDROPPED: u32 = 10_000;
 
@@ -63,6 +66,8 @@ pub(crate) struct WasmGuest {
     /// The plugin's share of the processors.
     member: Member,
     idle: Idle,
+    /// The least memory that an instance had after a call, in bytes.
+    least_bytes: AtomicU64,
     /// Existing instances, called or idle.
     n_instances: Arc<AtomicUsize>,
     /// Their memory.
@@ -131,6 +136,7 @@ impl WasmGuest {
             member: shared.scheduler.member(&name, Demand { n_calls: max_calls, call_bytes: limits.memory_bytes }),
             // Workers may be set: as many are kept as calls have overlapped.
             idle: Idle::new(shared.clone(), if pooled { max_calls } else { 0 }),
+            least_bytes: AtomicU64::new(u64::MAX),
             shared,
             name,
             limits,
@@ -296,11 +302,14 @@ impl Call<'_> {
             host_calls: run.as_ref().map_or(0, |run| run.n_host_calls),
             bytes_read: run.as_ref().map_or(0, |run| run.bytes_read),
         };
+        let least_bytes =
+            self.guest.least_bytes.fetch_min(usage.memory_bytes, Ordering::Relaxed).min(usage.memory_bytes);
         let worn = state.n_runs() >= MAX_USES
             || state.n_undropped() >= MAX_UNDROPPED
             || state.wasi.as_ref().is_some_and(|wasi| wasi.is_worn())
             // A leak must reach this mark, where it costs an instance, before it reaches the limit, where it costs a run.
-            || state.memory.n_bytes() > self.guest.limits.memory_bytes / 2;
+            || usage.memory_bytes > self.guest.limits.memory_bytes / 2
+            || usage.memory_bytes > least_bytes.saturating_mul(2).saturating_add(SWELL_BYTES);
         if result.is_ok() && !worn && self.guest.idle.keeps() {
             self.guest.idle.put(self.live);
         }

@@ -37,17 +37,45 @@ impl IdleTotal {
     }
 }
 
+/// Calls in which an idle instance was not needed, after which it is dropped.
+const UNUSED_CALLS: u32 = 1_000;
+
 /// The idle instances of one plugin.
 pub(crate) struct Idle {
     shared: Arc<Shared>,
-    instances: Mutex<Vec<Live>>,
+    stack: Mutex<Stack>,
     max: usize,
+}
+
+/// The instance used last is taken first, so those at the bottom are the ones that are not needed.
+#[derive(Default)]
+struct Stack {
+    instances: Vec<Live>,
+    /// Calls since unused instances were dropped.
+    n_calls: u32,
+    /// The fewest instances that such a call left idle.
+    n_unused: Option<usize>,
+}
+
+impl Stack {
+    /// An instance for a call, and those that no call needed for a long time.
+    fn pop(&mut self) -> (Option<Live>, Vec<Live>) {
+        let live = self.instances.pop();
+        let n_left = self.instances.len();
+        let n_unused = *self.n_unused.insert(self.n_unused.map_or(n_left, |n| n.min(n_left)));
+        self.n_calls += 1;
+        if self.n_calls < UNUSED_CALLS {
+            return (live, Vec::new());
+        }
+        (self.n_calls, self.n_unused) = (0, None);
+        (live, self.instances.drain(..n_unused).collect())
+    }
 }
 
 impl Idle {
     /// Room for `n` instances; none if the plugin is not pooled.
     pub(crate) fn new(shared: Arc<Shared>, max: usize) -> Self {
-        Self { shared, instances: Mutex::new(Vec::new()), max }
+        Self { shared, stack: Mutex::default(), max }
     }
 
     /// Whether instances are reused for later calls.
@@ -56,16 +84,23 @@ impl Idle {
     }
 
     pub(crate) fn take(&self) -> Option<Live> {
-        let live = self.instances.lock().pop()?;
-        self.shared.idle.lock().remove(live.n_bytes());
-        Some(live)
+        if !self.keeps() {
+            return None;
+        }
+        let (live, unused) = self.stack.lock().pop();
+        let mut total = self.shared.idle.lock();
+        for gone in live.iter().chain(&unused) {
+            total.remove(gone.n_bytes());
+        }
+        drop(total);
+        live
     }
 
     /// Keeps an instance for the next call, if there is room.
     pub(crate) fn put(&self, live: Live) {
-        let mut instances = self.instances.lock();
-        if instances.len() < self.max && self.shared.idle.lock().add(live.n_bytes()) {
-            instances.push(live);
+        let mut stack = self.stack.lock();
+        if stack.instances.len() < self.max && self.shared.idle.lock().add(live.n_bytes()) {
+            stack.instances.push(live);
         }
     }
 }
@@ -73,7 +108,7 @@ impl Idle {
 impl Drop for Idle {
     fn drop(&mut self) {
         let mut total = self.shared.idle.lock();
-        for live in self.instances.get_mut() {
+        for live in &self.stack.get_mut().instances {
             total.remove(live.n_bytes());
         }
     }

@@ -321,6 +321,29 @@ fn a_pooled_instance_that_leaks_is_replaced_before_it_meets_its_limit() {
 }
 
 #[test]
+fn a_pooled_instance_does_not_keep_the_memory_of_a_large_run() {
+    let guest = pooled();
+    assert_eq!(calls(&*guest), 1);
+    // 6 MiB, which is less than half of the limit.
+    outcome(run(&*guest, "leak"));
+    assert_eq!(guest.instance_bytes(), 0);
+    assert_eq!([calls(&*guest), calls(&*guest)], [1, 2]);
+}
+
+#[test]
+fn instances_that_no_call_needs_are_dropped() {
+    let guest = pooled();
+    let key = key("log-megabytes");
+    let overlapping = (0..3).map(|_| guest.reconcile(&key, Arc::new(TestView::default())));
+    RUNTIME.block_on(join_all(overlapping));
+    assert_eq!(guest.n_instances(), 3);
+    for _ in 0..2_000 {
+        calls(&*guest);
+    }
+    assert_eq!(guest.n_instances(), 1);
+}
+
+#[test]
 fn a_kept_lister_does_not_read_the_next_run() {
     let guest = pooled();
     outcome(run(&*guest, "keep-lister"));

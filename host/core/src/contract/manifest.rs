@@ -130,7 +130,8 @@ pub enum Instances {
     /// One call. Nothing leaks from one run to the next.
     #[default]
     Fresh,
-    /// Many calls, one at a time: for languages that are slow to start.
+    /// Many calls, one at a time: for plugins that run often, and for languages that are slow to start. An instance is replaced
+    /// after a fault, and when it has grown or served 10,000 calls.
     Pooled,
 }
 
