@@ -1,11 +1,11 @@
-//! Of each plugin an object with ten children whose status is right, as the input of a case.
+//! Of each plugin that keeps Pods an object with ten children whose status is right, as the input of a case.
 
 use serde_json::{Value, json};
 
 use super::N_CHILDREN as N;
 
-const BEFORE: &str = "2025-12-31T23:00:00Z";
-const NOW: &str = "2026-01-01T12:00:00Z";
+pub(super) const BEFORE: &str = "2025-12-31T23:00:00Z";
+pub(super) const NOW: &str = "2026-01-01T12:00:00Z";
 const IMAGE: &str = "web:now";
 
 /// Name of the plugin, and the input.
@@ -202,12 +202,12 @@ fn autoscaler() -> Value {
     case
 }
 
-fn children(child: impl Fn(usize) -> Value) -> Vec<Value> {
+pub(super) fn children(child: impl Fn(usize) -> Value) -> Vec<Value> {
     (0..N).map(child).collect()
 }
 
 /// The input of a case about the object `web`, with these objects beside it.
-fn case<const K: usize>(root: Value, more: [Vec<Value>; K]) -> Value {
+pub(super) fn case<const K: usize>(root: Value, more: [Vec<Value>; K]) -> Value {
     let text = |field: &str| root[field].as_str().unwrap_or_default();
     let kind = format!("{}/{}", text("apiVersion"), text("kind"));
     let objects: Vec<Value> = std::iter::once(root).chain(more.into_iter().flatten()).collect();
@@ -215,7 +215,7 @@ fn case<const K: usize>(root: Value, more: [Vec<Value>; K]) -> Value {
 }
 
 /// Pods of the object `web` of a kind such as `apps/v1/ReplicaSet`.
-fn pods(kind: &str, change: impl Fn(usize, &mut Value)) -> Vec<Value> {
+pub(super) fn pods(kind: &str, change: impl Fn(usize, &mut Value)) -> Vec<Value> {
     children(|number| {
         let mut pod = pod(&format!("web-{number}"));
         pod["metadata"]["ownerReferences"] = json!([owner(kind)]);
@@ -233,7 +233,7 @@ fn replicated() -> Value {
     json!({"replicas": N, "selector": {"matchLabels": {"app": "web"}}, "template": template()})
 }
 
-fn object(version: &str, kind: &str, name: &str) -> Value {
+pub(super) fn object(version: &str, kind: &str, name: &str) -> Value {
     json!({
         "apiVersion": version, "kind": kind,
         "metadata": {
@@ -251,7 +251,7 @@ fn root(version: &str, kind: &str, spec: Value, status: Value) -> Value {
 }
 
 /// A reference to the object `web` of a kind such as `apps/v1/ReplicaSet`.
-fn owner(kind: &str) -> Value {
+pub(super) fn owner(kind: &str) -> Value {
     let (version, kind) = kind.rsplit_once('/').unwrap_or_default();
     json!({
         "apiVersion": version, "kind": kind, "name": "web", "uid": "uid-web", "controller": true,
@@ -263,7 +263,7 @@ fn template() -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": IMAGE}]}})
 }
 
-fn pod(name: &str) -> Value {
+pub(super) fn pod(name: &str) -> Value {
     let mut pod = object("v1", "Pod", name);
     pod["spec"] = json!({"nodeName": "node-1", "containers": [{"name": "c", "image": IMAGE}]});
     pod["status"] = json!({

@@ -4,6 +4,7 @@
 //! host, without an API server.
 
 mod cases;
+mod guards;
 
 use std::process::Command;
 
@@ -21,8 +22,8 @@ const N_RUNS: usize = 2_000;
 pub(crate) fn calls(args: &Args) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut records = Vec::new();
-    println!("\n{:<38} {:>15} {:>14} {:>11}", "a run with ten children", "one instance", "own instance", "mutations");
-    for (plugin, case) in cases::all() {
+    println!("\n{:<43} {:>15} {:>14} {:>11}", "a run with ten children", "one instance", "own instance", "mutations");
+    for (plugin, case) in cases::all().into_iter().chain(guards::all()) {
         let cases = folder.path().join(plugin);
         std::fs::create_dir(&cases)?;
         std::fs::write(cases.join("ten.yaml"), format!("{case}\n---\n"))?;
@@ -46,7 +47,7 @@ pub(crate) fn calls(args: &Args) -> Result<()> {
             eprintln!("round {} {plugin}: {:.0?} {:.0?}", round + 1, pooled.last(), fresh.last());
         }
         let (pooled, fresh) = (median(pooled), median(fresh));
-        println!("{plugin:<38} {pooled:>12.0} us {fresh:>11.0} us {n_mutations:>11}");
+        println!("{plugin:<43} {pooled:>12.0} us {fresh:>11.0} us {n_mutations:>11}");
         records.push(json!({
             "plugin": plugin, "children": N_CHILDREN, "pooled_microseconds": pooled, "fresh_microseconds": fresh,
             "mutations": n_mutations,
