@@ -10,7 +10,7 @@ use pintle_core::contract::outcome::ReconcileError;
 use pintle_core::ports::guest::FaultKind;
 use serde_json::json;
 
-use crate::support::{self, RUNTIME, TestView, fault, key, loaded, loaded_with, outcome, run, run_with};
+use crate::support::{self, Meeting, RUNTIME, TestView, fault, key, loaded, loaded_with, outcome, run, run_with};
 
 const OUT_OF_BOUNDS: &str = "an access past the end of the memory: a wild pointer, or a stack that is full \
     (wasm trap: out of bounds memory access)";
@@ -284,6 +284,26 @@ fn pooled() -> Arc<dyn pintle_core::ports::guest::Guest> {
     })
 }
 
+/// A pooled plugin for [`overlap`], whose calls have as much time as they need.
+fn patient() -> Arc<dyn pintle_core::ports::guest::Guest> {
+    loaded_with("faulty", |manifest| {
+        manifest["instances"] = json!("pooled");
+        // An operator may give it more workers.
+        manifest["queues"][0]["concurrency"] = json!(1);
+        manifest["limits"]["deadlineMs"] = json!(300_000);
+        manifest["limits"]["hostCalls"] = json!(1_000_000);
+    })
+}
+
+/// Calls that all begin before one ends.
+#[track_caller]
+fn overlap(guest: &dyn pintle_core::ports::guest::Guest, n_calls: usize) {
+    let (key, meeting) = (key("await"), Meeting::of(n_calls));
+    let view = || Arc::new(TestView { meeting: Some(meeting.clone()), ..TestView::default() });
+    let runs = RUNTIME.block_on(join_all((0..n_calls).map(|_| guest.reconcile(&key, view()))));
+    assert!(runs.into_iter().all(|run| run.result.is_ok()));
+}
+
 /// How often the instance that answers has been called.
 #[track_caller]
 fn calls(guest: &dyn pintle_core::ports::guest::Guest) -> u128 {
@@ -300,12 +320,9 @@ fn a_pooled_instance_lives_on_until_it_traps() {
 
 #[test]
 fn as_many_instances_are_kept_as_calls_have_overlapped() {
-    // Its manifest has one worker, and its operator may give it more.
-    let guest = pooled();
-    let key = key("log-megabytes");
-    let calls = |n| join_all((0..n).map(|_| guest.reconcile(&key, Arc::new(TestView::default()))));
+    let guest = patient();
     for (n_calls, n_kept) in [(1, 1), (2, 2), (1, 2)] {
-        assert!(RUNTIME.block_on(calls(n_calls)).into_iter().all(|run| run.result.is_ok()));
+        overlap(&*guest, n_calls);
         assert_eq!(guest.n_instances(), n_kept);
     }
 }
@@ -332,10 +349,8 @@ fn a_pooled_instance_does_not_keep_the_memory_of_a_large_run() {
 
 #[test]
 fn instances_that_no_call_needs_are_dropped() {
-    let guest = pooled();
-    let key = key("log-megabytes");
-    let overlapping = (0..3).map(|_| guest.reconcile(&key, Arc::new(TestView::default())));
-    RUNTIME.block_on(join_all(overlapping));
+    let guest = patient();
+    overlap(&*guest, 3);
     assert_eq!(guest.n_instances(), 3);
     for _ in 0..2_000 {
         calls(&*guest);

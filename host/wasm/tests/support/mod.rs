@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, missing_docs, unreachable_pub, reason = "only tests are served")]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::time::Duration;
 
 use pintle_core::contract::manifest::SECTION;
@@ -116,6 +116,33 @@ pub struct TestView {
     /// Panic when asked for the time.
     pub broken: bool,
     pub asked: Arc<Mutex<Vec<String>>>,
+    /// No object exists before all calls of the meeting have begun.
+    pub meeting: Option<Arc<Meeting>>,
+}
+
+/// Calls that overlap: each of them waits until all have begun.
+pub struct Meeting {
+    n_calls: usize,
+    n_begun: Mutex<usize>,
+    all_have_begun: Condvar,
+}
+
+impl Meeting {
+    pub fn of(n_calls: usize) -> Arc<Self> {
+        Arc::new(Self { n_calls, n_begun: Mutex::new(0), all_have_begun: Condvar::new() })
+    }
+
+    /// Whether all have begun. Waits for it, but not so long that a call keeps its processor from the others.
+    fn is_complete(&self, is_first_read: bool) -> bool {
+        let mut n_begun = self.n_begun.lock().unwrap();
+        if is_first_read {
+            *n_begun += 1;
+            self.all_have_begun.notify_all();
+        }
+        let tick = Duration::from_millis(1);
+        let is_waiting = |n_begun: &mut usize| *n_begun < self.n_calls;
+        *self.all_have_begun.wait_timeout_while(n_begun, tick, is_waiting).unwrap().0 >= self.n_calls
+    }
 }
 
 impl TestView {
@@ -136,6 +163,10 @@ impl View for TestView {
 
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError> {
         self.ask(format!("get {kind} {object}"));
+        if let Some(meeting) = &self.meeting {
+            let is_first_read = self.asked.lock().unwrap().len() == 1;
+            return Ok(meeting.is_complete(is_first_read).then(|| "{}".into()));
+        }
         Ok((&*object.name != "missing").then(|| format!("{{\"name\":\"{}\"}}", object.name).into()))
     }
 

@@ -54,6 +54,8 @@ impl bindings::Guest for Faulty {
             "reads" => loop {
                 black_box(lister.list(&key.kind, &query()));
             },
+            // Waits for an object, without end.
+            "await" => while lister.get(&key.kind, &key.object).is_none() {},
             "long-argument" => drop(lister.state(&"x".repeat(1 << 20))),
             "too-long-argument" => drop(lister.state(&"x".repeat((1 << 20) + 1))),
             "huge-argument" => drop(lister.state(&"x".repeat(4 << 20))),
