@@ -214,11 +214,11 @@ impl Files {
     }
 }
 
-/// Notices changed files at each request, and dead peers within half a second.
-pub(crate) fn quick() -> Limits {
+/// Notices changed files at each request, and gives up no peer that is only slow.
+fn patient() -> Limits {
     Limits {
-        ping_interval: Duration::from_millis(200),
-        ping_timeout: Duration::from_millis(300),
+        ping_timeout: Duration::from_secs(600),
+        connect_timeout: Duration::from_secs(600),
         reload_interval: Duration::ZERO,
         renew_pause: Duration::ZERO,
         ..Limits::default()
@@ -226,8 +226,12 @@ pub(crate) fn quick() -> Limits {
 }
 
 pub(crate) async fn open(path: &Path) -> Connection {
+    open_with(path, patient()).await
+}
+
+pub(crate) async fn open_with(path: &Path, limits: Limits) -> Connection {
     let source = Source::File { path: path.to_owned(), context: None };
-    Connection::open_with(&source, quick()).await.unwrap()
+    Connection::open_with(&source, limits).await.unwrap()
 }
 
 /// An HTTP or SOCKS5 proxy on loopback. Its log has one line for each connection: target and credentials.
