@@ -165,6 +165,13 @@ impl RequestObserver for Delays {
     fn finished(&self, _: &'static str, _: &str, _: Duration, _: Option<usize>) {}
 }
 
+/// Lets the clock go on at once.
+async fn later(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
 async fn write(writer: &Arc<dyn ApiWriter>) -> Result<(), (ApiErrorClass, String)> {
     writer.write(&delete()).await.map(|_| ()).map_err(|error| (error.class, error.message))
 }
@@ -210,7 +217,8 @@ async fn writes_and_live_reads_of_a_client_share_its_rate_limit() {
     let (_server, connection) = Server::start().await;
     let observer = Arc::new(Delays::default());
     connection.observe(observer.clone());
-    let slow = |burst| WriterIdentity { qps: Some(20.0), burst, account: None, ..identity() };
+    // A request every 100 s, which is longer than this test takes.
+    let slow = |burst| WriterIdentity { qps: Some(0.01), burst, account: None, ..identity() };
     let client = connection.client(&slow(4));
     let reader = client.reader.unwrap();
     write(&client.writer).await.unwrap();
@@ -220,8 +228,15 @@ async fn writes_and_live_reads_of_a_client_share_its_rate_limit() {
     let delayed = |delays: Vec<Duration>| delays.iter().map(|delay| *delay > Duration::ZERO).collect::<Vec<_>>();
     assert_eq!(delayed(observer.take()), [false; 4]);
     // The burst is used up: the next request of any sort waits, and only of this client.
-    reader.get(&pods(), &ObjectKey::new("ns", "p"), None).await.unwrap();
-    write(&client.writer).await.unwrap();
+    let (resource, name) = (pods(), ObjectKey::new("ns", "p"));
+    let mut read = reader.get(&resource, &name, None);
+    assert!(futures::poll!(&mut read).is_pending());
+    later(100).await;
+    read.await.unwrap();
+    let mut written = std::pin::pin!(write(&client.writer));
+    assert!(futures::poll!(&mut written).is_pending());
+    later(100).await;
+    written.await.unwrap();
     write(&connection.client(&slow(1)).writer).await.unwrap();
     assert_eq!(delayed(observer.take()), [true, true, false]);
 }
@@ -232,18 +247,13 @@ async fn a_token_is_renewed_before_it_expires() {
     server.state().accounts.insert("mine".into());
     let writer = connection.client(&identity()).writer;
     write(&writer).await.unwrap();
-    let later = async |seconds| {
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_secs(seconds)).await;
-        tokio::time::resume();
-    };
-    later(2_870).await;
+    later(2_700).await;
     write(&writer).await.unwrap();
     assert_eq!(
         server.log(),
         ["POST accounts/mine/token host 201", "DELETE pods/p mine-1 200", "DELETE pods/p mine-1 200"]
     );
-    later(20).await;
+    later(200).await;
     write(&writer).await.unwrap();
     assert_eq!(server.log(), ["POST accounts/mine/token host 201", "DELETE pods/p mine-2 200"]);
 }
