@@ -392,12 +392,12 @@ pub(crate) mod tests {
 
     /// The certificate of the next handshake, after the interval.
     async fn next(tls: &Tls) -> Arc<ServerConfig> {
-        // Readings are on other threads, which a paused clock does not wait for.
+        // As if the last reading was long ago. A paused clock waits for the one on another thread.
         *tls.read.lock().await = Instant::now().checked_sub(RELOAD_INTERVAL).unwrap();
         tls.server().await
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_replaced_secret_is_used_by_the_next_handshake() {
         let secret = Secret::new();
         let tls = Tls::open(secret.options()).await.unwrap();
@@ -412,7 +412,7 @@ pub(crate) mod tests {
         assert!(Arc::ptr_eq(&second, &tls.server().await));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn files_that_do_not_fit_or_are_gone_leave_the_last_certificate_in_use() {
         let secret = Secret::new();
         let tls = Tls::open(secret.options()).await.unwrap();
@@ -436,7 +436,7 @@ pub(crate) mod tests {
         assert!(why.contains("tls.crt and the private key") && why.contains("cannot be used"), "{why}");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_file_system_that_does_not_answer_delays_one_handshake() {
         let secret = Secret::new();
         let tls = Tls::open(secret.options()).await.unwrap();
