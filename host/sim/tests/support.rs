@@ -8,7 +8,7 @@ use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
 /// Longest wait for anything that must come.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Server {
     pub(crate) cluster: SimCluster,
