@@ -97,7 +97,7 @@ mod tests {
     fn the_thread_parks_when_nothing_runs_and_wakes_for_a_run() {
         let ticker = Ticker::start(&Engine::default()).unwrap();
         let wait_for = |parked: bool| {
-            let end = Instant::now() + Duration::from_secs(10);
+            let end = Instant::now() + Duration::from_secs(300);
             while ticker.shared.parked.load(Ordering::SeqCst) != parked {
                 assert!(Instant::now() < end, "still waiting for parked = {parked}");
                 thread::yield_now();

@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::future::{Either, join_all, poll_fn, select};
 use pintle_core::contract::outcome::ReconcileError;
-use pintle_core::ports::guest::FaultKind;
+use pintle_core::ports::guest::{FaultKind, Guest, Run};
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 use crate::support::{self, Meeting, RUNTIME, TestView, fault, key, loaded, loaded_with, outcome, run, run_with};
 
@@ -34,8 +36,10 @@ fn check(name: &str, kind: FaultKind, message: &str) {
 #[test]
 fn an_endless_loop_ends_at_the_deadline() {
     let started = Instant::now();
-    check("loop", FaultKind::Deadline, &passed(300));
+    let fault = fault(run(&*another("loops-once", 300), "loop"));
+    assert_eq!(fault, (Some(FaultKind::Deadline), passed(300)));
     assert!(started.elapsed() >= Duration::from_millis(300));
+    outcome(run(&*another("loops-once", LONG), "calls"));
 }
 
 #[test]
@@ -43,49 +47,59 @@ fn endless_loops_leave_time_for_others_on_the_same_thread() {
     let guest = loaded("faulty");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let keys: Vec<_> = ["loop", "calls", "loop", "calls"].into_iter().map(key).collect();
-        let order = Mutex::new(Vec::new());
-        join_all(keys.iter().map(|key| async {
-            let run = guest.reconcile(key, Arc::new(TestView::default())).await;
-            order.lock().unwrap().push((key.object.name.to_string(), run.result.is_ok()));
-        }))
-        .await;
-        let order = order.into_inner().unwrap();
-        assert_eq!(order[..2], [("calls".into(), true), ("calls".into(), true)]);
-        assert_eq!(order[2..], [("loop".into(), false), ("loop".into(), false)]);
+        let [loop_key, calls_key] = ["loop", "calls"].map(key);
+        let two = |key| join_all([(); 2].map(|()| guest.reconcile(key, Arc::new(TestView::default()))));
+        match select(two(&loop_key), two(&calls_key)).await {
+            Either::Left(_) => panic!("the loops have ended first"),
+            Either::Right((runs, _)) => assert!(runs.iter().all(|run| run.result.is_ok())),
+        }
     });
 }
 
+/// A deadline that no call meets, in milliseconds.
+const LONG: u32 = 300_000;
+
 /// A separate plugin with the behaviour of `faulty`.
-fn another(name: &str, deadline_ms: u32) -> Arc<dyn pintle_core::ports::guest::Guest> {
+fn another(name: &str, deadline_ms: u32) -> Arc<dyn Guest> {
     loaded_with("faulty", |manifest| {
         manifest["name"] = json!(name);
         manifest["limits"]["deadlineMs"] = json!(deadline_ms);
     })
 }
 
+/// Starts a call, and counts how often it continues: an endless loop does with each tick that it gets.
+fn started(guest: &Arc<dyn Guest>, name: &'static str, n_ticks: &Arc<AtomicUsize>) -> JoinHandle<Run> {
+    let (guest, n_ticks) = (guest.clone(), n_ticks.clone());
+    tokio::spawn(async move {
+        let key = key(name);
+        let mut call = guest.reconcile(&key, Arc::new(TestView::default()));
+        let ticks = poll_fn(|context| {
+            n_ticks.fetch_add(1, Ordering::Relaxed);
+            call.as_mut().poll(context)
+        });
+        ticks.await
+    })
+}
+
 #[test]
 fn endless_loops_of_a_plugin_delay_no_call_of_another() {
-    let (loops, quick) = (another("loops", 250), another("quick", 250));
-    let ended = Mutex::new(Vec::new());
-    RUNTIME.block_on(async {
-        let (loop_key, calls_key) = (key("loop"), key("calls"));
-        // If each had a tick between two quick calls, their deadline would come first.
-        let looping = join_all((0..16).map(|_| async {
-            let run = loops.reconcile(&loop_key, Arc::new(TestView::default())).await;
-            assert_eq!(run.result.unwrap_err().kind, FaultKind::Deadline);
-            ended.lock().unwrap().push("loop");
-        }));
-        let calling = async {
-            for _ in 0..20 {
-                quick.reconcile(&calls_key, Arc::new(TestView::default())).await.result.unwrap().unwrap();
-                tokio::task::yield_now().await;
-            }
-            ended.lock().unwrap().push("quick");
-        };
-        futures::join!(looping, calling);
+    const N_LOOPS: usize = 16;
+    let (loops, quick) = (another("loops", LONG), another("quick", LONG));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    // A task of its own, because tasks have their turns one after the other.
+    let calling = runtime.spawn(async move {
+        let [of_loops, of_quick] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        for _ in 0..N_LOOPS {
+            drop(started(&loops, "loop", &of_loops));
+        }
+        for _ in 0..20 {
+            outcome(started(&quick, "calls", &of_quick).await.unwrap());
+        }
+        [of_loops, of_quick].map(|n_ticks| n_ticks.load(Ordering::Relaxed))
     });
-    assert_eq!(ended.into_inner().unwrap()[0], "quick");
+    let [of_loops, of_quick] = runtime.block_on(calling).unwrap();
+    // Once all have begun, the loops get ticks as if there was one. A tick of each between two quick calls would be many more.
+    assert!(of_loops < 4 * (N_LOOPS + of_quick), "{of_loops} ticks of the loops, {of_quick} of the quick calls");
 }
 
 #[test]
@@ -96,7 +110,7 @@ fn waits_for_cpu_slots_do_not_count_against_the_deadline() {
     let runs = RUNTIME.block_on(join_all((0..4).map(|_| guest.reconcile(&key, Arc::new(TestView::default())))));
     assert!(runs.iter().all(|run| run.result.as_ref().is_err_and(|fault| fault.kind == FaultKind::Deadline)));
     // One at a time, but for the first ticks of each.
-    assert!(started.elapsed() > Duration::from_millis(350), "{:?}", started.elapsed());
+    assert!(started.elapsed() > Duration::from_millis(250), "{:?}", started.elapsed());
 }
 
 #[test]
@@ -179,8 +193,10 @@ fn what_may_be_copied_is_the_same_for_each_call_of_a_pooled_instance() {
 
 #[test]
 fn lines_over_the_limit_are_not_even_looked_at() {
-    // 10 GB within the deadline of 300 ms.
-    outcome(run(&*loaded("faulty"), "log-megabytes"));
+    let guest = loaded("faulty");
+    let (kind, why) = fault(run(&*guest, "log-no-text"));
+    assert!(kind.is_some() && why.contains("utf-8"), "{kind:?} {why}");
+    outcome(run(&*guest, "log-no-text-over-the-limit"));
 }
 
 #[test]
@@ -189,7 +205,7 @@ fn instances_are_gone_after_a_fault_and_kept_only_by_pooled_plugins() {
         outcome(run(&*guest, "calls"));
         assert_eq!(guest.n_instances(), n_kept);
         assert_eq!(guest.instance_bytes() > 0, n_kept > 0);
-        for name in ["panic", "loop", "grow", "recurse", "too-big-output"] {
+        for name in ["panic", "grow", "recurse", "too-big-output"] {
             fault(run(&*guest, name));
             // A fault of the answer alone leaves the instance as it is.
             let n_kept = if name == "too-big-output" { n_kept } else { 0 };
@@ -197,12 +213,20 @@ fn instances_are_gone_after_a_fault_and_kept_only_by_pooled_plugins() {
             assert_eq!(guest.instance_bytes() > 0, n_kept > 0, "after {name}");
         }
     }
+    for instances in ["fresh", "pooled"] {
+        let guest = loaded_with("faulty", |manifest| {
+            manifest["instances"] = json!(instances);
+            manifest["limits"]["deadlineMs"] = json!(50);
+        });
+        assert_eq!(fault(run(&*guest, "loop")).0, Some(FaultKind::Deadline));
+        assert_eq!((guest.n_instances(), guest.instance_bytes()), (0, 0));
+    }
 }
 
 #[test]
 fn the_limits_of_the_operator_bind() {
     let limits = |json| serde_json::from_value::<pintle_core::contract::manifest::Limits>(json).unwrap();
-    let max_limits = limits(json!({"deadlineMs": 300, "memoryBytes": 16 << 20, "mutations": 10, "logLines": 3}));
+    let max_limits = limits(json!({"deadlineMs": LONG, "memoryBytes": 16 << 20, "mutations": 10, "logLines": 3}));
     let config = pintle_wasm::WasmConfig { max_limits, ..pintle_wasm::WasmConfig::default() };
     let engine = pintle_wasm::WasmEngine::new(config).unwrap();
     let load = |given| engine.load_with("faulty", support::component("faulty"), &limits(given));
@@ -213,9 +237,10 @@ fn the_limits_of_the_operator_bind() {
          logLines=NUMBER`"
     );
     assert!(load(json!({"logLines": 3, "mutations": 11})).is_err());
-    let guest = load(json!({"logLines": 3, "mutations": 4, "deadlineMs": 50})).unwrap();
-    assert_eq!((guest.limits().log_lines, guest.limits().mutations), (3, 4));
+    let guest = load(json!({"logLines": 3, "deadlineMs": 50})).unwrap();
     assert_eq!(fault(run(&*guest, "loop")).1, passed(50));
+    let guest = load(json!({"logLines": 3, "mutations": 4})).unwrap();
+    assert_eq!((guest.limits().log_lines, guest.limits().mutations), (3, 4));
     assert_eq!(fault(run(&*guest, "most-mutations")).1, "the outcome has 10 mutations, more than the limit of 4");
 }
 
@@ -277,27 +302,26 @@ fn fresh_instances_remember_nothing() {
     }
 }
 
-fn pooled() -> Arc<dyn pintle_core::ports::guest::Guest> {
+fn pooled() -> Arc<dyn Guest> {
     loaded_with("faulty", |manifest| {
         manifest["instances"] = json!("pooled");
         manifest["queues"][0]["concurrency"] = json!(1);
     })
 }
 
-/// A pooled plugin for [`overlap`], whose calls have as much time as they need.
-fn patient() -> Arc<dyn pintle_core::ports::guest::Guest> {
+/// A pooled plugin for [`overlap`], whose calls wait for one another as often as they need.
+fn patient() -> Arc<dyn Guest> {
     loaded_with("faulty", |manifest| {
         manifest["instances"] = json!("pooled");
         // An operator may give it more workers.
         manifest["queues"][0]["concurrency"] = json!(1);
-        manifest["limits"]["deadlineMs"] = json!(300_000);
         manifest["limits"]["hostCalls"] = json!(1_000_000);
     })
 }
 
 /// Calls that all begin before one ends.
 #[track_caller]
-fn overlap(guest: &dyn pintle_core::ports::guest::Guest, n_calls: usize) {
+fn overlap(guest: &dyn Guest, n_calls: usize) {
     let (key, meeting) = (key("await"), Meeting::of(n_calls));
     let view = || Arc::new(TestView { meeting: Some(meeting.clone()), ..TestView::default() });
     let runs = RUNTIME.block_on(join_all((0..n_calls).map(|_| guest.reconcile(&key, view()))));
@@ -306,7 +330,7 @@ fn overlap(guest: &dyn pintle_core::ports::guest::Guest, n_calls: usize) {
 
 /// How often the instance that answers has been called.
 #[track_caller]
-fn calls(guest: &dyn pintle_core::ports::guest::Guest) -> u128 {
+fn calls(guest: &dyn Guest) -> u128 {
     outcome(run(guest, "calls")).requeue_after.unwrap().as_millis()
 }
 

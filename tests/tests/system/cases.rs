@@ -23,9 +23,13 @@ struct Folder {
 
 impl Folder {
     fn new(guest: &str, kind: &str, cases: &[(&str, &str)]) -> Result<Folder> {
+        Folder::of(&components::guest(guest)?, kind, cases)
+    }
+
+    fn of(guest: &[u8], kind: &str, cases: &[(&str, &str)]) -> Result<Folder> {
         let folder = tempfile::tempdir()?;
         let component = folder.path().join("guest.wasm");
-        std::fs::write(&component, components::guest(guest)?)?;
+        std::fs::write(&component, guest)?;
         let all = folder.path().join("cases");
         std::fs::create_dir_all(&all)?;
         for (name, expected) in cases {
@@ -177,19 +181,23 @@ fn what_is_kept_from_run_to_run_is_found() -> Result<()> {
 fn faults_are_told_with_their_kind_and_what_the_host_says_of_them() -> Result<()> {
     let cases = [
         ("panic", "trap: "),
-        ("loop", "deadline: "),
         ("grow", "memory: "),
         ("too-many-mutations", "output: "),
         ("not-watched", "kind v1/Secret is not watched by this plugin; its manifest watches example.com/v1/Widget"),
         ("host-calls", "host_call: "),
     ];
-    let folder = Folder::new("faulty", WIDGET, &cases.map(|(name, _)| (name, "steps: []\n")))?;
-    let (is_good, told) = folder.test(&[])?;
-    assert!(!is_good);
-    for (name, part) in cases {
-        let of_case = told.split("FAILED   ").find(|text| text.starts_with(&format!("{name}: {WIDGET} ns/{name}\n")));
-        let of_case = of_case.with_context(|| format!("nothing of {name} in:\n{told}"))?;
-        assert!(of_case.contains("the run ended with a fault: ") && of_case.contains(part), "{of_case}");
+    let faulty = components::guest("faulty")?;
+    let hurried = components::with_manifest(&faulty, |manifest| manifest["limits"]["deadlineMs"] = 100.into())?;
+    for (guest, cases) in [(&faulty, &cases[..]), (&hurried, &[("loop", "deadline: ")])] {
+        let expected: Vec<_> = cases.iter().map(|(name, _)| (*name, "steps: []\n")).collect();
+        let (is_good, told) = Folder::of(guest, WIDGET, &expected)?.test(&[])?;
+        assert!(!is_good);
+        for (name, part) in cases {
+            let is_it = |text: &&str| text.starts_with(&format!("{name}: {WIDGET} ns/{name}\n"));
+            let of_case =
+                told.split("FAILED   ").find(is_it).with_context(|| format!("nothing of {name} in:\n{told}"))?;
+            assert!(of_case.contains("the run ended with a fault: ") && of_case.contains(part), "{of_case}");
+        }
     }
     Ok(())
 }

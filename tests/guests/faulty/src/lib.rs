@@ -74,11 +74,12 @@ impl bindings::Guest for Faulty {
                 }
             }
             "long-line" => log::write(Level::Info, &"x".repeat(1 << 20)),
-            "log-megabytes" => {
-                let line = "x".repeat(1 << 20);
-                for _ in 0..10_000 {
-                    log::write(Level::Info, &line);
+            "log-no-text" => log::write(Level::Info, no_text()),
+            "log-no-text-over-the-limit" => {
+                for _ in 0..1000 {
+                    log::write(Level::Info, "text");
                 }
+                log::write(Level::Info, no_text());
             }
             "most-mutations" => outcome.steps = vec![step(10)],
             "too-many-mutations" => outcome.steps = vec![step(5), step(6)],
@@ -118,6 +119,11 @@ fn recurse(depth: u32) -> u32 {
 fn recurse_with_arrays(depth: u64) -> u64 {
     let frame = black_box([depth; 16]);
     recurse_with_arrays(depth + 1) + frame[black_box(3)]
+}
+
+fn no_text() -> &'static str {
+    // SAFETY: none. The sandbox is what is tried.
+    unsafe { std::str::from_utf8_unchecked(black_box(&[0xff])) }
 }
 
 fn kind(name: &str) -> Kind {
