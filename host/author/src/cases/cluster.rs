@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 use super::input::{Case, Input, InputCall, InputResource, InputReview, InputSignature, InputSubresource};
 use super::render::Originals;
 
-/// The caches are filled from memory: whatever takes longer is never filled.
-const FILL_LIMIT: Duration = Duration::from_secs(5);
+/// The caches are filled from memory: whatever takes longer, also on a busy machine, is never filled.
+const FILL_LIMIT: Duration = Duration::from_secs(60);
 
 /// Version of everything: nothing ever changes.
 const VERSION: &str = "1";
