@@ -3,7 +3,7 @@
 //! *Invariant*: the second signal ends the process whatever its threads wait for: the signal handler does it, and no task.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -17,6 +17,8 @@ const KILLED: i32 = 130;
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// Whether one has been caught.
+    stopping: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -25,22 +27,26 @@ impl Signals {
     /// # Errors
     /// The system does not allow signal handlers.
     pub(crate) fn catch() -> anyhow::Result<Self> {
-        let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
-        let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
         let stopping = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal only sets what the second one finds.
             flag::register_conditional_shutdown(signal, KILLED, stopping.clone()).context("handle signals")?;
             flag::register(signal, stopping.clone()).context("handle signals")?;
         }
-        Ok(Self { interrupt, terminate })
+        // After the flags: whoever hears of the first signal can send the second one.
+        let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+        let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+        Ok(Self { interrupt, terminate, stopping })
     }
 
     /// Resolves at the first signal.
     pub(crate) async fn requested(mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+        // Already, if it came before there were listeners.
+        if !self.stopping.load(Ordering::SeqCst) {
+            tokio::select! {
+                _ = self.interrupt.recv() => {}
+                _ = self.terminate.recv() => {}
+            }
         }
         tracing::info!("stopping: runs in flight are finished first; a second signal ends at once");
     }
@@ -65,7 +71,7 @@ mod tests {
             signals.requested().await;
             println!("\nstopping");
             // If the second signal does not end the process, this does, with another exit code.
-            std::thread::sleep(Duration::from_secs(60));
+            std::thread::sleep(Duration::from_secs(600));
         });
     }
 
