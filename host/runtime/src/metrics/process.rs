@@ -98,7 +98,7 @@ mod tests {
         let before = metrics.cpu.get();
         let begun = Instant::now();
         let mut n = 0_u64;
-        while metrics.cpu.get() == before && begun.elapsed().as_secs() < 60 {
+        while metrics.cpu.get() == before && begun.elapsed().as_secs() < 600 {
             (0..1_000_000_u64).for_each(|i| n = std::hint::black_box(n ^ i));
             metrics.refresh();
         }
@@ -112,11 +112,13 @@ mod tests {
     #[test]
     fn the_memory_of_this_process_is_known_and_follows_it() {
         let metrics = ProcessMetrics::new(&mut Registry::default());
-        let before = metrics.resident_bytes().unwrap();
-        let mut taken = vec![1_u8; 64 << 20];
+        assert!(metrics.resident_bytes().is_some());
+        // Other tests take and free less meanwhile.
+        const TAKEN: usize = 256 << 20;
+        let mut taken = vec![1_u8; TAKEN];
         taken.iter_mut().step_by(4096).for_each(|byte| *byte = 2);
-        let after = metrics.resident_bytes().unwrap();
-        assert!(after > before + (32 << 20), "{before} {after}");
+        let resident = metrics.resident_bytes().unwrap();
+        assert!(resident > TAKEN as u64, "{resident}");
         drop(taken);
     }
 }
