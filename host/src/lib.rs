@@ -104,7 +104,7 @@ mod tests {
             };
             let _ = end.send(super::on_runtime(command).is_ok());
         });
-        assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(true));
+        assert_eq!(ended.recv_timeout(Duration::from_secs(300)), Ok(true));
         drop(release);
     }
 }

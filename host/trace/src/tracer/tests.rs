@@ -64,6 +64,6 @@ async fn a_host_without_a_collector_starts_and_stops() {
     let tracer = Tracer::open(&TracerConfig { endpoint, ..config(1_000_000) }).unwrap();
     tracer.record(crate::spans::tests::run(Vec::new()));
     let of_end = tracer.clone();
-    tracer.shut_down(Duration::from_secs(60)).await;
+    tracer.shut_down(Duration::from_secs(600)).await;
     assert_eq!(of_end.counts(), SpanCounts { export_failed: 2, ..SpanCounts::default() });
 }

@@ -32,7 +32,7 @@ fn plugin(name: &'static str, log: &Arc<Mutex<Vec<&'static str>>>) -> (Fixture, 
     let may_end = Mutex::new(may_end);
     *fixture.cache.rules.lock() = Some(Arc::new(move |_| {
         // Bounds the test: a failure must not block other tests.
-        if may_end.lock().recv_timeout(Duration::from_secs(10)).is_err() {
+        if may_end.lock().recv_timeout(Duration::from_secs(300)).is_err() {
             waited.lock().push("waited");
         }
         vec![enqueued(name)]
