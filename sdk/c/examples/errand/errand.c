@@ -157,7 +157,7 @@ static const char *read_place(const pintle_json *found) { return pintle_text(pin
 
 static pintle_outcome *call(errand_run *run) {
     const pintle_json *body = pintle_format("{'name': %s}", run->of);
-    return ask(run, (pintle_need){.type = PINTLE_CALL, .endpoint = "desk", .operation = "look-up", .body = body, .timeout_ms = 2000}, read_place);
+    return ask(run, (pintle_need){.type = PINTLE_CALL, .endpoint = "desk", .operation = "look-up", .body = body, .timeout_ms = 10000}, read_place);
 }
 
 static pintle_outcome *greet(errand_run *run) {

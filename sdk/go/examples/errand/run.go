@@ -73,7 +73,7 @@ func run(errand *Errand, lister pintle.Lister, outcome *pintle.Outcome) (*string
 			NotAfter:  errand.Spec.Until,
 		}), asText)
 	case "call":
-		need := pintle.NeedCall("desk", "look-up", pintle.Object{"name": of}).WithTimeout(2 * time.Second)
+		need := pintle.NeedCall("desk", "look-up", pintle.Object{"name": of}).WithTimeout(10 * time.Second)
 		return ask(lister, need, func(text json.RawMessage) (string, error) {
 			var found any
 			err := json.Unmarshal(text, &found)

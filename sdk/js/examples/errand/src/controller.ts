@@ -164,7 +164,7 @@ function ask(what: string, { namespace, of, until }: Record<"namespace" | "of" |
       return answer(need, (certificate) => certificate);
     }
     case "call":
-      return answer(Need.call("desk", "look-up", { name: of }, { timeoutMs: 2000 }), (text) => {
+      return answer(Need.call("desk", "look-up", { name: of }, { timeoutMs: 10000 }), (text) => {
         const place: unknown = JSON.parse(text)?.place;
         return typeof place === "string" ? place : "";
       });

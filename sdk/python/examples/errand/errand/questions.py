@@ -60,7 +60,7 @@ def certificate(errand: Errand, lister: Lister) -> str:
 
 def place(errand: Errand, lister: Lister) -> str:
     """Where somebody is."""
-    need = call("desk", "look-up", {"name": errand.of}, timeout=2)
+    need = call("desk", "look-up", {"name": errand.of}, timeout=10)
 
     def field(text: str) -> str:
         # An endpoint is outside of the cluster: it may answer anything.

@@ -167,7 +167,7 @@ fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>
             ask(lister, need, |certificate| Ok(certificate.to_owned()))?
         }
         "call" => {
-            let need = Need::call("desk", "look-up", json!({"name": of})).timeout(Duration::from_secs(2));
+            let need = Need::call("desk", "look-up", json!({"name": of})).timeout(Duration::from_secs(10));
             ask(lister, need, |text| {
                 let found: Value = serde_json::from_str(text).map_err(|error| Error::Terminal(error.to_string()))?;
                 Ok(found["place"].as_str().unwrap_or_default().to_owned())
