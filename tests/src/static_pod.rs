@@ -30,11 +30,11 @@ spec:
   hostNetwork: true
 ";
 
-/// Flags of this machine: a Lease that is taken over soon, and nodes that send no heartbeats.
+/// Flags of this machine: a Lease that is kept while it is busy, and nodes that send no heartbeats.
 const OURS: [&str; 4] = [
-    "--leader-elect-lease-duration=4s",
-    "--leader-elect-renew-deadline=3s",
-    "--leader-elect-retry-period=1s",
+    "--leader-elect-lease-duration=15s",
+    "--leader-elect-renew-deadline=10s",
+    "--leader-elect-retry-period=2s",
     "--node-monitor-grace-period=24h",
 ];
 
