@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Clock ticks per second in `/proc/<pid>/stat`; 100 on every Linux that Rust supports.
@@ -234,6 +234,23 @@ impl Drop for Guarded {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Writes a program. Another process does it: a child that this one starts meanwhile would have the file open for a moment, too, and
+/// what is open for writing cannot be executed.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_program(file: &Path, text: &str) -> Result<()> {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", r#"cat > "$1" && chmod 755 "$1""#, "sh"]).arg(file).stdin(Stdio::piped());
+    let mut shell = shell.spawn().context("start a shell")?;
+    if let Some(mut input) = shell.stdin.take() {
+        input.write_all(text.as_bytes()).with_context(|| format!("write {}", file.display()))?;
+    }
+    let status = shell.wait().context("wait for a shell")?;
+    ensure!(status.success(), "write {}: {status}", file.display());
+    Ok(())
 }
 
 /// A shell that kills a process, or a group of them, when the pipe from this process closes.

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use super::normalize;
 use super::script::{Action, Step, matches};
-use crate::eventually;
+use crate::{eventually, process};
 
 /// How long one command may take; kubectl itself waits for nothing longer in the script.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -52,9 +51,8 @@ impl Session {
         fs::copy(kubeconfig, path.join("kubeconfig")).context("copy the kubeconfig")?;
         // Which is why the script can say `kubectl` whatever is installed.
         let program: Vec<String> = super::program()?.iter().map(|word| format!("'{word}'")).collect();
-        let wrapper = path.join("bin/kubectl");
-        fs::write(&wrapper, format!("#!/bin/sh\nexec {} \"$@\"\n", program.join(" "))).context("write a wrapper")?;
-        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).context("make the wrapper executable")?;
+        let wrapper = format!("#!/bin/sh\nexec {} \"$@\"\n", program.join(" "));
+        process::write_program(&path.join("bin/kubectl"), &wrapper)?;
         Ok(Session { folder, watches: HashMap::new() })
     }
 

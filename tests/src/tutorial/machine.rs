@@ -9,7 +9,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 use pintle_build::Language;
 use tempfile::TempDir;
 
-use crate::{kubectl, pintle, target_dir};
+use crate::{kubectl, pintle, process, target_dir};
 
 /// What any Debian has, apart from languages.
 const BASE: [&str; 37] = [
@@ -165,11 +165,7 @@ impl Machine {
     fn add(&self, name: &str, words: &[&str]) -> Result<()> {
         let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
         let file = self.folder.path().join("bin").join(name);
-        let write = || {
-            fs::write(&file, format!("#!/bin/sh\nexec {} \"$@\"\n", quoted.join(" ")))?;
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755))
-        };
-        write().with_context(|| format!("write {}", file.display()))
+        process::write_program(&file, &format!("#!/bin/sh\nexec {} \"$@\"\n", quoted.join(" ")))
     }
 
     fn link_settings(&self) -> Result<()> {

@@ -2,12 +2,12 @@
 //! shell script.
 
 use std::io::BufRead as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use pintle_tests::process::write_program;
 use pintle_tests::{components, eventually, kubectl, pintle, target_dir, workspace_dir};
 use rustix::process::{Pid, test_kill_process};
 use xtask::process;
@@ -73,9 +73,8 @@ fn a_shell_script_tests_a_controller_on_a_cluster() -> Result<()> {
             script.replace("--plugin . ", &format!("--plugin {plugin} --nodes=0 --controllers=namespace {flags} "));
         let script = script.replace("serviceaccount/robot", account).replace("--timeout=60s", "--timeout=5s");
         let folder = tempfile::tempdir()?;
-        let kubectl = folder.path().join("kubectl");
-        std::fs::write(&kubectl, format!("#!/bin/sh\nexec {} \"$@\"\n", kubectl::program()?.join(" ")))?;
-        std::fs::set_permissions(&kubectl, std::fs::Permissions::from_mode(0o755))?;
+        let wrapper = format!("#!/bin/sh\nexec {} \"$@\"\n", kubectl::program()?.join(" "));
+        write_program(&folder.path().join("kubectl"), &wrapper)?;
         let binary = pintle::binary()?;
         let own = [binary.parent().context("no folder")?, folder.path()].map(PathBuf::from);
         let path = std::env::var_os("PATH").unwrap_or_default();
