@@ -98,10 +98,17 @@ fn plugin(folder: &Path) -> PathBuf {
     plugin
 }
 
+/// Replaces a file in one step: nobody ever sees half of it.
+fn save(file: &Path, contents: impl AsRef<[u8]>) {
+    let new = tempfile::NamedTempFile::new_in(target_dir()).unwrap();
+    std::fs::write(new.path(), contents).unwrap();
+    new.persist(file).unwrap();
+}
+
 fn replace(file: &Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains(from), "{} has no {from:?}", file.display());
-    std::fs::write(file, text.replace(from, to)).unwrap();
+    save(file, text.replace(from, to));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,9 +147,9 @@ async fn a_component_is_swapped_in_when_it_changes() -> Result<()> {
     std::fs::copy(built("serviceaccount-controller"), &file)?;
     let dev = Dev::start(folder, &file);
     dev.line(0, &["serviceaccount-controller: read in", "loaded in"]).await?;
-    std::fs::write(&file, "half")?;
+    save(&file, "half");
     dev.line(1, &["the running version stays", "this is not WebAssembly"]).await?;
-    std::fs::copy(built("serviceaccount-controller"), &file)?;
+    save(&file, std::fs::read(built("serviceaccount-controller"))?);
     dev.line(2, &["serviceaccount-controller: read in", "swapped in"]).await
 }
 
@@ -195,12 +202,12 @@ async fn definitions_are_applied_when_they_change_and_a_wrong_one_changes_nothin
     assert_eq!(client.list("/apis/example.org/v1/teams").await?.len(), 0);
 
     // A save, one that is wrong in YAML, and one that the server rejects.
-    std::fs::write(crds.join("team.json"), definition("Team", "people"))?;
+    save(&crds.join("team.json"), definition("Team", "people"));
     eventually(PATIENCE, "the new definition", async || Ok((properties("teams").await? == "people").then_some(())))
         .await?;
-    std::fs::write(crds.join("team.json"), "a: [")?;
+    save(&crds.join("team.json"), "a: [");
     logged("crds/team.json: not applied: ").await?;
-    std::fs::write(crds.join("team.json"), definition("Team", "people").replace("Namespaced", "Everywhere"))?;
+    save(&crds.join("team.json"), definition("Team", "people").replace("Namespaced", "Everywhere"));
     logged("crds/team.json: teams.example.org is not applied: ").await?;
     let log = dev.log();
     ensure!(log.contains("spec.scope: Unsupported value: \"Everywhere\""), "{log}");
@@ -208,7 +215,7 @@ async fn definitions_are_applied_when_they_change_and_a_wrong_one_changes_nothin
     assert_eq!(properties("teams").await?, "people");
 
     // The other folder is followed, too; a sample is not applied.
-    std::fs::write(more.join("club.json"), definition("Club", "name"))?;
+    save(&more.join("club.json"), definition("Club", "name"));
     logged("applied clubs.example.org").await?;
     assert_eq!(properties("clubs").await?, "name");
     ensure!(log.contains("samples has sample objects"), "{log}");
@@ -220,7 +227,7 @@ async fn definitions_are_applied_when_they_change_and_a_wrong_one_changes_nothin
 #[tokio::test(flavor = "multi_thread")]
 async fn what_it_prints_begins_with_its_cluster() -> Result<()> {
     let dev = Process::start().await?;
-    eventually(Duration::from_secs(60), "the cluster in what is printed", async || {
+    eventually(PATIENCE, "the cluster in what is printed", async || {
         let log = dev.log()?;
         let first = log.lines().find(|line| !is_progress(line));
         ensure!(first.is_some_and(|line| line.starts_with("The embedded cluster runs at https://")), "{log}");
