@@ -17,7 +17,7 @@ use crate::{ApiClient, eventually, target_dir};
 const READY_DEADLINE: Duration = Duration::from_secs(900);
 
 /// How long a host may take to end when it is asked to.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+const STOP_GRACE: Duration = Duration::from_secs(300);
 
 /// The field of the log line that contains the address of `/metrics`.
 const ADDRESS: &str = " metrics=";

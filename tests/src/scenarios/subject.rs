@@ -45,7 +45,7 @@ pub fn flags() -> [String; 3] {
 }
 
 /// How long a subject may take to end when it is asked to.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+const STOP_GRACE: Duration = Duration::from_secs(300);
 
 /// One of the programs that are compared.
 #[derive(Debug, Clone)]

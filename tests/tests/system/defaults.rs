@@ -51,9 +51,9 @@ async fn built_in_controllers_do_not_start_beside_a_running_kube_controller_mana
     let cluster = TestCluster::real().await?;
     let elects = [
         "--leader-elect=true",
-        "--leader-elect-lease-duration=4s",
-        "--leader-elect-renew-deadline=3s",
-        "--leader-elect-retry-period=1s",
+        "--leader-elect-lease-duration=15s",
+        "--leader-elect-renew-deadline=10s",
+        "--leader-elect-retry-period=2s",
     ];
     let kcm = cluster.plane()?.start_kcm(&["serviceaccount-controller"], &elects).await?;
     let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";

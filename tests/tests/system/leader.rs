@@ -32,6 +32,23 @@ async fn leader(client: &ApiClient, hosts: &[HostProcess]) -> Result<usize> {
     .await
 }
 
+/// Waits until so many terms have begun, and been told.
+async fn terms(client: &ApiClient, n: usize) -> Result<()> {
+    eventually(PATIENCE, format!("{n} terms"), async || {
+        let messages = messages(client).await?;
+        ensure!(messages.iter().filter(|message| message.ends_with(" became leader")).count() == n, "{messages:?}");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// The events of the Lease.
+async fn messages(client: &ApiClient) -> Result<Vec<String>> {
+    let events = client.list(EVENTS).await?;
+    let of_lease = |event: &&Value| event["involvedObject"]["name"] == "kube-controller-manager";
+    Ok(events.iter().filter(of_lease).map(|event| event["message"].as_str().unwrap().to_owned()).collect())
+}
+
 /// Waits until all plugins of a host are in this phase.
 async fn phase(host: &HostProcess, phase: &str) -> Result<()> {
     eventually(PATIENCE, format!("the plugins to be {phase}"), async || {
@@ -66,7 +83,7 @@ async fn one_of_two_hosts_runs_the_plugins_and_the_other_takes_over_whatever_end
     let spec = json!({"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": template});
     client.create(SETS, &json!({"metadata": {"name": "web"}, "spec": spec})).await?;
     let start = || {
-        let times = ["lease-duration=4s", "renew-deadline=3s", "retry-period=500ms"];
+        let times = ["lease-duration=10s", "renew-deadline=8s", "retry-period=500ms"];
         let times = times.map(|time| format!("--leader-elect-{time}"));
         cluster.host(&[&[HostProcess::controllers(&["replicaset"])], &times[..]].concat())
     };
@@ -78,11 +95,13 @@ async fn one_of_two_hosts_runs_the_plugins_and_the_other_takes_over_whatever_end
     phase(&hosts[first], "Running").await?;
     phase(&hosts[1 - first], "Standby").await?;
     scale(client, 2).await?;
+    terms(client, 1).await?;
 
     // It stops in order.
     hosts.swap_remove(first).stop().await;
     scale(client, 4).await?;
     phase(&hosts[0], "Running").await?;
+    terms(client, 2).await?;
 
     // It is killed.
     hosts.push(start()?);
@@ -90,6 +109,7 @@ async fn one_of_two_hosts_runs_the_plugins_and_the_other_takes_over_whatever_end
     hosts[0].kill();
     scale(client, 1).await?;
     hosts.remove(0);
+    terms(client, 3).await?;
 
     // It sleeps for longer than its Lease, and wakes as one that stands by.
     hosts.push(start()?);
@@ -101,11 +121,13 @@ async fn one_of_two_hosts_runs_the_plugins_and_the_other_takes_over_whatever_end
     scale(client, 3).await?;
     phase(&hosts[1], "Running").await?;
 
-    let events = client.list(EVENTS).await?;
-    let of_lease = |event: &&Value| event["involvedObject"]["name"] == "kube-controller-manager";
-    let messages: Vec<&str> = events.iter().filter(of_lease).map(|event| event["message"].as_str().unwrap()).collect();
-    ensure!(messages.iter().filter(|message| message.ends_with(" became leader")).count() == 4, "{messages:?}");
-    ensure!(messages.iter().any(|message| message.ends_with(" stopped leading")), "{messages:?}");
+    terms(client, 4).await?;
+    eventually(PATIENCE, "the end of a term to be told", async || {
+        let messages = messages(client).await?;
+        ensure!(messages.iter().any(|message| message.ends_with(" stopped leading")), "{messages:?}");
+        Ok(Some(()))
+    })
+    .await?;
     cluster.stop().await;
     Ok(())
 }
@@ -126,13 +148,14 @@ async fn a_leader_waits_until_its_caches_show_what_the_last_one_wrote() -> Resul
         let times = times.map(|time| format!("--leader-elect-{time}"));
         [&[HostProcess::controllers(&["replicaset"])], &times[..]].concat()
     };
-    let defaults = flags(["lease-duration=15s", "renew-deadline=10s", "retry-period=2s"]);
+    // It may wait for its caches as long as the Lease lasts, which is longer than a busy machine needs.
+    let patient = flags(["lease-duration=120s", "renew-deadline=80s", "retry-period=2s"]);
     let proxies = [Proxy::start(plane).await?, Proxy::start(plane).await?];
     let through = |proxy: &Proxy| kubeconfig_through(plane, SUBJECT, proxy.address());
 
-    let mut first = HostProcess::start(&std::fs::read_to_string(plane.kubeconfig_for(SUBJECT))?, &defaults)?;
+    let mut first = HostProcess::start(&std::fs::read_to_string(plane.kubeconfig_for(SUBJECT))?, &patient)?;
     first.ready().await?;
-    let mut second = HostProcess::start(&through(&proxies[0])?, &defaults)?;
+    let mut second = HostProcess::start(&through(&proxies[0])?, &patient)?;
     second.ready().await?;
     phase(&second, "Standby").await?;
     proxies[0].delay("pods", Duration::from_secs(4));
@@ -148,7 +171,7 @@ async fn a_leader_waits_until_its_caches_show_what_the_last_one_wrote() -> Resul
     // A watch that shows nothing any more: the term begins at last, as late as after a crash.
     let mut third = HostProcess::start(
         &through(&proxies[1])?,
-        &flags(["lease-duration=3s", "renew-deadline=2s", "retry-period=500ms"]),
+        &flags(["lease-duration=10s", "renew-deadline=8s", "retry-period=500ms"]),
     )?;
     third.ready().await?;
     phase(&third, "Standby").await?;

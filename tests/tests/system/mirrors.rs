@@ -16,10 +16,10 @@ const NAMES: [&str; 3] = ["namespace-controller", "replicaset-controller", "serv
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A host with these controllers, which takes part in an election with short times.
+/// A host with these controllers, which takes part in an election.
 fn host(cluster: &TestCluster, names: &[&str]) -> Result<HostProcess> {
     let times =
-        ["--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"];
+        ["--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms"];
     let own = [HostProcess::controllers(names), "--install-crd".to_owned()];
     cluster.host(&own.into_iter().chain(times.map(str::to_owned)).collect::<Vec<_>>())
 }

@@ -17,9 +17,9 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Short times, so that a killed host is replaced soon.
+/// Short times, so that a killed host is replaced soon, and long enough for a busy machine to renew its Leases.
 const TIMES: [&str; 3] =
-    ["--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"];
+    ["--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms"];
 
 fn flags(more: &[&str]) -> Vec<String> {
     let controllers = HostProcess::controllers(&["deployment", "replicaset", "garbagecollector"]);
