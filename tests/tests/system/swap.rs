@@ -499,7 +499,7 @@ fn waiting(fixture: &Fixture, name: &str) -> Result<()> {
     // Compiled code is cached from here on.
     fixture.plugin(&["swap", name, &file])?;
     let mut command = pintle::command(["plugin", "swap", name, &file, "--probation-runs", "100000"])?;
-    command.args(["--wait", "proven", "--timeout", "10s", "--admin-socket"]).arg(fixture.host.socket());
+    command.args(["--wait", "proven", "--timeout", "30s", "--admin-socket"]).arg(fixture.host.socket());
     let answer = pintle::Answer::of(&mut command)?;
     ensure!(answer.code == Some(1), "{answer:?}");
     let told: Vec<&str> = answer.errors.lines().collect();
@@ -507,7 +507,7 @@ fn waiting(fixture: &Fixture, name: &str) -> Result<()> {
         told.iter().find(|line| line.starts_with("on probation: ")).context("no line about the probation")?;
     ensure!(probation.contains(" of 100000 runs, at least "), "{probation}");
     let last = told.last().context("no error")?;
-    ensure!(last.contains("no result within 10s (--timeout); waited for: on probation: "), "{last}");
+    ensure!(last.contains("no result within 30s (--timeout); waited for: on probation: "), "{last}");
     ensure!(fixture.described(name)?["stage"] == "Probation", "the host goes on");
     Ok(())
 }
