@@ -3,7 +3,7 @@
 //! | part | contents |
 //! | --- | --- |
 //! | [`cluster`], [`controlplane`] | the cluster of a test: embedded, or a real control plane as child processes |
-//! | [`host`], [`pintle`], [`process`] | the binary under test: as a host, as a command; child processes |
+//! | [`host`], [`pintle`], [`process`], [`ports`] | the binary under test: as a host, as a command; child processes and their ports |
 //! | [`screen`], [`browser`] | a terminal, and a real browser |
 //! | [`local`] | a host in the process of the test |
 //! | [`objects`], [`definitions`] | what tests create, and ask of objects; kinds that they define |
@@ -51,6 +51,7 @@ pub mod metrics_api;
 pub mod objects;
 pub mod operator;
 pub mod pintle;
+pub mod ports;
 pub mod process;
 pub mod prometheus;
 pub mod proxy;

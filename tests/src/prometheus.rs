@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::controlplane::free_ports;
+use crate::ports::free_ports;
 use crate::process::Guarded;
 use crate::{ApiClient, eventually};
 

@@ -2,7 +2,6 @@
 //!
 //! Flow: configuration and storage lie in a folder of their own; the registry listens on a free port of loopback.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use crate::ports::free_ports;
 use crate::process::Guarded;
 use crate::{eventually, target_dir};
 
@@ -55,7 +55,7 @@ impl Registry {
         std::fs::create_dir_all(&target).context("make the target folder")?;
         let folder = tempfile::Builder::new().prefix("registry-").tempdir_in(target)?;
         let at = |name: &str| folder.path().join(name);
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let [port] = free_ports()?;
         let mut config = json!({
             "version": "0.1",
             "log": {"level": "warn", "accesslog": {"disabled": true}},

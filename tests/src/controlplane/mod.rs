@@ -18,7 +18,6 @@ mod audit;
 mod pki;
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -28,6 +27,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::api::ApiClient;
 use crate::eventually;
+use crate::ports::free_ports;
 use crate::process::Guarded;
 use crate::target_dir;
 use pki::Pki;
@@ -465,18 +465,6 @@ fn kcm_args(kubeconfig: &Path, pki: &Pki, port: u16) -> Vec<String> {
         flag("cluster-signing-cert-file", pki.ca.display()),
         flag("cluster-signing-key-file", pki.ca_key.display()),
     ]
-}
-
-/// Ports that nothing listens on right now. All are held at once, so they differ.
-pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    let mut held = Vec::with_capacity(N);
-    let mut ports = [0; N];
-    for port in &mut ports {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).context("find a free port")?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }
 
 /// A folder that is locked while its owner lives and removed when it goes.

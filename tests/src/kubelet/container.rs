@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Surroundings, path_of};
 use crate::Failure;
-use crate::controlplane::free_ports;
+use crate::ports::free_ports;
 use crate::process::Guarded;
 
 /// Sets the container up and becomes its process. Arguments: host name, root, user, group, groups, number of mounts, and for each the

@@ -38,7 +38,8 @@ use futures::future::LocalBoxFuture;
 use serde_json::Value;
 use similar::TextDiff;
 
-use crate::controlplane::{ADMIN, Audit, AuditEntry, SUBJECT, free_ports};
+use crate::controlplane::{ADMIN, Audit, AuditEntry, SUBJECT};
+use crate::ports::free_ports;
 use crate::{ControlPlane, HostProcess, Options, TestCluster};
 use history::{Id, Recorder};
 use permissions::{Judgement, Roles};

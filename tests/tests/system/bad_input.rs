@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
 use pintle_tests::pintle;
+use pintle_tests::ports::free_ports;
 use pintle_tests::scenarios::subject::CONTROLLERS;
 
 /// How long the binary may take to see that something is wrong; what is right runs for ever.
@@ -135,8 +136,8 @@ fn no_way_to_the_cluster_is_told() {
 #[test]
 fn a_server_that_does_not_answer_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    // A port that was free a moment ago, and on which nothing listens.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Nothing listens on it.
+    let [port] = free_ports().unwrap();
     kubeconfig(folder.path(), &format!("http://127.0.0.1:{port}"));
     check_at_port(
         folder.path(),

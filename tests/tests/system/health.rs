@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use pintle_sim::{SimCluster, SimConfig};
+use pintle_tests::ports::free_ports;
 use pintle_tests::{ApiClient, HostProcess, eventually};
 use serde_json::json;
 use tokio::io::copy_bidirectional;
@@ -25,14 +26,15 @@ struct Door {
 
 impl Door {
     async fn open(target: SocketAddr) -> Result<Door> {
-        let mut door = Door { target, address: "127.0.0.1:0".parse()?, open: None };
+        // One that nobody else gets while the door is closed.
+        let [port] = free_ports()?;
+        let mut door = Door { target, address: SocketAddr::from(([127, 0, 0, 1], port)), open: None };
         door.reopen().await?;
         Ok(door)
     }
 
     async fn reopen(&mut self) -> Result<()> {
         let (target, listener) = (self.target, TcpListener::bind(self.address).await?);
-        self.address = listener.local_addr()?;
         self.open = Some(tokio::spawn(async move {
             // Ends its connections when it is dropped.
             let mut connections = JoinSet::new();
