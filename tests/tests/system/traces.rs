@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use pintle_tests::collector::{Collector, SeenSpan};
+use pintle_tests::ports::free_ports;
 use pintle_tests::{HostProcess, TestCluster, eventually, tls};
 use serde_json::{Value, json};
 
@@ -27,7 +28,7 @@ fn traced(
         HostProcess::controllers(&["deployment", "replicaset"]),
         format!("--tracing-endpoint={collector}"),
         "--tracing-sampling-rate-per-million=1000000".to_owned(),
-        "--controller-shutdown-timeout=5s".to_owned(),
+        "--controller-shutdown-timeout=60s".to_owned(),
     ];
     let mut environment = environment.to_vec();
     environment.push(("OTEL_BSP_SCHEDULE_DELAY", every_ms.to_string()));
@@ -136,7 +137,8 @@ async fn the_runs_of_a_rollout_are_traces_from_the_queue_to_the_caches() -> Resu
 async fn a_collector_that_is_absent_comes_late_or_goes_affects_no_run_and_is_logged_once() -> Result<()> {
     let cluster = TestCluster::embedded().await?;
     // Nobody listens there.
-    let address = TcpListener::bind(ANY)?.local_addr()?;
+    let [port] = free_ports()?;
+    let address = SocketAddr::new(ANY.ip(), port);
     let mut host = traced(&cluster, &format!("http://{address}"), 50, &[])?;
     let client = host.ready().await?;
     let lines = |text: &str| log(&host).lines().filter(|line| line.contains(text)).count();
