@@ -2,13 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::controlplane::{Audit, AuditObject};
-use crate::{ApiClient, ControlPlane, HostProcess, Options, kubectl, pintle};
+use crate::{ApiClient, ControlPlane, HostProcess, Options, eventually, kubectl, pintle};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where the service accounts of hosts and plugins are.
 pub const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
@@ -28,6 +32,48 @@ pub fn rbac(args: &[&str]) -> Result<String> {
 pub fn items(text: &str) -> Result<Vec<Value>> {
     let list: Value = serde_json::from_str(text)?;
     Ok(list["items"].as_array().context("no items")?.clone())
+}
+
+/// Waits until the API server, which reads roles and bindings from caches, allows what each binding of these gives first.
+///
+/// # Errors
+/// It does not in time.
+pub async fn in_force(client: &ApiClient, objects: &[Value]) -> Result<()> {
+    for binding in objects {
+        let (of, place) = (&binding["roleRef"], &binding["metadata"]["namespace"]);
+        // A role that was there before may give anything.
+        let is_role = |role: &&Value| {
+            role["kind"] == of["kind"] && role["metadata"]["name"] == of["name"] && !role["rules"][0].is_null()
+        };
+        let Some(role) = objects.iter().find(is_role) else { continue };
+        let (rule, subject) = (&role["rules"][0], &binding["subjects"][0]);
+        let name = subject["name"].as_str().unwrap_or_default();
+        let mut spec = match subject["kind"].as_str() {
+            Some("ServiceAccount") => {
+                json!({"user": format!("system:serviceaccount:{}:{name}", subject["namespace"].as_str().unwrap_or_default())})
+            }
+            Some("Group") => json!({"groups": [name]}),
+            _ => json!({"user": name}),
+        };
+        if rule["nonResourceURLs"].is_null() {
+            let resource = rule["resources"][0].as_str().unwrap_or_default();
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            spec["resourceAttributes"] = json!({
+                "namespace": place, "verb": rule["verbs"][0], "group": rule["apiGroups"][0], "resource": resource,
+                "subresource": subresource, "name": rule["resourceNames"][0],
+            });
+        } else {
+            spec["nonResourceAttributes"] = json!({"path": rule["nonResourceURLs"][0], "verb": rule["verbs"][0]});
+        }
+        eventually(PATIENCE, format!("{} to be in force", binding["metadata"]["name"]), async || {
+            let review =
+                client.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", &json!({"spec": spec})).await?;
+            ensure!(review["status"]["allowed"] == true, "{review}");
+            Ok(Some(()))
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// The control plane, and a folder for files beside it.
@@ -93,7 +139,7 @@ impl Audited {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
         let file = self.write(name, &list)?;
         kubectl(&self.plane.kubeconfig(), &["apply", "-f", &file.display().to_string()]).await?;
-        Ok(())
+        in_force(&self.client, objects).await
     }
 
     /// Starts a host with a token of its service account, which must exist, and waits until it is ready. Answers a client of the host's

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::audited::in_force;
 use crate::controlplane::{AuditEntry, SUBJECT};
 use crate::{ApiClient, ControlPlane, deploy, kubectl};
 
@@ -147,7 +148,7 @@ impl Roles {
         kubectl(&plane.kubeconfig(), &["apply", "-f", &file.display().to_string()]).await?;
         let definition = deploy::path("kustomize/base/controllerplugins.yaml").display().to_string();
         kubectl(&plane.kubeconfig(), &["apply", "-f", &definition]).await?;
-        Ok(())
+        in_force(&plane.client(), &self.objects).await
     }
 
     /// Compares them with the log. `all`: every scenario has run, so rules without use count.
