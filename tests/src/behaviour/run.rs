@@ -13,7 +13,7 @@ use crate::api::{ApiClient, Watch};
 use crate::eventually;
 
 /// How long an event or an awaited change may take.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Plays `case` in the namespace `ns`, which is created first, and returns the normalized transcript.
 ///
@@ -111,6 +111,16 @@ impl Player<'_> {
             Step::Await { path, look } => {
                 let path = self.fill(path);
                 self.wait(&path, look).await
+            }
+            Step::Try { path, code, body } => {
+                let (path, body) = (format!("{}?dryRun=All", self.fill(path)), self.fill(body));
+                let body: Value = serde_norway::from_str(&body).context("the body is not YAML")?;
+                eventually(DEADLINE, format!("{path} to answer {code}"), async || {
+                    let answer = self.client.request("POST", &path, &[], Some(serde_json::to_vec(&body)?)).await?;
+                    ensure!(answer.status == *code, "{} {}", answer.status, answer.text());
+                    Ok(Some(()))
+                })
+                .await
             }
         }
     }

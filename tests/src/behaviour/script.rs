@@ -20,6 +20,7 @@
 //! AWAIT /path code 404                    polls, records nothing
 //! AWAIT /path condition Established
 //! AWAIT /path at /spec/x "value"
+//! TRY /path 403                           posts the body that follows as a dry run until the answer has this code, records nothing
 //! ```
 //!
 //! `{ns}` is a namespace of the case's own, which exists when it starts. Not here: what is done with
@@ -94,6 +95,15 @@ pub enum Step {
         /// What to see there.
         look: Look,
     },
+    /// Waits until the creation of an object would be answered as wanted.
+    Try {
+        /// The path.
+        path: String,
+        /// The status code.
+        code: u16,
+        /// The object.
+        body: String,
+    },
 }
 
 /// What an `AWAIT` step waits for.
@@ -157,7 +167,7 @@ const VERBS: [&str; 8] = ["GET", "POST", "PUT", "DELETE", "PATCH-JSON", "PATCH-M
 fn takes_block(line: &str) -> bool {
     let line = line.strip_prefix("quiet ").unwrap_or(line);
     let first = line.split(' ').next().unwrap_or_default();
-    first == "WATCH" || VERBS.contains(&first)
+    first == "WATCH" || first == "TRY" || VERBS.contains(&first)
 }
 
 fn parse_step(line: &str, block: &[&str]) -> Result<Step> {
@@ -188,6 +198,11 @@ fn parse_step(line: &str, block: &[&str]) -> Result<Step> {
                 }
                 _ => bail!("AWAIT wants `code`, `condition` or `at`: {line}"),
             },
+        }),
+        ["TRY", path, code] => Ok(Step::Try {
+            path: (*path).to_owned(),
+            code: code.parse().context("which code?")?,
+            body: body.join("\n"),
         }),
         [verb, path] if VERBS.contains(verb) => Ok(Step::Request {
             verb: (*verb).to_owned(),
