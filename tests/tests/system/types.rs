@@ -171,7 +171,7 @@ fn the_kinds_of_a_cluster_become_the_types_of_their_definitions() -> Result<()> 
                 types(folder, &arguments)
             };
             // The API server publishes the schema of a new definition a moment later.
-            let team = eventually(Duration::from_secs(120), "the schema of Team", async || {
+            let team = eventually(Duration::from_secs(300), "the schema of Team", async || {
                 Ok(Some(of(&["example.org/v1/Team"])?.success()?))
             })
             .await?;
