@@ -51,7 +51,7 @@ pub use subject::Subject;
 const N_AT_ONCE: usize = 8;
 
 /// How long a scenario may take in all.
-const SCENARIO_DEADLINE: Duration = Duration::from_secs(900);
+const SCENARIO_DEADLINE: Duration = Duration::from_secs(3600);
 
 /// How often a host is asked whether it still runs.
 const LOOK_AT_HOST: Duration = Duration::from_secs(1);

@@ -163,14 +163,37 @@ impl Stage {
     /// # Errors
     /// The server refuses, or does not count in time.
     pub async fn limit(&self, hard: &Value, used: &Value) -> Result<()> {
-        self.create("resourcequotas", &json!({"metadata": {"name": "few"}, "spec": {"hard": hard}})).await?;
-        // No quota controller runs; the admission of the API server counts from here.
-        let path = format!("{}/status", self.one("resourcequotas", "few"));
-        let status = json!({"status": {"hard": hard, "used": used}});
-        self.client.patch(&path, PatchKind::Merge, &status).await?;
-        // The admission reads its quotas from a cache; it has seen this one when it counts a Pod.
-        self.create("pods", &pod("first", "probe")).await?;
+        let first = pod("first", "probe");
+        self.quota(hard, used, "pods", &first).await?;
+        self.create("pods", &first).await?;
         self.until("resourcequotas", "few", "count", |quota| quota["status"]["used"]["pods"] == "1").await
+    }
+
+    /// Creates the quota `few` that limits objects of a kind, among others, with what is used of it, and waits until the API server
+    /// obeys it, by trying to create this one.
+    ///
+    /// # Errors
+    /// The server refuses, or does not obey in time.
+    pub async fn quota(&self, hard: &Value, used: &Value, plural: &str, one: &Value) -> Result<()> {
+        self.create("resourcequotas", &json!({"metadata": {"name": "few"}})).await?;
+        // The admission of the API server reads quotas from a cache: it has seen one that allows nothing when it refuses the object,
+        // and the one that is wanted when it takes it again.
+        let mut nothing = hard.clone();
+        nothing[plural] = json!("0");
+        let (try_only, status) =
+            (format!("{}?dryRun=All", self.all(plural)), self.one("resourcequotas", "few") + "/status");
+        for (hard, is_allowed) in [(&nothing, false), (hard, true)] {
+            self.patch("resourcequotas", "few", &json!({"spec": {"hard": hard}})).await?;
+            // No quota controller runs: the admission counts from here.
+            let counted = json!({"status": {"hard": hard, "used": used}});
+            self.client.patch(&status, PatchKind::Merge, &counted).await?;
+            eventually(DEADLINE, "the quota to be obeyed", async || {
+                let tried = self.client.create(&try_only, one).await;
+                Ok((tried.is_ok() == is_allowed).then_some(()))
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     /// Reads an object.

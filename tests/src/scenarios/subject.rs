@@ -40,7 +40,7 @@ pub fn flags() -> [String; 3] {
     [
         format!("--terminated-pod-gc-threshold={TERMINATED_POD_GC_THRESHOLD}"),
         "--horizontal-pod-autoscaler-sync-period=1s".to_owned(),
-        "--horizontal-pod-autoscaler-downscale-stabilization=4s".to_owned(),
+        "--horizontal-pod-autoscaler-downscale-stabilization=15s".to_owned(),
     ]
 }
 

@@ -236,7 +236,8 @@ async fn quota(s: &Stage) -> Result<()> {
 }
 
 async fn min_ready_seconds(s: &Stage) -> Result<()> {
-    s.create("deployments", &deployment("web", 2, json!({"minReadySeconds": 2}))).await?;
+    // Long enough to be seen on a busy machine.
+    s.create("deployments", &deployment("web", 2, json!({"minReadySeconds": 20}))).await?;
     s.until("deployments", "web", "be ready, not available", |d| {
         d["status"]["readyReplicas"] == 2 && d["status"]["availableReplicas"].is_null()
     })

@@ -3,7 +3,6 @@
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use crate::api::PatchKind;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, pod};
 use crate::{Failure, eventually};
@@ -141,11 +140,9 @@ async fn until_event(s: &Stage) -> Result<()> {
 
 async fn quota(s: &Stage) -> Result<()> {
     let hard = json!({"persistentvolumeclaims": "1"});
-    s.create("resourcequotas", &json!({"metadata": {"name": "few"}, "spec": {"hard": hard}})).await?;
-    let status = json!({"status": {"hard": hard, "used": {"persistentvolumeclaims": "0"}}});
-    s.client.patch(&format!("{}/status", s.one("resourcequotas", "few")), PatchKind::Merge, &status).await?;
     let mut other = one_gigabyte();
     other["metadata"] = json!({"name": "other"});
+    s.quota(&hard, &json!({"persistentvolumeclaims": "0"}), CLAIMS, &other).await?;
     s.create(CLAIMS, &other).await?;
     s.until("resourcequotas", "few", "count", |q| q["status"]["used"]["persistentvolumeclaims"] == "1").await?;
     create(s, "web-0", &[volume("data", &one_gigabyte()), volume("last", &one_gigabyte())]).await?;

@@ -116,7 +116,7 @@ async fn raised(s: &Stage) -> Result<()> {
     // Both would go at the same time, which is late enough to raise one of them before.
     for name in ["same", "raised"] {
         job(s, name, Some(1)).await?;
-        end(s, name, ["SuccessCriteriaMet", "Complete"], 20).await?;
+        end(s, name, ["SuccessCriteriaMet", "Complete"], 40).await?;
     }
     set_ttl(s, "raised", 3600).await?;
     until_gone(s, &path(s, "same")).await?;

@@ -87,7 +87,8 @@ async fn recreate(s: &Stage) -> Result<()> {
 }
 
 async fn deadline(s: &Stage, goes_on: bool) -> Result<()> {
-    let mut web = deployment("web", 2, json!({"progressDeadlineSeconds": 2}));
+    // Long enough for each step of a busy machine to be progress.
+    let mut web = deployment("web", 2, json!({"progressDeadlineSeconds": 15}));
     web["spec"]["template"]["metadata"]["annotations"] = never_ready();
     s.create("deployments", &web).await?;
     s.condition("web", "Progressing", "False", "ProgressDeadlineExceeded").await?;

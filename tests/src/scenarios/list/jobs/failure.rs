@@ -59,7 +59,8 @@ async fn waits(s: &Stage) -> Result<()> {
 }
 
 async fn deadline(s: &Stage) -> Result<()> {
-    create(s, "pi", json!({"completions": 3, "parallelism": 3, "activeDeadlineSeconds": 8})).await?;
+    // Long enough for its Pods to be there on a busy machine.
+    create(s, "pi", json!({"completions": 3, "parallelism": 3, "activeDeadlineSeconds": 30})).await?;
     let pods = until_active(s, "pi", 3).await?;
     succeed(s, &pods[..1]).await?;
     until_failed(s, "pi", "DeadlineExceeded").await
