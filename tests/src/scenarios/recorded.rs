@@ -5,15 +5,14 @@
 //! default tier: record + run Pintle         -> equal, or a diff
 //! ```
 //!
-//! Invariant: a record carries the fingerprint of what it was made from: the version of Kubernetes, the source of the scenario with that
-//! of the module around it, and the sources of the recorder. A record with another fingerprint is not used.
+//! Invariant: a record names the version of Kubernetes that it was made with, and the format in which it is written. A record of another
+//! version or format is not used. A scenario whose steps change is recorded again by hand: its record differs from what Pintle does then.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{Outcomes, Scenario, snapshot};
 use crate::workspace_dir;
@@ -21,11 +20,8 @@ use crate::workspace_dir;
 /// The command that records again what has changed.
 pub const COMMAND: &str = "cargo xtask record";
 
-/// What decides how an outcome is written down, relative to `tests/src/scenarios`.
-const RECORDER: [&str; 5] = ["history.rs", "passage.rs", "refused.rs", "snapshot.rs", "stage.rs"];
-
-/// The folder of the scenarios. Those in a folder below it take steps from the module of that folder too.
-const LIST: &str = "tests/src/scenarios/list";
+/// The format of the records. It changes when an outcome is written in another way.
+const FORMAT: u32 = 1;
 
 /// The module whose version is that of kube-controller-manager.
 const KUBERNETES: &str = "k8s.io/kubernetes";
@@ -39,18 +35,21 @@ pub fn outcomes(scenarios: &[Scenario]) -> Outcomes {
     scenarios.iter().map(read).collect()
 }
 
-/// Whether the record of a scenario is there and was made from what there is now.
+/// The recorded outcome of a scenario.
 ///
 /// # Errors
-/// It is not; the message says which of the two.
+/// There is no record, or it is of another version of Kubernetes or another format.
 pub fn read(scenario: &Scenario) -> Result<Value> {
     let file = file(scenario);
     let text = fs::read_to_string(&file).with_context(|| format!("there is no record {}", file.display()))?;
     let mut record: Value = serde_json::from_str(&text).with_context(|| format!("parse {}", file.display()))?;
-    if record["fingerprint"] != fingerprint(scenario)? {
+    let kubernetes = kubernetes()?;
+    if record["kubernetes"] != kubernetes || record["format"] != FORMAT {
         bail!(
-            "the record {} is outdated: the version of Kubernetes, the scenario or the recorder has changed",
-            file.display()
+            "{} is a record of Kubernetes {} in format {}, and not of {kubernetes} in format {FORMAT}",
+            file.display(),
+            record["kubernetes"],
+            record["format"]
         );
     }
     Ok(record["outcome"].take())
@@ -62,6 +61,7 @@ pub fn read(scenario: &Scenario) -> Result<Value> {
 /// Some scenarios did not finish, and the others are recorded; or a file cannot be written.
 pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<()> {
     let folder = folder();
+    let kubernetes = kubernetes()?;
     fs::create_dir_all(&folder).context("make the folder of the records")?;
     let mut failed = Vec::new();
     for scenario in scenarios {
@@ -73,7 +73,7 @@ pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<(
             }
             None => bail!("{} was not run", scenario.name),
         };
-        let record = json!({"scenario": scenario.name, "fingerprint": fingerprint(scenario)?, "outcome": outcome});
+        let record = json!({"scenario": scenario.name, "kubernetes": kubernetes, "format": FORMAT, "outcome": outcome});
         fs::write(file(scenario), format!("{record:#}\n")).context("write a record")?;
     }
     if all {
@@ -93,32 +93,16 @@ fn folder() -> PathBuf {
     workspace_dir().join("tests/src/scenarios/recorded")
 }
 
-fn file(scenario: &Scenario) -> PathBuf {
+/// The file of the record of a scenario.
+pub(super) fn file(scenario: &Scenario) -> PathBuf {
     folder().join(format!("{}.json", scenario.name.replace([' ', ','], "-").replace("--", "-")))
 }
 
-fn fingerprint(scenario: &Scenario) -> Result<String> {
+/// The version of kube-controller-manager that tests run.
+fn kubernetes() -> Result<String> {
     let go_mod = fs::read_to_string(workspace_dir().join("tests/controlplane/go.mod")).context("read go.mod")?;
     let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(KUBERNETES));
-    let mut hash = Sha256::new();
-    hash.update(version.context("go.mod names no version of Kubernetes")?.trim());
-    let recorder = RECORDER.map(|source| Path::new("tests/src/scenarios").join(source));
-    for source in recorder.into_iter().chain(sources(scenario)?) {
-        let text = fs::read(workspace_dir().join(&source)).with_context(|| format!("read {}", source.display()))?;
-        hash.update(text.len().to_le_bytes());
-        hash.update(text);
-    }
-    Ok(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// The files that contain the steps of a scenario, relative to the root of the workspace.
-fn sources(scenario: &Scenario) -> Result<Vec<PathBuf>> {
-    let source = PathBuf::from(scenario.source);
-    let Some(folder) = source.parent().filter(|folder| *folder != Path::new(LIST)) else { return Ok(vec![source]) };
-    let module = [folder.with_extension("rs"), folder.join("mod.rs")];
-    let module = module.into_iter().find(|file| workspace_dir().join(file).is_file());
-    let module = module.with_context(|| format!("{} has no file of its module", folder.display()))?;
-    Ok(vec![source, module])
+    Ok(version.context("go.mod names no version of Kubernetes")?.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -136,29 +120,6 @@ mod tests {
         let outdated: Vec<String> = all.iter().filter_map(|s| read(s).err().map(|why| format!("{why:#}"))).collect();
         assert!(outdated.is_empty(), "run `{COMMAND}`:\n{}", outdated.join("\n"));
         assert_eq!(fs::read_dir(folder())?.count(), all.len(), "run `{COMMAND}`: records of scenarios that are gone");
-        Ok(())
-    }
-
-    #[test]
-    fn scenarios_of_different_sources_have_different_fingerprints() -> Result<()> {
-        let all = list::all();
-        let other = Scenario { source: "tests/src/scenarios/list/mod.rs", ..all[0] };
-        assert_ne!(fingerprint(&all[0])?, fingerprint(&other)?);
-        Ok(())
-    }
-
-    #[test]
-    fn the_module_of_a_folder_is_a_source_of_its_scenarios() -> Result<()> {
-        let all = list::all();
-        let of = |source: &'static str| sources(&Scenario { source, ..all[0] });
-        for (source, module) in [
-            ("tests/src/scenarios/list/jobs/pods.rs", "tests/src/scenarios/list/jobs/mod.rs"),
-            ("tests/src/scenarios/list/stateful/claims.rs", "tests/src/scenarios/list/stateful.rs"),
-        ] {
-            assert_eq!(of(source)?, [source, module].map(PathBuf::from));
-        }
-        let alone = "tests/src/scenarios/list/deployment.rs";
-        assert_eq!(of(alone)?, [PathBuf::from(alone)]);
         Ok(())
     }
 }
