@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How long to wait between two looks. Short, because most conditions come true within milliseconds.
-const POLL_INTERVAL: Duration = Duration::from_millis(25);
+/// How long to wait after the first look. Short, because most conditions come true within milliseconds.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long to wait between two looks at most. Looks cost processor time that what is waited for needs.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Calls `look` until it answers `Ok(Some(value))`, and returns the value.
 ///
@@ -25,6 +28,7 @@ pub async fn eventually<T>(
 ) -> Result<T> {
     let until = Instant::now() + deadline;
     let mut last = String::from("condition not met");
+    let mut pause = FIRST_PAUSE;
     loop {
         match tokio::time::timeout_at(until.into(), look()).await {
             Ok(Ok(Some(value))) => return Ok(value),
@@ -32,9 +36,10 @@ pub async fn eventually<T>(
             Ok(Err(error)) => last = format!("{error:#}"),
             Err(_) => bail!("waited {deadline:?} for {description}: {last}"),
         }
-        if Instant::now() + POLL_INTERVAL >= until {
+        if Instant::now() + pause >= until {
             bail!("waited {deadline:?} for {description}: {last}");
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
     }
 }

@@ -28,7 +28,7 @@ use crate::scenarios::subject::Running;
 const QUIET_DEADLINE: Duration = Duration::from_secs(300);
 
 /// How many looks in a row must show the same objects and idle controllers.
-const N_QUIET_LOOKS: usize = 60;
+const N_QUIET_LOOKS: usize = 25;
 
 /// Kinds whose status a controller that takes over may write.
 const MAY_GET_STATUS: [&str; 3] = ["deployments", "replicasets", "replicationcontrollers"];

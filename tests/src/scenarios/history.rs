@@ -122,6 +122,16 @@ impl Recorder {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// The last writes that were seen, for messages.
+    pub fn last_writes(&self) -> String {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = |note: &Result<Write, String>| match note {
+            Ok(write) => format!("{:?} {} {}", write.effect, write.plural, write.name()),
+            Err(why) => why.clone(),
+        };
+        notes.iter().rev().take(5).map(shown).collect::<Vec<_>>().join(", ")
+    }
+
     /// What happened so far, which may be less than has happened.
     ///
     /// # Errors

@@ -11,12 +11,16 @@ use crate::api::{ApiClient, PatchKind};
 use crate::eventually;
 use crate::kubectl;
 use crate::objects::{count, is_observed};
+use crate::scenarios::history::Recorder;
 
 /// How long one thing that a scenario waits for may take.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// How many looks in a row must show the same before all is quiet.
+/// How many looks in a row must show no write before all is quiet. Each is a request, so that they take longer on a busy machine.
 const N_QUIET_LOOKS: usize = 60;
+
+/// How long to wait between two of these looks.
+const QUIET_PAUSE: Duration = Duration::from_millis(50);
 
 /// The kinds whose objects are compared at the end of each scenario.
 pub const COMPARED: [&str; 7] =
@@ -346,19 +350,36 @@ impl Stage {
     /// # Errors
     /// Something goes on happening.
     pub async fn settle(&self) -> Result<Value> {
-        let mut last = Value::Null;
-        let mut n_same = 0;
-        eventually(DEADLINE, "silence", async || {
-            let mut now = serde_json::Map::new();
-            for plural in self.compared() {
-                now.insert(plural.to_owned(), self.list(plural).await?.into());
+        let recorder = Recorder::start(self).await.context("watch the namespace")?;
+        let look = async || {
+            tokio::time::sleep(QUIET_PAUSE).await;
+            self.client.find(&format!("/api/v1/namespaces/{}", self.ns)).await?;
+            anyhow::Ok(recorder.n_seen())
+        };
+        let quiet = async {
+            let (mut n_seen, mut n_same) = (0, 0);
+            loop {
+                let now = look().await?;
+                n_same = if now == n_seen { n_same + 1 } else { 0 };
+                n_seen = now;
+                if n_same < N_QUIET_LOOKS {
+                    continue;
+                }
+                let mut left = Map::new();
+                for plural in self.compared() {
+                    left.insert(plural.to_owned(), self.list(plural).await?.into());
+                }
+                // The lists show one state only if nothing was written between them.
+                if look().await? == n_seen {
+                    return anyhow::Ok(Value::Object(left));
+                }
+                n_same = 0;
             }
-            let now = Value::Object(now);
-            n_same = if now == last { n_same + 1 } else { 0 };
-            last = now;
-            Ok((n_same >= N_QUIET_LOOKS).then(|| last.clone()))
-        })
-        .await
+        };
+        match tokio::time::timeout(DEADLINE, quiet).await {
+            Ok(left) => left,
+            Err(_) => bail!("waited {DEADLINE:?} for silence; the last writes: {}", recorder.last_writes()),
+        }
     }
 }
 
