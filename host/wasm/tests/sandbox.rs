@@ -86,7 +86,7 @@ fn endless_loops_of_a_plugin_delay_no_call_of_another() {
     const N_LOOPS: usize = 16;
     let (loops, quick) = (another("loops", LONG), another("quick", LONG));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    // A task of its own, because tasks have their turns one after the other.
+    // A separate task, because tasks have their turns one after the other.
     let calling = runtime.spawn(async move {
         let [of_loops, of_quick] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
         for _ in 0..N_LOOPS {
