@@ -23,6 +23,7 @@ pub mod permissions;
 pub mod recorded;
 mod refused;
 pub mod rules;
+pub mod sample;
 pub mod snapshot;
 pub mod stage;
 mod stateful_rules;
@@ -30,7 +31,7 @@ pub mod subject;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
@@ -44,14 +45,19 @@ use crate::{ControlPlane, HostProcess, Options, TestCluster};
 use history::{Id, Recorder};
 use permissions::{Judgement, Roles};
 pub use rules::UserActions;
+use sample::Pace;
+pub use sample::Sample;
 pub use stage::Stage;
 pub use subject::Subject;
 
-/// How many scenarios run at once: each mostly waits, but all of them on few cores.
-const N_AT_ONCE: usize = 8;
+/// How many scenarios run at once: each mostly waits.
+const N_AT_ONCE: usize = 20;
 
 /// How long a scenario may take in all.
 const SCENARIO_DEADLINE: Duration = Duration::from_secs(3600);
+
+/// How long a scenario that breaks a rule, or differs from its record, waits for writes that are late.
+const LATE_WRITES: Duration = Duration::from_secs(120);
 
 /// How often a host is asked whether it still runs.
 const LOOK_AT_HOST: Duration = Duration::from_secs(1);
@@ -76,7 +82,7 @@ pub struct Scenario {
     pub chance: Chance,
     /// Why they differ; empty if there are none.
     pub reason: &'static str,
-    /// Reasons of events that kube-controller-manager records in some runs and not in others. They are not compared.
+    /// Texts in events that kube-controller-manager records in some runs and not in others, or with other names. They are not compared.
     pub chance_events: &'static [&'static str],
     /// Changes that the user makes to objects of the controllers.
     pub user_actions: UserActions,
@@ -92,6 +98,8 @@ pub struct Scenario {
     pub only_real: &'static str,
     /// The file that contains the scenario, relative to the root of the workspace.
     pub source: &'static str,
+    /// The built-in controllers that it is about.
+    pub controllers: &'static [&'static str],
 }
 
 /// Results of a scenario that depend on which of two watches is faster, and differ between two runs of one subject too.
@@ -147,6 +155,7 @@ impl Scenario {
             gated: false,
             only_real: "",
             source,
+            controllers: &[],
         }
     }
 
@@ -193,10 +202,10 @@ impl Scenario {
         self
     }
 
-    /// Events with these reasons may be recorded or not.
+    /// Events with one of these texts may be recorded or not.
     #[must_use]
-    pub const fn may_report(mut self, reasons: &'static [&'static str]) -> Scenario {
-        self.chance_events = reasons;
+    pub const fn may_report(mut self, texts: &'static [&'static str]) -> Scenario {
+        self.chance_events = texts;
         self
     }
 
@@ -204,13 +213,19 @@ impl Scenario {
     fn compared(&self, seen: &Value, ignored: Chance) -> Value {
         let mut seen = snapshot::without_chance(seen, ignored);
         let is_chance = |event: &Value| {
-            let is_of = |reason| event.as_str().is_some_and(|event| event.contains(&format!(" {reason}: ")));
-            self.chance_events.iter().any(is_of)
+            event.as_str().is_some_and(|event| self.chance_events.iter().any(|text| event.contains(text)))
         };
         if let Some(events) = seen["events"].as_array_mut() {
             events.retain(|event| !is_chance(event));
         }
         seen
+    }
+
+    /// The same as text, without the writes that were refused.
+    fn text(&self, seen: &Value) -> String {
+        let mut seen = self.compared(seen, self.chance);
+        refused::take(&mut seen);
+        format!("{seen:#}\n")
     }
 
     /// The user deletes, finishes or takes away Pods.
@@ -243,35 +258,38 @@ pub fn chosen() -> Result<Vec<Scenario>> {
     Ok(all)
 }
 
-/// Runs the scenarios with one subject, on control planes that are started for it.
+/// Runs all of these scenarios with one subject, on control planes that are started for it.
 ///
 /// # Errors
 /// A control plane, the nodes or the subject did not start. A scenario that fails is an outcome.
 pub async fn run(scenarios: &[Scenario], subject: &Subject) -> Result<Outcomes> {
-    Ok(run_on_planes(scenarios, subject, None).await?.0)
+    Ok(run_on_planes(&Sample::whole(scenarios.to_vec()), subject, None).await?.0)
 }
 
-/// As [`run`], with Pintle, which has the roles that are shipped for it and takes part in the leader election; and what it needed of them.
+/// Runs a sample as [`run`], with Pintle, which has the roles that are shipped for it and takes part in the leader election; and what it
+/// needed of them. Scenarios that did not begin within the budget have no outcome.
 ///
 /// # Errors
 /// As [`run`].
-pub async fn run_with_roles(scenarios: &[Scenario], subject: &Subject) -> Result<(Outcomes, Judgement)> {
+pub async fn run_with_roles(sample: &Sample, subject: &Subject) -> Result<(Outcomes, Judgement)> {
     let roles = Roles::read()?;
-    let (outcomes, log) = run_on_planes(scenarios, subject, Some(&roles)).await?;
-    let all = scenarios.len() == list::all().len();
+    let (outcomes, log) = run_on_planes(sample, subject, Some(&roles)).await?;
+    let all = outcomes.len() == list::all().len();
     Ok((outcomes, roles.judge(&log, all)))
 }
 
 /// The outcomes, and the audit log of all control planes: of writes, and with roles of all requests.
 async fn run_on_planes(
-    scenarios: &[Scenario],
+    sample: &Sample,
     subject: &Subject,
     roles: Option<&Roles>,
 ) -> Result<(Outcomes, Vec<AuditEntry>)> {
     let mut outcomes = Outcomes::new();
     let mut log = Vec::new();
+    let pace = sample.pace();
     for gated in [false, true] {
-        let scenarios: Vec<Scenario> = scenarios.iter().filter(|scenario| scenario.gated == gated).copied().collect();
+        let mut scenarios = sample.scenarios.clone();
+        scenarios.retain(|scenario| scenario.gated == gated);
         if scenarios.is_empty() {
             continue;
         }
@@ -294,7 +312,7 @@ async fn run_on_planes(
             }
             None => start(subject, plane, &flags).await?,
         };
-        let (of_plane, entries) = run_audited(&scenarios, subject, &cluster, running).await?;
+        let (of_plane, entries) = run_audited(&scenarios, &pace, subject, &cluster, running).await?;
         outcomes.extend(of_plane);
         log.extend(entries);
         cluster.stop().await;
@@ -329,12 +347,13 @@ async fn start_serving(subject: &Subject, plane: &ControlPlane, mut flags: Vec<S
 /// The outcomes, with the writes that were refused, and the audit log.
 async fn run_audited(
     scenarios: &[Scenario],
+    pace: &Pace<'_>,
     subject: &Subject,
     cluster: &TestCluster,
     running: subject::Running,
 ) -> Result<(Outcomes, Vec<AuditEntry>)> {
     let root_ca = stage::authority_of(&cluster.kubeconfig())?;
-    let mut outcomes = run_on(scenarios, cluster, &root_ca).await?;
+    let mut outcomes = run_on(scenarios, pace, cluster, &root_ca).await?;
     running.stop().await;
     let log = cluster.plane()?.audit_log()?;
     let is_write = |entry: &&AuditEntry| !["get", "list", "watch"].contains(&entry.verb.as_str());
@@ -345,17 +364,17 @@ async fn run_audited(
             refused::add(outcome, &namespace_of(i), &mut refused);
         }
     }
-    if scenarios.iter().all(|scenario| matches!(outcomes.get(scenario.name), Some(Ok(_)))) {
+    if outcomes.values().all(Result::is_ok) {
         ensure!(refused.is_empty(), "{} was refused writes outside of the scenarios: {refused:#?}", subject.name());
     }
     Ok((outcomes, log))
 }
 
-/// Runs the scenarios with Pintle on an embedded cluster that is started for it.
+/// Runs a sample with Pintle on an embedded cluster that is started for it.
 ///
 /// # Errors
 /// As [`run`].
-pub async fn run_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
+pub async fn run_embedded(sample: &Sample) -> Result<Outcomes> {
     // The embedded cluster has none of its own.
     let root_ca = rcgen::generate_simple_self_signed(vec!["embedded".to_owned()])?.cert.pem();
     let cluster = TestCluster::embedded().await?.with_nodes(|_| {}).await?;
@@ -364,9 +383,9 @@ pub async fn run_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
     std::fs::write(&authority, &root_ca).context("write the certificate authority")?;
     let flags = [HostProcess::controllers(&subject::CONTROLLERS), format!("--root-ca-file={}", authority.display())];
     let mut host = cluster.host(&[&flags[..], &subject::flags()].concat())?;
-    let scenarios: Vec<Scenario> = scenarios.iter().filter(|scenario| scenario.only_real.is_empty()).copied().collect();
+    let pace = sample.pace();
     let outcomes = {
-        let running = run_on(&scenarios, &cluster, &root_ca);
+        let running = run_on(&sample.scenarios, &pace, &cluster, &root_ca);
         let mut look = tokio::time::interval(LOOK_AT_HOST);
         tokio::pin!(running);
         loop {
@@ -383,23 +402,28 @@ pub async fn run_embedded(scenarios: &[Scenario]) -> Result<Outcomes> {
     Ok(outcomes)
 }
 
-async fn run_on(scenarios: &[Scenario], cluster: &TestCluster, root_ca: &str) -> Result<Outcomes> {
+async fn run_on(scenarios: &[Scenario], pace: &Pace<'_>, cluster: &TestCluster, root_ca: &str) -> Result<Outcomes> {
     let numbered = scenarios.iter().enumerate();
     let (with_metrics, others): (Vec<_>, Vec<_>) = numbered.partition(|(_, scenario)| scenario.metrics);
-    let mut outcomes = run_these(others, cluster, root_ca).await;
+    let mut outcomes = run_these(others, pace, cluster, root_ca).await;
     if !with_metrics.is_empty() {
         let _metrics = cluster.serve_metrics().await.context("serve metrics")?;
         let probe = Stage::new(cluster.client.clone(), cluster.kubeconfig(), "metrics-probe".to_owned());
         list::autoscalers::other_metrics::until_read(&probe).await.context("wait until metrics are read")?;
-        outcomes.extend(run_these(with_metrics, cluster, root_ca).await);
+        outcomes.extend(run_these(with_metrics, pace, cluster, root_ca).await);
     }
     Ok(outcomes)
 }
 
-async fn run_these(scenarios: Vec<(usize, &Scenario)>, cluster: &TestCluster, root_ca: &str) -> Outcomes {
+async fn run_these(
+    scenarios: Vec<(usize, &Scenario)>,
+    pace: &Pace<'_>,
+    cluster: &TestCluster,
+    root_ca: &str,
+) -> Outcomes {
     let (alone, together): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|(_, scenario)| scenario.alone);
-    let mut outcomes = run_some(together, N_AT_ONCE, cluster, root_ca).await;
-    outcomes.extend(run_some(alone, 1, cluster, root_ca).await);
+    let mut outcomes = run_some(together, pace, N_AT_ONCE, cluster, root_ca).await;
+    outcomes.extend(run_some(alone, pace, 1, cluster, root_ca).await);
     outcomes
 }
 
@@ -410,22 +434,31 @@ fn namespace_of(place: usize) -> String {
 
 async fn run_some(
     scenarios: Vec<(usize, &Scenario)>,
+    pace: &Pace<'_>,
     n_at_once: usize,
     cluster: &TestCluster,
     root_ca: &str,
 ) -> Outcomes {
+    let begins = pace.part(scenarios.len());
     futures::stream::iter(scenarios)
         .map(|(i, scenario)| async move {
+            if !begins(scenario) {
+                return None;
+            }
             let namespace = Stage::new(cluster.client.clone(), cluster.kubeconfig(), namespace_of(i));
             let namespace = namespace.with_root_ca(root_ca.to_owned()).comparing(scenario.kinds);
-            let outcome = match tokio::time::timeout(SCENARIO_DEADLINE, run_one(scenario, &namespace)).await {
-                Ok(Ok(seen)) => Ok(seen),
-                Ok(Err(error)) => Err(format!("{error:#}\n")),
-                Err(_) => Err(format!("not finished after {SCENARIO_DEADLINE:?}\n")),
-            };
-            (scenario.name, outcome)
+            let outcome =
+                match tokio::time::timeout(SCENARIO_DEADLINE, run_one(scenario, &namespace, pace.record(scenario)))
+                    .await
+                {
+                    Ok(Ok(seen)) => Ok(seen),
+                    Ok(Err(error)) => Err(format!("{error:#}\n")),
+                    Err(_) => Err(format!("not finished after {SCENARIO_DEADLINE:?}\n")),
+                };
+            Some((scenario.name, outcome))
         })
         .buffer_unordered(n_at_once)
+        .filter_map(std::future::ready)
         .collect()
         .await
 }
@@ -442,18 +475,26 @@ fn write_down(who: &str, outcomes: &Outcomes) -> Result<()> {
     Ok(())
 }
 
-async fn run_one(scenario: &Scenario, namespace: &Stage) -> Result<Value> {
+/// Runs the steps of a scenario and waits for the end: silence, with all rules kept and in the state of the record if there is one. What is
+/// written late, such as events on a busy machine, is waited for; a state that stays another is a result.
+async fn run_one(scenario: &Scenario, namespace: &Stage, record: Option<&Value>) -> Result<Value> {
     namespace.client.create_namespace(&namespace.ns).await?;
     let recorder = Recorder::start(namespace).await.context("watch the namespace")?;
     namespace.open().await.context("prepare the namespace")?;
     (scenario.steps)(namespace).await?;
-    let left = namespace.settle().await.context("settle")?;
-    let history = recorder.until(&by_id(namespace, &left)).await?;
-    let broken = rules::broken(&history, scenario.user_actions);
-    ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
-    let mut seen = snapshot::normalize(&left, &history, &namespace.root_ca);
-    seen["observed"] = namespace.observed();
-    Ok(seen)
+    let until = Instant::now() + LATE_WRITES;
+    loop {
+        let left = namespace.settle().await.context("settle")?;
+        let history = recorder.until(&by_id(namespace, &left)).await?;
+        let broken = rules::broken(&history, scenario.user_actions);
+        let mut seen = snapshot::normalize(&left, &history, &namespace.root_ca);
+        seen["observed"] = namespace.observed();
+        let is_recorded = record.is_none_or(|record| scenario.text(record) == scenario.text(&seen));
+        if broken.is_empty() && is_recorded || Instant::now() > until {
+            ensure!(broken.is_empty(), "rules are broken:\n{}", broken.join("\n"));
+            return Ok(seen);
+        }
+    }
 }
 
 /// The objects of [`Stage::settle`], by their plural and uid.
@@ -470,7 +511,7 @@ pub fn by_id(stage: &Stage, left: &Value) -> BTreeMap<Id, Value> {
 /// The comparison of the outcomes of two subjects.
 #[derive(Debug)]
 pub struct Report {
-    /// A table of all, after the differences.
+    /// The differences, then a table of the scenarios that are not equal, then the number of those that are.
     pub text: String,
     /// An entry for each scenario that differs, did not finish, or broke a rule.
     pub wrong: Vec<String>,
@@ -483,21 +524,17 @@ pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]
     let mut diffs = String::new();
     let mut wrong = Vec::new();
     let mut failed = String::new();
+    let mut n_equal = 0;
     let width = scenarios.iter().map(|s| s.name.len()).max().unwrap_or(0);
     for scenario in scenarios {
         let name = scenario.name;
-        let text = |seen: &Value| {
-            let mut seen = scenario.compared(seen, scenario.chance);
-            refused::take(&mut seen);
-            format!("{seen:#}\n")
-        };
         // What is refused to the reference itself depends on how late its caches are.
         let is_compared = names[1] != Subject::KubeControllerManager.name();
         let refused = |seen: &Value| if is_compared { refused::take(&mut seen.clone()) } else { BTreeSet::new() };
         let result = match (wanted.get(name), got.get(name)) {
             (Some(Ok(wanted)), Some(Ok(got))) => {
                 let surplus: Vec<String> = refused(got).difference(&refused(wanted)).cloned().collect();
-                let [wanted, got] = [wanted, got].map(text);
+                let [wanted, got] = [wanted, got].map(|seen| scenario.text(seen));
                 if wanted == got && surplus.is_empty() {
                     "equal"
                 } else if wanted == got {
@@ -522,11 +559,13 @@ pub fn report(scenarios: &[Scenario], names: [&str; 2], outcomes: [&Outcomes; 2]
                 "failed"
             }
         };
-        let _ = writeln!(table, "{name:width$}  {result}");
+        match result {
+            "equal" => n_equal += 1,
+            _ => drop(writeln!(table, "{name:width$}  {result}")),
+        }
     }
     let [first, second] = names;
     let n = scenarios.len();
-    let n_equal = table.lines().filter(|line| line.ends_with("  equal")).count();
     let text = format!("{diffs}{failed}{table}{n_equal} of {n} scenarios equal (- {first}, + {second})\n");
     Report { text, wrong }
 }

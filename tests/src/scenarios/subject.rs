@@ -1,5 +1,6 @@
 //! The programs that scenarios compare.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -17,23 +18,29 @@ pub static CONTROLLERS: LazyLock<Vec<&'static str>> = LazyLock::new(|| match bui
     Err(error) => panic!("find the built-in controllers: {error:#}"),
 });
 
-/// The names in the manifests of `plugins`.
+/// The names in the manifests of `plugins`, in order.
 fn built_in() -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for folder in std::fs::read_dir(workspace_dir().join("plugins"))? {
-        let file = folder?.path().join("manifest.yaml");
-        if file.is_file() {
-            let manifest: Value = serde_norway::from_str(&std::fs::read_to_string(&file)?)?;
-            names
-                .push(manifest["name"].as_str().with_context(|| format!("{} has no name", file.display()))?.to_owned());
-        }
-    }
+    let mut names: Vec<String> = manifests()?.into_values().collect();
     names.sort();
     Ok(names)
 }
 
+/// The manifests of `plugins`, and the names in them.
+pub(super) fn manifests() -> Result<BTreeMap<PathBuf, String>> {
+    let mut names = BTreeMap::new();
+    for folder in std::fs::read_dir(workspace_dir().join("plugins"))? {
+        let file = folder?.path().join("manifest.yaml");
+        if file.is_file() {
+            let manifest: Value = serde_norway::from_str(&std::fs::read_to_string(&file)?)?;
+            let name = manifest["name"].as_str().with_context(|| format!("{} has no name", file.display()))?;
+            names.insert(file.clone(), name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
 /// How many Pods that have ended are left: more than all scenarios together have, but for the one about this.
-pub const TERMINATED_POD_GC_THRESHOLD: usize = 40;
+pub const TERMINATED_POD_GC_THRESHOLD: usize = 100;
 
 /// The flags of both subjects.
 pub fn flags() -> [String; 3] {

@@ -13,6 +13,7 @@ mod languages;
 mod mistakes;
 mod monitoring;
 mod recordings;
+mod released;
 mod silence;
 mod snippets;
 mod storm;

@@ -31,45 +31,60 @@ const STEPS: Chance = Chance { steps: true, ..Chance::NONE };
 /// Why [`STEPS`] are chance.
 const MANY_AT_ONCE: &str = "as many Pods as become ready between two runs of the Deployment controller make one step";
 
+/// The built-in controllers that scenarios are about, and the scenarios.
+const GROUPS: &[(&[&str], &[&[Scenario]])] = &[
+    (&["deployment-controller", "replicaset-controller"], &[deployment::SCENARIOS, rollout::SCENARIOS]),
+    (&["replicaset-controller"], &[replicas::OF_REPLICA_SETS]),
+    (&["replicationcontroller-controller"], &[replicas::OF_REPLICATION_CONTROLLERS]),
+    (&["garbage-collector-controller"], &[collection::SCENARIOS]),
+    (
+        &["namespace-controller", "root-ca-certificate-publisher-controller", "serviceaccount-controller"],
+        &[namespace::SCENARIOS],
+    ),
+    (&["ttl-after-finished-controller"], &[finished::SCENARIOS]),
+    (&["persistentvolumeclaim-protection-controller"], &[protection::claims::SCENARIOS]),
+    (&["persistentvolume-protection-controller"], &[protection::volumes::SCENARIOS]),
+    (&["volumeattributesclass-protection-controller"], &[protection::classes::SCENARIOS]),
+    (&["podgroup-protection-controller"], &[protection::groups::SCENARIOS]),
+    (&["clusterrole-aggregation-controller"], &[aggregation::SCENARIOS]),
+    (&["ttl-controller"], &[nodes::SCENARIOS]),
+    (&["ephemeral-volume-controller"], &[ephemeral::SCENARIOS]),
+    (&["pod-garbage-collector-controller"], &[pod_collection::SCENARIOS]),
+    (&["cronjob-controller"], &cronjob::SCENARIOS),
+    (
+        &["daemonset-controller"],
+        &[daemon_sets::placement::SCENARIOS, daemon_sets::rollout::SCENARIOS, daemon_sets::lifecycle::SCENARIOS],
+    ),
+    (
+        &["job-controller"],
+        &[jobs::completion::SCENARIOS, jobs::failure::SCENARIOS, jobs::indexes::SCENARIOS, jobs::pods::SCENARIOS],
+    ),
+    (
+        &["horizontal-pod-autoscaler-controller"],
+        &[
+            autoscalers::limits::SCENARIOS,
+            autoscalers::metrics::SCENARIOS,
+            autoscalers::targets::SCENARIOS,
+            autoscalers::other_metrics::SCENARIOS,
+        ],
+    ),
+    (
+        &["disruption-controller"],
+        &[budgets::counting::SCENARIOS, budgets::evictions::SCENARIOS, budgets::pods::SCENARIOS],
+    ),
+    (
+        &["statefulset-controller"],
+        &[stateful::scaling::SCENARIOS, stateful::updates::SCENARIOS, stateful::claims::SCENARIOS],
+    ),
+];
+
 /// All scenarios.
 pub fn all() -> Vec<Scenario> {
-    [
-        deployment::SCENARIOS,
-        rollout::SCENARIOS,
-        replicas::SCENARIOS,
-        collection::SCENARIOS,
-        namespace::SCENARIOS,
-        finished::SCENARIOS,
-        protection::claims::SCENARIOS,
-        protection::volumes::SCENARIOS,
-        protection::classes::SCENARIOS,
-        protection::groups::SCENARIOS,
-        aggregation::SCENARIOS,
-        nodes::SCENARIOS,
-        ephemeral::SCENARIOS,
-        pod_collection::SCENARIOS,
-        cronjob::SCENARIOS[0],
-        cronjob::SCENARIOS[1],
-        cronjob::SCENARIOS[2],
-        daemon_sets::placement::SCENARIOS,
-        daemon_sets::rollout::SCENARIOS,
-        daemon_sets::lifecycle::SCENARIOS,
-        jobs::completion::SCENARIOS,
-        jobs::failure::SCENARIOS,
-        jobs::indexes::SCENARIOS,
-        jobs::pods::SCENARIOS,
-        autoscalers::limits::SCENARIOS,
-        autoscalers::metrics::SCENARIOS,
-        autoscalers::targets::SCENARIOS,
-        autoscalers::other_metrics::SCENARIOS,
-        budgets::counting::SCENARIOS,
-        budgets::evictions::SCENARIOS,
-        budgets::pods::SCENARIOS,
-        stateful::scaling::SCENARIOS,
-        stateful::updates::SCENARIOS,
-        stateful::claims::SCENARIOS,
-    ]
-    .concat()
+    let mut all = Vec::new();
+    for (controllers, parts) in GROUPS {
+        all.extend(parts.concat().into_iter().map(|scenario| Scenario { controllers, ..scenario }));
+    }
+    all
 }
 
 /// How long one thing that a scenario waits for may take.

@@ -172,7 +172,7 @@ async fn out_of_service(s: &Stage) -> Result<()> {
 /// there are any does not matter.
 async fn terminated(s: &Stage) -> Result<()> {
     create_node(s, "silent", "Unknown", None).await?;
-    let names: Vec<String> = (0..TERMINATED_POD_GC_THRESHOLD).map(|i| format!("ended-{i:02}")).collect();
+    let names: Vec<String> = (0..TERMINATED_POD_GC_THRESHOLD).map(|i| format!("ended-{i:03}")).collect();
     for name in &names {
         create(s, name, Some("silent")).await?;
         set_status(s, name, &json!({"phase": if name.ends_with('0') { "Failed" } else { "Succeeded" }})).await?;

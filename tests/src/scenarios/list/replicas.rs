@@ -7,27 +7,30 @@ use crate::PatchKind;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, pod, replica_set, replication_controller};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+pub(super) const OF_REPLICA_SETS: &[Scenario] = &[
     Scenario::new("a ReplicaSet is scaled up and down", |s| Box::pin(up_and_down(s, SET))),
-    Scenario::new("a ReplicationController is scaled up and down", |s| Box::pin(up_and_down(s, CONTROLLER))),
     Scenario::new("a ReplicaSet adopts Pods that match", |s| Box::pin(adopts(s, SET))),
-    Scenario::new("a ReplicationController adopts Pods that match", |s| Box::pin(adopts(s, CONTROLLER))),
     Scenario::new("a ReplicaSet releases a Pod that no longer matches", |s| Box::pin(releases(s, SET))),
-    Scenario::new("a ReplicationController releases a Pod that no longer matches", |s| {
-        Box::pin(releases(s, CONTROLLER))
-    }),
     Scenario::new("a ReplicaSet deletes surplus Pods that it adopted", |s| Box::pin(surplus(s))),
     Scenario::new("two ReplicaSets of one selector keep their own Pods", |s| Box::pin(one_selector(s))),
     Scenario::new("the Pods that cost least to delete go first", |s| Box::pin(deletion_cost(s))),
     Scenario::new("Pods that are not ready go before those that are", |s| Box::pin(unready_first(s))),
     Scenario::new("a failed Pod is replaced and stays", |s| Box::pin(finished(s, SET, "Failed"))),
+    Scenario::new("a ReplicaSet with another template keeps its Pods", |s| Box::pin(other_template(s))),
+    Scenario::new("a ReplicaSet reports a quota that refuses Pods", |s| Box::pin(quota(s, SET))),
+    Scenario::new("a ReplicaSet counts what is available and fully labeled", |s| Box::pin(counts(s))),
+];
+
+pub(super) const OF_REPLICATION_CONTROLLERS: &[Scenario] = &[
+    Scenario::new("a ReplicationController is scaled up and down", |s| Box::pin(up_and_down(s, CONTROLLER))),
+    Scenario::new("a ReplicationController adopts Pods that match", |s| Box::pin(adopts(s, CONTROLLER))),
+    Scenario::new("a ReplicationController releases a Pod that no longer matches", |s| {
+        Box::pin(releases(s, CONTROLLER))
+    }),
     Scenario::new("a finished Pod of a ReplicationController is replaced", |s| {
         Box::pin(finished(s, CONTROLLER, "Succeeded"))
     }),
-    Scenario::new("a ReplicaSet with another template keeps its Pods", |s| Box::pin(other_template(s))),
-    Scenario::new("a ReplicaSet reports a quota that refuses Pods", |s| Box::pin(quota(s, SET))),
     Scenario::new("a ReplicationController reports a quota that refuses Pods", |s| Box::pin(quota(s, CONTROLLER))),
-    Scenario::new("a ReplicaSet counts what is available and fully labeled", |s| Box::pin(counts(s))),
 ];
 
 /// What a ReplicaSet and a ReplicationController have in common here.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{AUTOSCALERS, KINDS, NO_METRICS, at_once, autoscale, define, define_metrics, deploy, measure, metrics};
+use super::{AUTOSCALERS, KINDS, NO_METRICS, at_once, autoscale, define, define_metrics, deploy, measure};
 use super::{reason, sized};
 use crate::api::PatchKind;
 use crate::definitions::DEFINITIONS;
@@ -25,17 +25,25 @@ pub(in super::super) const SCENARIOS: &[Scenario] = &[
         .only_real(NO_METRICS),
     Scenario::new("a HorizontalPodAutoscaler scales a custom kind", |s| Box::pin(custom(s)))
         .comparing(KINDS)
+        .may_report(&[GONE])
         .only_real(NO_METRICS),
     Scenario::new("a HorizontalPodAutoscaler reports a size that is refused", |s| Box::pin(refused(s)))
         .comparing(KINDS)
+        .may_report(&[GONE])
         .only_real(NO_METRICS),
     Scenario::new("a HorizontalPodAutoscaler needs a valid selector of its target", |s| Box::pin(selectors(s)))
         .comparing(KINDS)
+        .may_report(&[GONE])
         .only_real(NO_METRICS),
     Scenario::new("two HorizontalPodAutoscalers of the same Pods both stop", |s| Box::pin(overlap(s)))
         .comparing(KINDS)
+        // They name both in any order.
+        .may_report(&["are controlled by multiple HPAs"])
         .only_real(NO_METRICS),
 ];
+
+/// In the events of an autoscaler whose kind has been taken away.
+const GONE: &str = "no matches for kind";
 
 /// Two Pods of nobody that run and use 100Mi of memory.
 async fn run_measured_pods(s: &Stage) -> Result<()> {
@@ -137,8 +145,7 @@ async fn forget_fleet(s: &Stage) -> Result<()> {
     s.until_gone(AUTOSCALERS, "a").await?;
     let path = format!("{DEFINITIONS}/fleets.{}", group(s));
     s.client.delete(&path, None).await?;
-    super::super::until_gone(s, &path).await?;
-    metrics::forget_events(s, "no matches for kind").await
+    super::super::until_gone(s, &path).await
 }
 
 async fn until_fleet(s: &Stage, replicas: i64) -> Result<()> {
@@ -203,7 +210,5 @@ async fn overlap(s: &Stage) -> Result<()> {
         .await?;
     }
     s.delete(AUTOSCALERS, "b", "Background").await?;
-    reason(s, "a", "ScalingActive", "ValidMetricFound").await?;
-    // They name both in any order.
-    metrics::forget_events(s, "are controlled by multiple HPAs").await
+    reason(s, "a", "ScalingActive", "ValidMetricFound").await
 }

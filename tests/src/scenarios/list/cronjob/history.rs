@@ -13,7 +13,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     // kube-controller-manager may look at the CronJob as it was before its own write, and miss the Job that it has deleted.
     Scenario::new("a CronJob without a history deletes Jobs that finish", |s| Box::pin(none(s)))
         .comparing(KINDS)
-        .may_report(&["MissingJob"]),
+        .may_report(&[" MissingJob: "]),
     Scenario::new("a CronJob deletes finished Jobs when its history becomes shorter", |s| Box::pin(shorter(s)))
         .comparing(KINDS),
     Scenario::new("a CronJob misses a Job that somebody deletes", |s| Box::pin(missing(s))).comparing(KINDS),
