@@ -9,7 +9,8 @@ use anyhow::{Context, anyhow};
 use xtask::guests::{self, Set};
 use xtask::{controlplane, examples, process, root};
 
-use crate::tiers::{Check, Long, SHARES};
+use crate::runner::{self, Job, Times};
+use crate::tiers::{Check, Long};
 use crate::{checks, languages, packages};
 
 /// Cargo, at the root of the repository.
@@ -72,10 +73,8 @@ const PARTS: &[Part] = &[
     ("programs of the distribution", |_| packages::ensure()),
     ("format", |_| checks::format()),
     ("tools of other languages", |_| languages::install()),
-    ("documentation site", |_| xtask::docs::build().map(drop)),
     ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
     ("build and lints", |_| build_with_tests()),
-    ("lints of test guests", |_| checks::lint_guests()),
     ("the SDK", |tests| tests.of_workspace("sdk/rust", &["--features", "pintle-sdk/cron"])),
     ("the examples of the SDK", |tests| tests.of_examples()),
     ("the SDKs of other languages", |_| languages::test()),
@@ -84,16 +83,30 @@ const PARTS: &[Part] = &[
     ("the long tier", |tests| tests.of_long_tier()),
 ];
 
+/// What [`test()`] runs.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    /// Which items of the long tier.
+    pub(crate) long: Long,
+    /// Every scenario, and not a sample.
+    pub(crate) all_scenarios: bool,
+    /// Only parts with one of these words in their names; all if there are none.
+    pub(crate) only: Vec<String>,
+    /// Write the times of the files of tests.
+    pub(crate) record_times: bool,
+}
+
 /// Runs the tests of the default tier, and those of the long one that are asked for. Stops at the first part that fails.
-pub(crate) fn test(long: Long, only: &[String]) -> anyhow::Result<()> {
+pub(crate) fn test(selection: &Selection) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let mut tests = Tests { tally: Tally::default(), long };
+    let mut tests =
+        Tests { tally: Tally::default(), selection, recorded: runner::recorded_times()?, times: Times::new() };
     // It takes minutes on a new machine, and little else waits for it. A failure is reported by the tests that need it.
-    let whole = only.is_empty();
+    let whole = selection.only.is_empty();
     let control_plane = whole.then(|| std::thread::spawn(controlplane::ensure));
     let mut times = Vec::new();
     for (number, (name, part)) in PARTS.iter().enumerate() {
-        if !whole && !only.iter().any(|word| name.contains(word.as_str())) {
+        if !whole && !selection.only.iter().any(|word| name.contains(word.as_str())) {
             continue;
         }
         eprintln!("\n==> {} of {}: {name}", number + 1, PARTS.len());
@@ -105,6 +118,9 @@ pub(crate) fn test(long: Long, only: &[String]) -> anyhow::Result<()> {
     }
     if let Some(control_plane) = control_plane {
         control_plane.join().map_err(|_| anyhow!("the build of the control plane panicked"))??;
+    }
+    if selection.record_times {
+        runner::record_times(tests.recorded, &tests.times)?;
     }
     eprintln!();
     for (name, seconds) in times {
@@ -129,19 +145,21 @@ pub(crate) fn record(scenario: Option<&str>) -> anyhow::Result<()> {
 }
 
 /// How many tests there were.
-#[derive(Default)]
-struct Tally {
-    passed: u32,
-    failed: u32,
-    ignored: u32,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u32,
+    pub(crate) failed: u32,
+    pub(crate) ignored: u32,
 }
 
 impl Tally {
-    /// Adds a line of libtest's such as `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; ...`; others are none of its.
-    fn add(&mut self, line: &str) {
-        let Some(numbers) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else { return };
-        for part in numbers.1.split("; ") {
-            let Some((number, what)) = part.split_once(' ') else { continue };
+    /// Adds a line of libtest's such as `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; ...`. Whether it is one; others are
+    /// ignored.
+    pub(crate) fn add(&mut self, line: &str) -> bool {
+        let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
+            return false;
+        };
+        for (number, what) in numbers.split("; ").filter_map(|part| part.split_once(' ')) {
             let Ok(number) = number.parse::<u32>() else { continue };
             match what {
                 "passed" => self.passed += number,
@@ -150,6 +168,14 @@ impl Tally {
                 _ => {}
             }
         }
+        true
+    }
+
+    /// Adds those of another.
+    pub(crate) fn add_all(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
     }
 
     /// Runs tests, shows what they print, and counts them.
@@ -168,12 +194,15 @@ impl Tally {
 }
 
 /// What `cargo xtask test` runs and counts.
-struct Tests {
+struct Tests<'a> {
     tally: Tally,
-    long: Long,
+    selection: &'a Selection,
+    /// The times of jobs that are recorded, and those of this run.
+    recorded: Times,
+    times: Times,
 }
 
-impl Tests {
+impl Tests<'_> {
     fn of_workspace(&mut self, folder: &str, features: &[&str]) -> anyhow::Result<()> {
         let mut test = process::cargo(&root().join(folder));
         test.args(["test", "--workspace"]).args(features).env("CARGO_TARGET_DIR", examples::target());
@@ -189,48 +218,69 @@ impl Tests {
     ///
     /// Tests that need the control plane wait for its build, the others run meanwhile.
     fn of_host(&mut self) -> anyhow::Result<()> {
-        let mut test = host_tests();
+        let mut jobs = Vec::new();
         // `--tests`: no package of the host has examples in its documentation.
-        test.args(["--tests", "--no-fail-fast", "--", &threads()]);
-        self.tally.run(&mut test)
+        for executable in runner::executables(host_tests(), &["--tests"])? {
+            match executable.name.as_str() {
+                SYSTEM => jobs.extend(executable.files("system")?),
+                _ => jobs.extend(executable.whole()?),
+            }
+        }
+        // More than processors: most of the time whole-system tests wait for other processes.
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        self.run(jobs, 2 * processors)
     }
 
     fn of_long_tier(&mut self) -> anyhow::Result<()> {
-        match self.long {
-            Long::None => eprintln!("not asked for: --long runs it, --share a part of it"),
-            Long::Share(n) => eprintln!("share {} of {}, which the commit selects", n + 1, SHARES.len()),
-            Long::All => eprintln!("all of it"),
+        let mut jobs = Vec::new();
+        for executable in runner::executables(host_tests(), &["--test", "long"])? {
+            jobs.extend(executable.tests("long")?);
         }
-        for share in self.long.shares() {
-            eprintln!("tests: {}; checks: {:?}", share.tests.concat().join(", "), share.checks);
-            // One after the other: some measure memory, others need most of the machine.
-            for group in share.tests {
-                let mut test = host_tests();
-                self.tally.run(test.args(["--test", "long", "--"]).args(*group))?;
+        let checks = Check::ALL.iter().map(|check| check.name().to_owned());
+        let all = jobs.iter().map(|job| job.name.clone()).chain(checks).collect();
+        let (selected, line) = self.selection.long.select(&all, &self.recorded)?;
+        eprintln!("{line}");
+        jobs.retain(|job| selected.contains(&job.name));
+        // One after the other: some measure memory, others need most of the machine.
+        self.run(jobs, 1)?;
+        for check in Check::ALL.into_iter().filter(|check| selected.contains(check.name())) {
+            let started = Instant::now();
+            match check {
+                Check::Documentation => checks::doc()?,
+                Check::Dependencies => checks::deny(false)?,
+                Check::Site => drop(xtask::docs::build()?),
+                Check::Guests => checks::lint_guests()?,
             }
-            for check in share.checks {
-                match check {
-                    Check::Documentation => checks::doc()?,
-                    Check::Dependencies => checks::deny(false)?,
-                }
-            }
+            self.times.insert(check.name().to_owned(), started.elapsed().as_secs_f64());
         }
+        Ok(())
+    }
+
+    fn run(&mut self, jobs: Vec<Job>, n_at_once: usize) -> anyhow::Result<()> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let mut environment = vec![("PINTLE_BIN", pintle()), ("VIRTUAL_ENV", languages::python())];
+        if self.selection.all_scenarios {
+            environment.push(("SCENARIOS", "all".into()));
+        }
+        let results = runner::run(jobs, n_at_once, &self.recorded, &environment)?;
+        self.tally.add_all(results.tally);
+        eprintln!("{}", results.report(&self.recorded));
+        results.check()?;
+        self.times.extend(results.times);
         Ok(())
     }
 }
 
-/// `cargo test` of the host's workspace, with what tests find in the environment.
+/// The name of the executable of whole-system tests.
+const SYSTEM: &str = "pintle-tests::system";
+
+/// Cargo with the flags that the tests of the host's workspace were compiled with.
 fn host_tests() -> Command {
     let mut test = cargo();
-    test.args(["test", "--workspace"]).env("PINTLE_BIN", pintle()).env("VIRTUAL_ENV", languages::python());
     checks::linted(&mut test);
     test
-}
-
-/// More tests at once than processors: most of the time they wait for other processes.
-fn threads() -> String {
-    let processors = std::thread::available_parallelism().map_or(2, usize::from);
-    format!("--test-threads={}", 2 * processors)
 }
 
 /// Measures Pintle and kube-controller-manager side by side.
@@ -249,7 +299,7 @@ mod tests {
         let mut tally = Tally::default();
         tally.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.05s");
         tally.add("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.05s");
-        tally.add("test a ... ok");
+        assert!(!tally.add("test a ... ok"));
         assert_eq!((tally.passed, tally.failed, tally.ignored), (5, 1, 1));
     }
 }

@@ -5,12 +5,13 @@ mod chores;
 mod languages;
 mod new_plugin;
 mod packages;
+mod runner;
 mod tiers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use tiers::Long;
 use xtask::bindings::{self, LANGUAGES};
 use xtask::guests::{self, Set};
@@ -75,9 +76,15 @@ enum Chore {
         /// Run the share of the long tier that the commit selects, as CI does.
         #[arg(long)]
         share: bool,
+        /// Which scenarios run on the real control plane and on the embedded cluster; all with --long.
+        #[arg(long, value_name = "WHICH", default_value = "sample")]
+        scenarios: Scenarios,
         /// Run only parts with one of these words in their name.
         #[arg(long = "only", value_name = "WORD")]
         only: Vec<String>,
+        /// Write the times of the files of tests to tests/times.toml, for a run with nothing beside it.
+        #[arg(long)]
+        record_times: bool,
     },
     /// Record the outcomes of kube-controller-manager that the scenarios are compared with.
     Record {
@@ -102,6 +109,15 @@ enum Chore {
         #[arg(long)]
         advisories: bool,
     },
+}
+
+/// Which scenarios run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Scenarios {
+    /// At least one of each controller, then those of what has changed and a rotating share of the others, within a budget of minutes.
+    Sample,
+    /// Every one.
+    All,
 }
 
 fn main() -> ExitCode {
@@ -144,13 +160,14 @@ fn run(chore: Chore) -> anyhow::Result<()> {
             Ok(())
         }
         Chore::Demo => chores::demo(),
-        Chore::Test { long, share, only } => {
+        Chore::Test { long, share, scenarios, only, record_times } => {
+            let all_scenarios = long || scenarios == Scenarios::All;
             let long = match (long, share) {
                 (true, _) => Long::All,
-                (false, true) => Long::of_commit(),
+                (false, true) => Long::Share,
                 (false, false) => Long::None,
             };
-            chores::test(long, &only)
+            chores::test(&chores::Selection { long, all_scenarios, only, record_times })
         }
         Chore::Record { scenario } => chores::record(scenario.as_deref()),
         Chore::Bench { args } => chores::bench(&args),

@@ -1,148 +1,139 @@
 //! The long tier of tests, and the shares of it that CI runs one at a time.
 //!
-//! *Invariant*: every test of `tests/tests/long` is in exactly one share (`every_long_test_is_in_one_share`). The commit selects the
-//! share, so that each test runs every few landings.
+//! A share is a list of items, each a test of `tests/tests/long` or a check of this program, that take five minutes together by their
+//! recorded times. The commit selects the share, so that each item runs every few landings.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
+use anyhow::ensure;
 use xtask::{process, root};
 
-/// A share of the long tier. Shares take about the same time.
-#[derive(Debug)]
-pub(crate) struct Share {
-    /// Groups that run one after the other, each in a process. A group lists parts of names of tests, which run side by side.
-    pub(crate) tests: &'static [&'static [&'static str]],
-    /// Checks of this program.
-    pub(crate) checks: &'static [Check],
-}
+use crate::runner::{Times, expected};
+
+/// What the items of a share may take together. An item that takes longer has its own share.
+const SHARE_SECONDS: f64 = 300.0;
 
 /// A check that is too slow for every change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Check {
     /// The documentation of the host builds without warnings.
     Documentation,
     /// Licences, bans and sources of dependencies.
     Dependencies,
+    /// The documentation site renders, and its links and its search work.
+    Site,
+    /// Lints of test guests, which no other test compiles for this machine.
+    Guests,
 }
 
-pub(crate) const SHARES: [Share; 14] = [
-    Share { tests: &[&["tutorials::the_page_for_rust", "tutorials::the_page_for_c_"]], checks: &[] },
-    Share {
-        tests: &[&["tutorials::the_page_for_go", "tutorials::the_page_for_python"], &["kubectl_real::"]],
-        checks: &[],
-    },
-    Share {
-        tests: &[
-            &["tutorials::the_page_for_typescript", "tutorials::the_page_for_javascript", "tutorials::every_step"],
-            &["snippets::", "types::"],
-        ],
-        checks: &[Check::Documentation],
-    },
-    Share { tests: &[&["recordings::"], &["behaviour_itself::"]], checks: &[Check::Dependencies] },
-    Share { tests: &[&["languages::", "test_programs::"], &["webapp::"]], checks: &[] },
-    Share { tests: &[&["mistakes::"], &["hostile_objects::"]], checks: &[] },
-    Share { tests: &[&["silence::"], &["trouble::"]], checks: &[] },
-    Share { tests: &[&["together::"], &["monitoring::"]], checks: &[] },
-    Share { tests: &[&["takeover::"], &["storm::"]], checks: &[] },
-    Share { tests: &[&["crash_everywhere::"]], checks: &[] },
-    Share {
-        tests: &[
-            &["kinds::an_author_in_go", "kinds::an_author_in_c_"],
-            &["kinds::an_author_in_typescript", "kinds::an_author_in_javascript"],
-            &["kinds::an_author_in_rust", "kinds::an_author_in_python"],
-            &["kinds::a_", "kinds::without_"],
-        ],
-        checks: &[],
-    },
-    Share { tests: &[&["tutorials::the_page_for_an_own_kind"], &["toolchains::"]], checks: &[] },
-    Share { tests: &[&["contention::two_"], &["contention::three_"], &["contention::hosts_"]], checks: &[] },
-    Share { tests: &[&["install::chart::"], &["install::the_page"]], checks: &[] },
-];
+impl Check {
+    /// All of them.
+    pub(crate) const ALL: [Check; 4] = [Self::Documentation, Self::Dependencies, Self::Site, Self::Guests];
 
-/// Which of the long tests run.
+    /// As in the recorded times.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Documentation => "check::documentation",
+            Self::Dependencies => "check::dependencies",
+            Self::Site => "check::site",
+            Self::Guests => "check::guests",
+        }
+    }
+}
+
+/// Which items of the long tier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Long {
     /// None.
     None,
-    /// One share, counted from 0.
-    Share(usize),
+    /// The share that the commit selects.
+    Share,
     /// All.
     All,
 }
 
 impl Long {
-    /// The share that the commit selects; the first one outside of a repository.
-    pub(crate) fn of_commit() -> Self {
-        let commit = process::output(Command::new("git").current_dir(root()).args(["rev-parse", "HEAD"]));
-        Self::Share(commit.map_or(0, |commit| share_of(&commit)))
-    }
-
-    /// The shares that run.
-    pub(crate) fn shares(self) -> &'static [Share] {
+    /// The names of the items that run, of `all`, and a line about them.
+    ///
+    /// # Errors
+    /// The commit is not known.
+    pub(crate) fn select(self, all: &BTreeSet<String>, times: &Times) -> anyhow::Result<(BTreeSet<String>, String)> {
         match self {
-            Self::None => &[],
-            Self::Share(n) => &SHARES[n..=n],
-            Self::All => &SHARES,
+            Self::None => Ok((BTreeSet::new(), "not asked for: --long runs it, --share a part of it".to_owned())),
+            Self::All => Ok((all.clone(), format!("all {} items", all.len()))),
+            Self::Share => {
+                let shares = shares(all, times);
+                ensure!(!shares.is_empty(), "the long tier is empty");
+                let commit = process::output(Command::new("git").current_dir(root()).args(["rev-parse", "HEAD"]));
+                let n = commit.map_or(0, |commit| share_of(&commit, shares.len()));
+                let items: Vec<&str> = shares[n].iter().map(String::as_str).collect();
+                let line =
+                    format!("share {} of {}, which the commit selects: {}", n + 1, shares.len(), items.join(", "));
+                Ok((shares[n].clone(), line))
+            }
         }
     }
 }
 
+/// Every item once: the longest first, each into the first share that has room for it.
+fn shares(all: &BTreeSet<String>, times: &Times) -> Vec<BTreeSet<String>> {
+    let seconds = |item: &str| expected(times, item).as_secs_f64();
+    let mut items: Vec<&String> = all.iter().collect();
+    items.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
+    let mut shares: Vec<(f64, BTreeSet<String>)> = Vec::new();
+    for item in items {
+        let needed = seconds(item);
+        match shares.iter_mut().find(|(taken, _)| taken + needed <= SHARE_SECONDS) {
+            Some((taken, share)) => {
+                *taken += needed;
+                share.insert(item.clone());
+            }
+            None => shares.push((needed, BTreeSet::from([item.clone()]))),
+        }
+    }
+    shares.into_iter().map(|(_, share)| share).collect()
+}
+
 /// The share that the digits of a commit's name select.
-fn share_of(commit: &str) -> usize {
+fn share_of(commit: &str, n_shares: usize) -> usize {
     let digits = commit.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0);
-    digits as usize % SHARES.len()
+    digits as usize % n_shares
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use anyhow::Context as _;
-
     use super::*;
 
-    /// The names of the tests below a folder of modules, as libtest has them.
-    fn names(folder: &Path, module: &str, found: &mut Vec<String>) -> anyhow::Result<()> {
-        for entry in std::fs::read_dir(folder)? {
-            let path = entry?.path();
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            let module = if stem == "main" { module.to_owned() } else { format!("{module}{stem}::") };
-            if path.is_dir() {
-                names(&path, &module, found)?;
-                continue;
-            }
-            let text = std::fs::read_to_string(&path)?;
-            let mut lines = text.lines().map(str::trim);
-            while let Some(line) = lines.next() {
-                if line == "#[test]" || line.starts_with("#[tokio::test") {
-                    let name = lines.next().and_then(|line| line.split_once("fn ")?.1.split('(').next());
-                    found.push(format!("{module}{}", name.context("an attribute without a test")?));
-                }
-            }
-        }
-        Ok(())
+    fn names(list: &[&str]) -> BTreeSet<String> {
+        list.iter().map(|name| (*name).to_owned()).collect()
     }
 
     #[test]
-    fn every_long_test_is_in_one_share() -> anyhow::Result<()> {
-        let mut found = Vec::new();
-        names(&root().join("tests/tests/long"), "", &mut found)?;
-        assert!(found.len() > 20, "only {found:?}");
-        let parts: Vec<&str> = SHARES.iter().flat_map(|share| share.tests).copied().flatten().copied().collect();
-        for name in &found {
-            let n = parts.iter().filter(|part| name.contains(**part)).count();
-            assert_eq!(n, 1, "{name} is in {n} shares");
-        }
-        for part in parts {
-            assert!(found.iter().any(|name| name.contains(part)), "there is no test {part}");
-        }
-        Ok(())
+    fn every_item_is_in_one_share_of_five_minutes() {
+        let times: Times = [("a", 400.0), ("b", 200.0), ("c", 150.0), ("d", 100.0), ("e", 90.0)]
+            .map(|(n, s)| (n.to_owned(), s))
+            .into();
+        let all = names(&["a", "b", "c", "d", "e"]);
+        let shares = shares(&all, &times);
+        assert_eq!(shares, [names(&["a"]), names(&["b", "d"]), names(&["c", "e"])]);
+        let (items, line) = Long::All.select(&all, &times).unwrap();
+        assert_eq!((items, line.as_str()), (all.clone(), "all 5 items"));
+        let (share, line) = Long::Share.select(&all, &times).unwrap();
+        assert!(shares.contains(&share), "{line}");
+        assert!(Long::None.select(&all, &times).unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn an_item_without_a_recorded_time_has_a_share() {
+        let all = names(&["new"]);
+        assert_eq!(shares(&all, &Times::new()), [all]);
     }
 
     #[test]
     fn every_share_is_selected_by_some_commit() {
-        let selected: Vec<usize> = (0..SHARES.len()).map(|n| share_of(&format!("{n:08x}ab"))).collect();
-        assert_eq!(selected, (0..SHARES.len()).collect::<Vec<_>>());
-        assert_eq!(share_of("not a commit"), 0);
+        let selected: Vec<usize> = (0..20).map(|n| share_of(&format!("{n:08x}ab"), 20)).collect();
+        assert_eq!(selected, (0..20).collect::<Vec<_>>());
+        assert_eq!(share_of("not a commit", 20), 0);
     }
 }
