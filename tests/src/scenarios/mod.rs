@@ -51,7 +51,7 @@ pub use stage::Stage;
 pub use subject::Subject;
 
 /// How many scenarios run at once: each mostly waits.
-const N_AT_ONCE: usize = 20;
+const N_AT_ONCE: usize = 12;
 
 /// How long a scenario may take in all.
 const SCENARIO_DEADLINE: Duration = Duration::from_secs(3600);

@@ -8,13 +8,14 @@
 //! The same write is one of the same identity, verb, resource, subresource, code and reason; how often it was refused is left to chance.
 //! The other way round is no difference: not to send a write that is refused is no loss.
 //!
-//! Refusals that show only that a cache lags behind, which is chance, are ordinary and not compared:
+//! Refusals that show only that a cache lags behind or that the server is slow, which is chance, are ordinary and not compared:
 //!
 //! | code | reason |
 //! | --- | --- |
 //! | 404 | `NotFound`: the object, or its namespace, has gone meanwhile |
 //! | 409 | `Conflict`, `AlreadyExists`: another client was faster |
 //! | 429 | `TooManyRequests`: the server is busy |
+//! | 504 | `Timeout`: the server, or what it asks, has not answered in time |
 //! | 403 | `Forbidden`: the namespace is being deleted (the test `namespaces` shows that nobody repeats that) |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +29,8 @@ use crate::workspace_dir;
 /// The field of an outcome with the refused writes.
 pub(super) const FIELD: &str = "refused";
 
-const ORDINARY: [(u16, &str); 4] =
-    [(404, "NotFound"), (409, "Conflict"), (409, "AlreadyExists"), (429, "TooManyRequests")];
+const ORDINARY: [(u16, &str); 5] =
+    [(404, "NotFound"), (409, "Conflict"), (409, "AlreadyExists"), (429, "TooManyRequests"), (504, "Timeout")];
 
 /// Namespace -> refused writes, as text. Those of objects without a namespace are under the empty name.
 ///
@@ -134,6 +135,7 @@ mod tests {
             entry(SUBJECT, theirs, "scenario-1-x", 403, "Forbidden"),
             entry(SUBJECT, ours, "scenario-10", 403, "Forbidden"),
             entry(SUBJECT, ours, "scenario-1", 409, "Conflict"),
+            entry(SUBJECT, ours, "scenario-1", 504, "Timeout"),
             entry(SUBJECT, ours, "scenario-1", 200, ""),
             entry("admin", ours, "scenario-1", 403, "Forbidden"),
         ];
