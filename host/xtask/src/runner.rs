@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, anyhow, ensure};
 use serde_json::Value;
@@ -224,7 +224,7 @@ pub(crate) fn run(
     recorded: &Times,
     environment: &[(&str, PathBuf)],
 ) -> anyhow::Result<Results> {
-    let seconds = |job: &Job| recorded.get(&job.name).copied().unwrap_or(UNKNOWN_SECONDS);
+    let seconds = |job: &Job| expected(recorded, &job.name);
     // The next one is taken from the end.
     jobs.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     let n_jobs = jobs.len();
@@ -318,9 +318,9 @@ pub(crate) fn record_times(mut recorded: Times, times: &Times) -> anyhow::Result
     std::fs::write(root().join(TIMES), text).with_context(|| format!("write {TIMES}"))
 }
 
-/// The time of a job in shares of the long tier.
-pub(crate) fn expected(recorded: &Times, name: &str) -> Duration {
-    Duration::from_secs_f64(recorded.get(name).copied().unwrap_or(UNKNOWN_SECONDS))
+/// How many seconds a job is expected to take.
+pub(crate) fn expected(recorded: &Times, name: &str) -> f64 {
+    recorded.get(name).copied().unwrap_or(UNKNOWN_SECONDS)
 }
 
 #[cfg(test)]

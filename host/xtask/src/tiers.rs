@@ -57,7 +57,7 @@ impl Long {
     /// The names of the items that run, of `all`, and a line about them.
     ///
     /// # Errors
-    /// The commit is not known.
+    /// A share is asked for, and there are no items.
     pub(crate) fn select(self, all: &BTreeSet<String>, times: &Times) -> anyhow::Result<(BTreeSet<String>, String)> {
         match self {
             Self::None => Ok((BTreeSet::new(), "not asked for: --long runs it, --share a part of it".to_owned())),
@@ -78,7 +78,7 @@ impl Long {
 
 /// Every item once: the longest first, each into the first share that has room for it.
 fn shares(all: &BTreeSet<String>, times: &Times) -> Vec<BTreeSet<String>> {
-    let seconds = |item: &str| expected(times, item).as_secs_f64();
+    let seconds = |item: &str| expected(times, item);
     let mut items: Vec<&String> = all.iter().collect();
     items.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
     let mut shares: Vec<(f64, BTreeSet<String>)> = Vec::new();
