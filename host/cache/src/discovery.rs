@@ -87,6 +87,7 @@ impl Rounds {
         let mut due = follow_ups.iter().copied().fold(now + pause, Instant::min);
         loop {
             tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(due) => return,
                 () = self.ask.notified() => return,
                 () = self.hint.notified() => {

@@ -444,6 +444,7 @@ impl Manager {
             std::future::pending::<()>().await;
         };
         tokio::select! {
+            biased;
             () = shutdown => {}
             () = starting => {}
         }

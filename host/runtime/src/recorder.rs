@@ -197,6 +197,7 @@ impl Task {
             }
             let part = if attempt == 1 { self.random.random_range(0.0..1.0) } else { 1.0 };
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(RETRY_DELAY.mul_f64(part)) => {}
                 () = self.shared.closed.cancelled() => {}
             }

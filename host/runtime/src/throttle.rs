@@ -36,6 +36,7 @@ where
         };
         tracing::debug!(?delay, "the API server throttled a request; it is repeated after the delay");
         tokio::select! {
+            biased;
             () = tokio::time::sleep(delay) => {
                 n_repeated += 1;
                 repeated();

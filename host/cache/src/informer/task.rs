@@ -65,6 +65,7 @@ pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>, is_restart: bool) {
             Step::Read { initial } => task.read(initial).await,
             Step::Wait(until) => {
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep_until(until.into()) => {}
                     () = task.shared.changed.notified() => {}
                     // The sender lives as long as the environment.

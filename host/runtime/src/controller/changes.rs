@@ -257,8 +257,9 @@ impl Controller {
             }
             self.idle_signal.notify_waiters();
             tokio::select! {
-                () = self.changes_arrived.notified() => {}
+                biased;
                 () = self.stopped.cancelled() => return,
+                () = self.changes_arrived.notified() => {}
             }
         }
     }

@@ -92,11 +92,12 @@ impl Controller {
                 }
             };
             tokio::select! {
-                () = self.wake.notified() => {}
-                () = at_next => {}
+                biased;
+                () = self.stopped.cancelled() => {}
                 // The sender lives as long as `self`.
                 _ = leading.changed() => self.inner.lock().start_clocks(now()),
-                () = self.stopped.cancelled() => {}
+                () = self.wake.notified() => {}
+                () = at_next => {}
             }
         }
     }
@@ -107,6 +108,7 @@ impl Controller {
         loop {
             let cache = self.cache();
             tokio::select! {
+                biased;
                 () = cache.synced() => return true,
                 // Another version has taken over, so its caches count. The sender lives as long as `self`.
                 _ = switches.changed() => {}

@@ -62,6 +62,7 @@ impl Controller {
     /// Probes until every write is resolved.
     pub(super) async fn resolve_lost_writes(self: Arc<Self>, key: Key, id: WaitId, probes: WriteProbes) {
         let writes = tokio::select! {
+            biased;
             writes = self.probe_until_known(&key, probes) => writes,
             () = self.stopped.cancelled() => return,
         };
@@ -107,6 +108,7 @@ impl Controller {
             let cache = self.cache();
             let live = match cache.list_watch_target(&write.kind, &write.object.namespace) {
                 Some(reading) => tokio::select! {
+                    biased;
                     live = self.ask_about(&write, reading) => live,
                     () = self.stopped.cancelled() => return,
                 },

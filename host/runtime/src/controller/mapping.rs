@@ -160,6 +160,7 @@ impl Controller {
                 None => {
                     self.idle_signal.notify_waiters();
                     tokio::select! {
+                        biased;
                         () = self.mapping.wake.notified() => {}
                         () = self.stopped.cancelled() => return,
                     }
@@ -194,6 +195,7 @@ impl Controller {
                 return;
             }
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(delay) => {}
                 // The senders live as long as `self`.
                 _ = switches.changed() => {}

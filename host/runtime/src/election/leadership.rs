@@ -50,6 +50,7 @@ impl WriteFence for Leadership {
                     return;
                 };
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep_until(until.into()) => {}
                     // The sender lives as long as `self`.
                     _ = changes.changed() => {}

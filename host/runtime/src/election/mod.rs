@@ -307,9 +307,10 @@ impl Election {
             }
         }
         let frame = tokio::select! {
+            biased;
+            _ = shared.changed() => return,
             // Without a watch, the time and the other groups remain.
             Some(frame) = async { Some(self.watch.as_mut()?.next().await) } => frame,
-            _ = shared.changed() => return,
             () = tokio::time::sleep_until(until) => return,
         };
         let (text, is_deleted) = match frame {
