@@ -5,13 +5,15 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::Method;
-use http::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::Response;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{Method, Response};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
 use serde_json::Value;
 
 use crate::Connect;
-use crate::target::{Target, TargetError};
 
 /// Longest wait for the answer to a single request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -19,6 +21,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const WATCH_SILENCE: Duration = Duration::from_secs(330);
 /// Longest line of a watch, in bytes; the server's own limit on an object is far lower.
 const MAX_LINE_BYTES: usize = 16 << 20;
+
+/// Name of this client, and so of the manager of the fields that it writes.
+const AGENT: &str = "pintle-sim-nodes";
 
 /// Media types of bodies.
 pub(crate) const JSON: &str = "application/json";
@@ -78,11 +83,29 @@ impl ClientError {
     }
 }
 
+/// Reasons why an API server cannot be addressed. A retry does not help.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The endpoint is not a URL.
+    #[error("the endpoint {url:?} is not a URL: {why}")]
+    Endpoint {
+        /// The endpoint.
+        url: String,
+        /// What is wrong with it.
+        why: http::uri::InvalidUri,
+    },
+    /// The kubeconfig is unreadable, is not YAML of the right shape, or refers to something that is missing.
+    #[error("the kubeconfig: {0}")]
+    Kubeconfig(#[from] KubeconfigError),
+    /// A certificate, a key or another credential is unusable.
+    #[error("the credentials: {0}")]
+    Credentials(#[from] kube::Error),
+}
+
 /// A client of one API server. Clones share its connections.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ApiClient {
-    http: reqwest::Client,
-    base_url: String,
+    http: Client,
 }
 
 impl ApiClient {
@@ -90,9 +113,19 @@ impl ApiClient {
     ///
     /// # Errors
     /// A file, an entry or a credential is missing or unusable.
-    pub fn new(connect: &Connect) -> Result<Self, TargetError> {
-        let Target { base_url, http } = Target::resolve(connect)?;
-        Ok(Self { http, base_url })
+    pub async fn new(connect: &Connect) -> Result<Self, TargetError> {
+        let of = async |kubeconfig| Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let mut config = match connect {
+            Connect::Client(client) => return Ok(Self { http: client.clone() }),
+            Connect::Endpoint(url) => {
+                Config::new(url.parse().map_err(|why| TargetError::Endpoint { url: url.clone(), why })?)
+            }
+            Connect::Kubeconfig(text) => of(Kubeconfig::from_yaml(text)?).await?,
+            Connect::KubeconfigFile(path) => of(Kubeconfig::read_from(path)?).await?,
+        };
+        // The callers try again.
+        config.default_retry = false;
+        Ok(Self { http: Client::try_from(config)? })
     }
 
     async fn open(
@@ -101,19 +134,21 @@ impl ApiClient {
         path: &str,
         content_type: &'static str,
         body: Bytes,
-    ) -> Result<Response, ClientError> {
-        let request = self
-            .http
-            .request(method, format!("{}{path}", self.base_url))
+    ) -> Result<Response<Body>, ClientError> {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
             .header(ACCEPT, JSON)
             .header(CONTENT_TYPE, content_type)
-            .body(body);
-        let response = answered(request.send()).await?;
+            .header(USER_AGENT, AGENT)
+            .body(Body::from(body.to_vec()))
+            .map_err(|why| ClientError::Transport(why.to_string()))?;
+        let response = answered(self.http.send(request)).await?;
         if response.status().is_success() {
             return Ok(response);
         }
         let code = response.status().as_u16();
-        let body = answered(response.bytes()).await.unwrap_or_default();
+        let body = answered(response.into_body().collect()).await.map(|body| body.to_bytes()).unwrap_or_default();
         let message = match serde_json::from_slice::<Value>(&body) {
             Ok(status) if status["message"].is_string() => status["message"].as_str().unwrap_or_default().to_owned(),
             _ => String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned(),
@@ -135,7 +170,8 @@ impl ApiClient {
         content_type: &'static str,
         body: Bytes,
     ) -> Result<Bytes, ClientError> {
-        answered(self.open(method, path, content_type, body).await?.bytes()).await
+        let response = self.open(method, path, content_type, body).await?;
+        Ok(answered(response.into_body().collect()).await?.to_bytes())
     }
 
     /// Sends a request that changes an object, as [`ApiClient::send`].
@@ -153,11 +189,11 @@ impl ApiClient {
     /// Dropping the future changes nothing on the server.
     pub async fn watch(&self, path: &str) -> Result<Lines, ClientError> {
         let response = self.open(Method::GET, path, JSON, Bytes::new()).await?;
-        Ok(Lines { response, buffer: BytesMut::new(), searched: 0 })
+        Ok(Lines { body: response.into_body(), buffer: BytesMut::new(), searched: 0 })
     }
 }
 
-async fn answered<T>(reading: impl Future<Output = reqwest::Result<T>>) -> Result<T, ClientError> {
+async fn answered<T>(reading: impl Future<Output = kube::Result<T>>) -> Result<T, ClientError> {
     match tokio::time::timeout(REQUEST_TIMEOUT, reading).await {
         Err(_) => Err(ClientError::Transport("timed out".to_owned())),
         Ok(done) => done.map_err(|error| ClientError::Transport(with_causes(&error))),
@@ -175,9 +211,8 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 /// The lines of an open watch.
-#[derive(Debug)]
 pub struct Lines {
-    response: Response,
+    body: Body,
     buffer: BytesMut,
     /// Bytes at the front of the buffer without a line end.
     searched: usize,
@@ -202,11 +237,11 @@ impl Lines {
             if self.buffer.len() > MAX_LINE_BYTES {
                 return Err(ClientError::Transport("a watch event exceeds the length limit".to_owned()));
             }
-            let chunk = tokio::time::timeout(WATCH_SILENCE, self.response.chunk()).await;
-            match chunk.map_err(|_| ClientError::Transport("the watch went silent".to_owned()))? {
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(ClientError::Transport(with_causes(&error))),
-                Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk),
+            let frame = tokio::time::timeout(WATCH_SILENCE, self.body.frame()).await;
+            match frame.map_err(|_| ClientError::Transport("the watch went silent".to_owned()))? {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(ClientError::Transport(with_causes(&error))),
+                Some(Ok(frame)) => self.buffer.extend(frame.into_data()),
             }
         }
     }

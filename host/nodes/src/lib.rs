@@ -32,29 +32,30 @@ mod requests;
 mod run;
 mod scheduler;
 mod storage;
-mod target;
 mod time;
 mod volumes;
 mod watch;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use behaviour::Behaviour;
+pub use client::TargetError;
 pub use client::{ApiClient, ClientError};
 pub use machine::{Machine, MachineConfig, Nodes, Outcome};
 pub use node::ObservedNode;
 pub use pod::ObservedPod;
 pub use requests::Write;
-pub use target::TargetError;
 
 /// The address of the API server.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Connect {
     /// Plain HTTP without credentials, for example `http://127.0.0.1:8080`.
     Endpoint(String),
@@ -62,6 +63,20 @@ pub enum Connect {
     KubeconfigFile(PathBuf),
     /// The text of a kubeconfig.
     Kubeconfig(String),
+    /// A client that is connected already.
+    Client(kube::Client),
+}
+
+impl fmt::Debug for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Endpoint(url) => f.debug_tuple("Endpoint").field(url).finish(),
+            Self::KubeconfigFile(path) => f.debug_tuple("KubeconfigFile").field(path).finish(),
+            // It may hold credentials.
+            Self::Kubeconfig(_) => f.write_str("Kubeconfig(..)"),
+            Self::Client(_) => f.write_str("Client(..)"),
+        }
+    }
 }
 
 /// Configuration of [`SimNodes`].
@@ -95,6 +110,24 @@ pub struct SimNodesConfig {
     pub heartbeat: Option<Duration>,
     /// Allocatable Pods per node; default 10,000, because a simulated Pod costs little.
     pub n_pods_per_node: u32,
+    /// The clock of all timestamps; default: the system's. Delays are those of tokio's clock.
+    pub clock: Clock,
+}
+
+/// A wall clock.
+#[derive(Clone)]
+pub struct Clock(pub Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self(Arc::new(Timestamp::now))
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&(self.0)()).finish()
+    }
 }
 
 impl SimNodesConfig {
@@ -113,6 +146,7 @@ impl SimNodesConfig {
             n_in_flight: 64,
             heartbeat: Some(Duration::from_secs(10)),
             n_pods_per_node: 10_000,
+            clock: Clock::default(),
         }
     }
 
@@ -185,7 +219,7 @@ impl SimNodes {
     /// `Target` when the address is unusable, `Register` when the server rejects a node or stays unreachable for several
     /// tries; a retry may help.
     pub async fn start(config: SimNodesConfig) -> Result<Self, SimNodesError> {
-        let client = ApiClient::new(&config.connect).map_err(SimNodesError::Target)?;
+        let client = ApiClient::new(&config.connect).await.map_err(SimNodesError::Target)?;
         let names = config.node_names();
         register::all(&client, &config, &names).await?;
         let cancel = CancellationToken::new();
@@ -198,7 +232,7 @@ impl SimNodes {
             tasks.push(tokio::spawn(storage::follow(client.clone(), cancel.clone())));
         }
         if let Some(interval) = config.heartbeat {
-            tasks.push(tokio::spawn(register::heartbeats(client, nodes, interval, cancel.clone())));
+            tasks.push(tokio::spawn(register::heartbeats(client, nodes, interval, config.clock, cancel.clone())));
         }
         Ok(Self { cancel, tasks, stats, names })
     }

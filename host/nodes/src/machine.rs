@@ -6,7 +6,7 @@
 //! deleted Pod leaves only stale timers, which are skipped.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub type Nodes = BTreeMap<String, ObservedNode>;
 pub struct Machine {
     config: MachineConfig,
     nodes: Arc<Nodes>,
-    pods: HashMap<Arc<str>, Tracked>,
+    pods: BTreeMap<Arc<str>, Tracked>,
     ready: VecDeque<Arc<str>>,
     timers: BinaryHeap<Reverse<(Timestamp, Arc<str>)>>,
     run_counts: RunCounts,
@@ -96,7 +96,7 @@ impl Machine {
         Self {
             config,
             nodes: Arc::new(nodes),
-            pods: HashMap::new(),
+            pods: BTreeMap::new(),
             ready: VecDeque::new(),
             timers: BinaryHeap::new(),
             run_counts: RunCounts::new(),

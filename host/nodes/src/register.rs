@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
-use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +16,7 @@ use crate::machine::Nodes;
 use crate::node::{self, NodeState, ObservedNode};
 use crate::time::rfc3339_micro;
 use crate::watch::{Observation, observe};
-use crate::{SimNodesConfig, SimNodesError};
+use crate::{Clock, SimNodesConfig, SimNodesError};
 
 /// Observations that wait; a full channel blocks the watch.
 const N_WAITING: usize = 64;
@@ -42,7 +41,7 @@ pub(crate) async fn all(client: &ApiClient, config: &SimNodesConfig, names: &[St
 async fn one(client: &ApiClient, config: &SimNodesConfig, name: &str) -> Result<(), ClientError> {
     send(client, &Request::post("/api/v1/nodes", node::object(name))).await?;
     let path = format!("/api/v1/nodes/{name}");
-    let status = node::status(name, NodeState::Ready, config.n_pods_per_node, Timestamp::now());
+    let status = node::status(name, NodeState::Ready, config.n_pods_per_node, (config.clock.0)());
     send(client, &Request::patch(format!("{path}/status"), MERGE, status)).await?;
     retried(|| untaint(client, config, &path)).await
 }
@@ -80,12 +79,12 @@ async fn untaint(client: &ApiClient, config: &SimNodesConfig, path: &str) -> Res
     let node = client.send(Method::GET, path, JSON, Bytes::new()).await?;
     let node: ObservedNode =
         serde_json::from_slice(&node).map_err(|error| ClientError::Transport(error.to_string()))?;
-    settle(client, &node, config.n_pods_per_node).await
+    settle(client, &node, config).await
 }
 
 /// Sends what a node needs.
-async fn settle(client: &ApiClient, node: &ObservedNode, n_pods: u32) -> Result<(), ClientError> {
-    for write in node::writes(node, n_pods, Timestamp::now()) {
+async fn settle(client: &ApiClient, node: &ObservedNode, config: &SimNodesConfig) -> Result<(), ClientError> {
+    for write in node::writes(node, config.n_pods_per_node, (config.clock.0)()) {
         client.perform(&write).await?;
     }
     Ok(())
@@ -106,6 +105,7 @@ pub(crate) async fn follow(
     let mut unsettled: BTreeSet<String> = BTreeSet::new();
     loop {
         let observation = tokio::select! {
+            biased;
             () = cancel.cancelled() => break,
             // The watcher holds the sender until it is cancelled.
             observation = seen.recv() => if observation.is_some() { observation } else { break },
@@ -130,8 +130,9 @@ pub(crate) async fn follow(
         for name in std::mem::take(&mut unsettled) {
             let Some(node) = nodes.get(&name) else { continue };
             let result = tokio::select! {
+                biased;
                 () = cancel.cancelled() => break,
-                result = settle(&client, node, config.n_pods_per_node) => result,
+                result = settle(&client, node, &config) => result,
             };
             if let Err(error) = result {
                 tracing::debug!(node = name, %error, "node not updated");
@@ -151,6 +152,7 @@ pub(crate) async fn heartbeats(
     client: ApiClient,
     mut nodes: watch::Receiver<Arc<Nodes>>,
     interval: Duration,
+    clock: Clock,
     cancel: CancellationToken,
 ) {
     let seconds = interval.as_secs().saturating_mul(4).max(1);
@@ -158,9 +160,10 @@ pub(crate) async fn heartbeats(
         let reachable = |node: &&ObservedNode| node.state() != NodeState::Unreachable;
         let names: Vec<String> =
             nodes.borrow_and_update().values().filter(reachable).map(|node| node.metadata.name.clone()).collect();
-        let now = rfc3339_micro(Timestamp::now());
+        let now = rfc3339_micro((clock.0)());
         let beats = stream::iter(&names).for_each_concurrent(N_AT_ONCE, |name| beat(&client, name, &now, seconds));
         tokio::select! {
+            biased;
             () = cancel.cancelled() => return,
             () = beats => {}
         }
@@ -172,6 +175,7 @@ pub(crate) async fn heartbeats(
             }
         };
         tokio::select! {
+            biased;
             () = cancel.cancelled() => return,
             () = has_new_names => {}
             () = tokio::time::sleep(interval) => {}

@@ -43,12 +43,14 @@ pub(crate) async fn pods(
 ) {
     // Without the labels and taints of the nodes, Pods would be bound to wrong ones.
     let first = tokio::select! {
+        biased;
         () = cancel.cancelled() => return,
         first = nodes.changed() => first,
     };
     if first.is_err() {
         return;
     }
+    let now = || (config.clock.0)();
     let (sender, mut seen) = mpsc::channel(N_WAITING);
     let watcher = tokio::spawn(observe(client.clone(), "/api/v1/pods", sender, cancel.clone()));
     let mut machine = Machine::new(MachineConfig {
@@ -58,37 +60,39 @@ pub(crate) async fn pods(
         stop_delay: config.stop_delay,
         back_off: config.back_off,
     });
-    machine.set_nodes(nodes.borrow_and_update().clone(), Timestamp::now());
+    machine.set_nodes(nodes.borrow_and_update().clone(), now());
     let mut writes = FuturesUnordered::new();
     loop {
-        let now = Timestamp::now();
+        let at = now();
         while writes.len() < config.n_in_flight.max(1) {
-            let Some(write) = machine.take(now) else {
+            let Some(write) = machine.take(at) else {
                 break;
             };
             writes.push(carry_out(&client, write));
         }
         let wait = match machine.next_due() {
             Some(due) if writes.len() < config.n_in_flight.max(1) => {
-                Some(Duration::try_from(due.duration_since(now)).unwrap_or_default())
+                Some(Duration::try_from(due.duration_since(at)).unwrap_or_default())
             }
             _ => None,
         };
         tokio::select! {
+            biased;
             () = cancel.cancelled() => break,
             // Its sender ends with the token.
-            Ok(()) = nodes.changed() => machine.set_nodes(nodes.borrow_and_update().clone(), Timestamp::now()),
+            Ok(()) = nodes.changed() => machine.set_nodes(nodes.borrow_and_update().clone(), now()),
+            // At most `n_in_flight` of them, so that observations come soon.
+            Some((write, outcome)) = writes.next() => {
+                count(&stats, &write, outcome);
+                machine.finish(&write, outcome, now());
+            }
             observation = seen.recv() => {
                 // The watcher holds the sender until it is cancelled.
                 let Some(observation) = observation else { break };
-                take_in(&mut machine, observation);
+                take_in(&mut machine, observation, now());
                 while let Ok(observation) = seen.try_recv() {
-                    take_in(&mut machine, observation);
+                    take_in(&mut machine, observation, now());
                 }
-            }
-            Some((write, outcome)) = writes.next() => {
-                count(&stats, &write, outcome);
-                machine.finish(&write, outcome, Timestamp::now());
             }
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
         }
@@ -97,8 +101,7 @@ pub(crate) async fn pods(
     let _ = watcher.await;
 }
 
-fn take_in(machine: &mut Machine, observation: Observation<ObservedPod>) {
-    let now = Timestamp::now();
+fn take_in(machine: &mut Machine, observation: Observation<ObservedPod>, now: Timestamp) {
     match observation {
         Observation::List(pods) => machine.replace(pods, now),
         Observation::Changed(pod) => machine.observe(*pod, now),

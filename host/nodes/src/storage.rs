@@ -132,6 +132,7 @@ pub(crate) async fn follow(client: ApiClient, cancel: CancellationToken) {
     let mut is_behind = false;
     loop {
         tokio::select! {
+            biased;
             () = cancel.cancelled() => break,
             observation = seen.recv() => {
                 let Some(observation) = observation else { break };
@@ -155,6 +156,7 @@ pub(crate) async fn follow(client: ApiClient, cancel: CancellationToken) {
         is_behind = false;
         for write in storage.next() {
             let sent = tokio::select! {
+                biased;
                 () = cancel.cancelled() => break,
                 sent = client.perform(&write) => sent,
             };

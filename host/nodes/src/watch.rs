@@ -73,6 +73,7 @@ pub(crate) async fn observe<T: Watched>(
     loop {
         let from = version.take();
         let result = tokio::select! {
+            biased;
             () = cancel.cancelled() => return,
             result = list_and_watch(&client, path, &sender, from, &mut pause) => result,
         };
@@ -84,6 +85,7 @@ pub(crate) async fn observe<T: Watched>(
             Err(error) => tracing::debug!(path, %error, "watch interrupted"),
         }
         tokio::select! {
+            biased;
             () = cancel.cancelled() => return,
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(RECONNECT.1),
         }

@@ -14,7 +14,7 @@ const DEADLINE: Duration = Duration::from_secs(300);
 async fn start(ready_delay: Duration) -> (SimCluster, SimNodes, ApiClient) {
     let cluster = SimCluster::start(SimConfig::default()).await.unwrap();
     let connect = Connect::Kubeconfig(cluster.kubeconfig());
-    let client = ApiClient::new(&connect).unwrap();
+    let client = ApiClient::new(&connect).await.unwrap();
     let nodes = SimNodes::start(SimNodesConfig { ready_delay, ..SimNodesConfig::new(connect) }).await.unwrap();
     (cluster, nodes, client)
 }
@@ -174,7 +174,7 @@ async fn nodes_come_fail_recover_and_go_by_command() {
 async fn claims_of_a_class_are_bound_to_volumes_that_go_with_them() {
     let cluster = SimCluster::start(SimConfig::default()).await.unwrap();
     let connect = Connect::Kubeconfig(cluster.kubeconfig());
-    let client = ApiClient::new(&connect).unwrap();
+    let client = ApiClient::new(&connect).await.unwrap();
     let nodes = SimNodes::start(SimNodesConfig { volumes: true, ..SimNodesConfig::new(connect) }).await.unwrap();
     let post = async |path: &str, body: Value| {
         client.send(http::Method::POST, path, "application/json", body.to_string().into()).await.unwrap();
