@@ -16,6 +16,7 @@ use pintle_core::ports::trace::SpanRef;
 use crate::account::Account;
 use crate::error;
 use crate::limit::Limit;
+use crate::route::Dial;
 use crate::transport::{Limits, Transport};
 
 /// Source of the address and the credentials.
@@ -32,6 +33,13 @@ pub enum Source {
     Text(String),
     /// The service account of the Pod that this process runs in.
     InCluster,
+    /// An API server within this process, without credentials.
+    InProcess {
+        /// The address that requests name: `http://HOST`.
+        server: http::Uri,
+        /// Opens connections to it.
+        dial: Dial,
+    },
     /// Another source, or none, with the API server at another address, as `--master` of Kubernetes' components.
     At {
         /// Address of the API server: `http://HOST:PORT` or `https://HOST:PORT`.
@@ -231,6 +239,11 @@ impl Connection {
             () = fence.closed() => Err(Unanswered::Lost(lost())),
             answer = sent => Ok(answer),
         }
+    }
+
+    /// A client with the host's present credentials, for requests that are not the host's.
+    pub async fn http_client(&self) -> kube::Client {
+        self.transport.clients().await.host.clone()
     }
 
     /// Address of the server.

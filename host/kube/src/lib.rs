@@ -1,4 +1,4 @@
-//! Adapter to a Kubernetes API server: the only user of the `kube` client.
+//! Adapter to a Kubernetes API server by means of the `kube` client.
 //!
 //! *Flow*: the runtime calls the traits of `pintle_core::ports::api`. This crate builds the requests ([`path`]) and sends them with
 //! the `kube` client, which handles kubeconfigs, TLS and credentials. Answers are returned as JSON text: only the envelope is
@@ -20,9 +20,11 @@ mod limit;
 mod path;
 mod read;
 mod review;
+mod route;
 mod settings;
 mod transport;
 mod write;
 
 pub use connect::{ConnectError, Connection, Source};
+pub use route::{Dial, Route};
 pub use transport::Limits;

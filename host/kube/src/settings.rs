@@ -18,6 +18,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::connect::{ConnectError, Source};
 use crate::error;
+use crate::route::Dial;
 
 /// What was read.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     /// The proxy on the way to the API server.
     pub(crate) proxy: Option<Intercept>,
+    /// The way to an API server within this process.
+    pub(crate) dial: Option<Dial>,
     /// Hash of everything that connections depend on, except the token file, which requests read.
     identity: u64,
     /// Hash of the token file's contents.
@@ -43,7 +46,14 @@ impl Settings {
         let (mut config, proxy_url) = read(source).await?;
         // The client's own reading of the environment compares NO_PROXY with the proxy, and skips it in clusters.
         config.proxy_url = None;
-        let proxy = proxy(proxy_url.as_deref(), &config.cluster_url, &Environment::of_process())?;
+        let (dial, proxy) = match source {
+            Source::InProcess { dial, .. } => {
+                // No TLS: the authorities of the system are not read.
+                config.root_cert = Some(Vec::new());
+                (Some(dial.clone()), None)
+            }
+            _ => (None, proxy(proxy_url.as_deref(), &config.cluster_url, &Environment::of_process())?),
+        };
         let auth = &config.auth_info;
         let contents = |path: &Option<String>| path.as_ref().and_then(|path| std::fs::read(path).ok());
         let identity = hash(&(
@@ -55,7 +65,7 @@ impl Settings {
             proxy.as_ref().map(|proxy| (proxy.uri().to_string(), proxy.basic_auth().cloned())),
         ));
         let token = hash(&contents(&auth.token_file));
-        Ok(Self { config, proxy, identity, token })
+        Ok(Self { config, proxy, dial, identity, token })
     }
 
     /// Whether connections with the other settings would be the same. With `and_token`, the token file counts as well.
@@ -106,8 +116,8 @@ async fn read_source(source: &Source) -> Result<(Config, Option<String>), Connec
             let config = Config::incluster().map_err(|why| ConnectError::InCluster(error::chain(&why)))?;
             return Ok((config, None));
         }
-        // `of` is never such a source.
-        Source::At { server, .. } => return Ok((Config::new(server.clone()), None)),
+        // `of` is never the first one.
+        Source::At { server, .. } | Source::InProcess { server, .. } => return Ok((Config::new(server.clone()), None)),
     };
     let proxy_url = proxy_url(&kubeconfig, context.as_deref());
     let options = KubeConfigOptions { context, ..Default::default() };

@@ -41,6 +41,7 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::connect::{ConnectError, Source};
 use crate::error;
+use crate::route::Route;
 use crate::settings::Settings;
 
 /// Maximum requests of one connection in flight.
@@ -152,7 +153,7 @@ impl Transport {
 
     /// Replaces the clients if the settings have changed. `rejected`: the server does not accept the present credentials.
     async fn reload(&self, rejected: bool) {
-        if matches!(self.source, Source::Text(_)) && !rejected {
+        if matches!(self.source, Source::Text(_) | Source::InProcess { .. }) && !rejected {
             return;
         }
         // Somebody else loads already: the next request uses the result.
@@ -206,7 +207,7 @@ impl Clients {
 
 /// A client with these credentials.
 fn client(config: &Config, settings: &Settings, limits: Limits) -> Result<Client, kube::Error> {
-    let tcp = tcp();
+    let tcp = route(settings);
     let Some(proxy) = &settings.proxy else { return over(config, tcp, limits) };
     let uri = proxy.uri().clone();
     match uri.scheme_str() {
@@ -235,7 +236,11 @@ fn with_auth<C>(tunnel: Tunnel<C>, auth: Option<&http::HeaderValue>) -> Tunnel<C
     }
 }
 
-fn tcp() -> HttpConnector {
+/// The way to the API server, or to a proxy.
+fn route(settings: &Settings) -> Route {
+    if let Some(dial) = &settings.dial {
+        return Route::InProcess(dial.clone());
+    }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -245,7 +250,7 @@ fn tcp() -> HttpConnector {
     // Data that the peer does not acknowledge, which keepalive does not notice.
     #[cfg(target_os = "linux")]
     tcp.set_tcp_user_timeout(Some(TCP_KEEPALIVE + TCP_KEEPALIVE_INTERVAL * TCP_KEEPALIVE_RETRIES));
-    tcp
+    Route::Tcp(tcp)
 }
 
 /// A client over a connector that reaches the API server, with TLS if its address asks for it.

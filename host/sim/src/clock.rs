@@ -1,7 +1,7 @@
 //! The clock that every timestamp of the embedded cluster comes from.
 //!
 //! *Flow*: the server and tests hold clones of one [`SimClock`].
-//! A manual clock keeps its time until a test moves it; a real one follows the system.
+//! A manual clock keeps its time until a test moves it, a real one follows the system, and a virtual one follows tokio's clock.
 //!
 //! *Invariants*: 1. a manual clock moves only when a test moves it; 2. a clock never goes backwards except through [`SimClock::set`].
 //!
@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
-/// A clock that either follows the system or is moved by hand. Clones share one hand.
+/// A clock that follows the system or tokio's clock, or is moved by hand. Clones share one hand.
 #[derive(Clone, Debug)]
 pub struct SimClock(Arc<Mode>);
 
@@ -21,6 +22,8 @@ pub struct SimClock(Arc<Mode>);
 enum Mode {
     Real,
     Manual(Mutex<Timestamp>),
+    /// The time at an instant of tokio's clock.
+    Virtual(Timestamp, Instant),
 }
 
 impl SimClock {
@@ -34,15 +37,21 @@ impl SimClock {
         Self(Arc::new(Mode::Manual(Mutex::new(start))))
     }
 
+    /// A clock that shows `start` now and follows tokio's clock, which tests can pause.
+    pub fn virtual_from(start: Timestamp) -> Self {
+        Self(Arc::new(Mode::Virtual(start, Instant::now())))
+    }
+
     /// The present.
     pub fn now(&self) -> Timestamp {
         match &*self.0 {
             Mode::Real => Timestamp::now(),
             Mode::Manual(hand) => *hand.lock(),
+            Mode::Virtual(start, since) => start.saturating_add(signed(since.elapsed())).unwrap_or(Timestamp::MAX),
         }
     }
 
-    /// Moves a manual clock forward. A real clock is not affected.
+    /// Moves a manual clock forward. Others are not affected.
     pub fn advance(&self, by: Duration) {
         if let Mode::Manual(hand) = &*self.0 {
             let mut now = hand.lock();
@@ -50,7 +59,7 @@ impl SimClock {
         }
     }
 
-    /// Puts a manual clock to `to`, backwards too. A real clock is not affected.
+    /// Puts a manual clock to `to`, backwards too. Others are not affected.
     pub fn set(&self, to: Timestamp) {
         if let Mode::Manual(hand) = &*self.0 {
             *hand.lock() = to;

@@ -7,6 +7,7 @@
 //!
 //! *Not here*: failing nodes and Pods (`pintle-nodes`).
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -71,6 +72,13 @@ pub(crate) struct RequestFacts<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) user_agent: &'a str,
+}
+
+impl fmt::Display for RequestFacts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verb, resource, subresource, namespace, name, user_agent, .. } = self;
+        write!(f, "{verb} {resource}/{subresource} {namespace}/{name} by {user_agent}")
+    }
 }
 
 /// Whether the fault comes before the request has taken effect, or after.

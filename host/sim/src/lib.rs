@@ -31,21 +31,28 @@ pub mod store;
 pub mod table;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_core::object::id::Kind;
 use rustls::ServerConfig;
 use serde_json::Value;
+use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+
+use crate::server::Connections;
 
 pub use crate::clock::SimClock;
 pub use crate::discovery::Resource;
 pub use crate::faults::FaultScript;
 pub use crate::server::aggregated::Aggregated;
 pub use crate::store::{EventType, Version, WriteRecord, WriteVerb};
+
+/// Host name of clusters in memory: `.invalid` never resolves (RFC 6761).
+const IN_MEMORY: &str = "pintle.invalid";
+/// Bytes of a connection in memory that wait for the reader, in each direction.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// How an embedded cluster is set up.
 #[derive(Clone, Debug)]
@@ -58,7 +65,9 @@ pub struct SimConfig {
     pub watch_log_events: usize,
     /// Writes kept for [`SimCluster::history`], 0 for none; each holds an object's serialized states. Default: 100,000.
     pub history_writes: usize,
-    /// Real time between bookmarks of a watch. Default: one minute, as upstream.
+    /// Whether [`SimCluster::requests`] has every request. Default: false, as the list grows without bound.
+    pub log_requests: bool,
+    /// Time between bookmarks of a watch. Default: one minute, as upstream.
     pub bookmark_interval: Duration,
     /// Whether a Pod needs its service account to exist, as upstream's ServiceAccount admission has it. Default: false.
     pub service_account_admission: bool,
@@ -66,6 +75,11 @@ pub struct SimConfig {
     pub notices: Option<Arc<dyn Notices>>,
     /// APIs that are served beside the kinds of the cluster. Default: none.
     pub aggregated: Option<Arc<dyn Aggregated>>,
+    /// Longest time of a message on the network, in whole milliseconds: each request, each answer and each batch of a watch takes a
+    /// random part of it. Default: none.
+    pub latency: Duration,
+    /// Seed of latencies, names and of the lifetimes of watches that a client leaves open. Default: random.
+    pub seed: Option<u64>,
     /// TLS, which also decides who may connect: everybody who is connected has all permissions. Default: none, for everybody.
     pub tls: Option<Arc<ServerConfig>>,
 }
@@ -77,10 +91,13 @@ impl Default for SimConfig {
             clock: SimClock::real(),
             watch_log_events: 20_000,
             history_writes: 100_000,
+            log_requests: false,
             bookmark_interval: Duration::from_secs(60),
             service_account_admission: false,
             notices: None,
             aggregated: None,
+            latency: Duration::ZERO,
+            seed: None,
             tls: None,
         }
     }
@@ -112,9 +129,42 @@ pub enum SimError {
 /// A running embedded cluster.
 pub struct SimCluster {
     api: Arc<server::Api>,
-    address: SocketAddr,
-    stop: CancellationToken,
-    serving: JoinHandle<()>,
+    /// Absent for a cluster in memory.
+    address: Option<SocketAddr>,
+    connections: Connections,
+    serving: Option<JoinHandle<()>>,
+}
+
+/// Opens connections to a cluster within this process. Clones are the same way.
+#[derive(Clone)]
+pub struct Dialer {
+    api: Weak<server::Api>,
+    connections: Connections,
+}
+
+impl std::fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dialer").finish_non_exhaustive()
+    }
+}
+
+impl Dialer {
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` when the cluster has stopped.
+    pub fn dial(&self) -> std::io::Result<DuplexStream> {
+        let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let api = self.api.upgrade().filter(|_| !self.connections.stop.is_cancelled()).ok_or_else(refused)?;
+        let (client, server) = tokio::io::duplex(BUFFER_BYTES);
+        self.connections.serve(api, server);
+        Ok(client)
+    }
+
+    /// Ends its connections, and refuses others from now on.
+    pub fn cut(&self) {
+        self.connections.stop.cancel();
+    }
 }
 
 impl SimCluster {
@@ -130,17 +180,37 @@ impl SimCluster {
         let bind = |source| SimError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
+        let mut cluster = Self::in_memory(config)?;
+        let serving = server::serve(Arc::clone(&cluster.api), listener, cluster.connections.clone());
+        cluster.serving = Some(tokio::spawn(serving));
+        cluster.address = Some(address);
+        Ok(cluster)
+    }
+
+    /// Makes a cluster that listens nowhere: its clients connect with [`SimCluster::dialer`]. Without sockets, all of it can run on one
+    /// thread in tokio's paused time.
+    ///
+    /// # Errors
+    /// [`SimError::Bootstrap`].
+    pub fn in_memory(config: SimConfig) -> Result<Self, SimError> {
         let clock = config.clock.clone();
         let api = Arc::new(server::Api::new(config, clock));
         api.bootstrap().map_err(SimError::Bootstrap)?;
-        let stop = CancellationToken::new();
-        let serving = tokio::spawn(server::serve(Arc::clone(&api), listener, stop.clone()));
-        Ok(Self { api, address, stop, serving })
+        Ok(Self { api, address: None, connections: Connections::default(), serving: None })
     }
 
-    /// `http://127.0.0.1:PORT`, or `https://...` with TLS.
+    /// A way to this cluster within the process, which can be cut alone.
+    pub fn dialer(&self) -> Dialer {
+        Dialer { api: Arc::downgrade(&self.api), connections: self.connections.child() }
+    }
+
+    /// `http://127.0.0.1:PORT`, or `https://...` with TLS. A cluster in memory has a name that does not resolve.
     pub fn base_url(&self) -> String {
-        format!("http{}://{}", if self.api.config.tls.is_some() { "s" } else { "" }, self.address)
+        let scheme = if self.api.config.tls.is_some() { "https" } else { "http" };
+        match self.address {
+            Some(address) => format!("{scheme}://{address}"),
+            None => format!("{scheme}://{IN_MEMORY}"),
+        }
     }
 
     /// A kubeconfig in YAML for a cluster without TLS. The token is a placeholder: kubectl asks for a password without credentials.
@@ -164,6 +234,11 @@ impl SimCluster {
     /// The last writes in order, at most [`SimConfig::history_writes`].
     pub fn history(&self) -> Vec<Arc<WriteRecord>> {
         self.api.store.history()
+    }
+
+    /// A line for each request on objects in the order of their arrival: time, verb, resource, object and client.
+    pub fn requests(&self) -> Vec<String> {
+        self.api.requests.lock().clone()
     }
 
     /// Number of writes since the start, the server's own included.
@@ -201,10 +276,11 @@ impl SimCluster {
     /// # Cancel safety
     /// The server stops in any case; a dropped future only does not wait for it.
     pub async fn shutdown(self) {
-        self.stop.cancel();
+        self.connections.stop.cancel();
         // The task panics only with the server, which the connections would have shown.
-        if let Err(error) = self.serving.await {
+        if let Some(Err(error)) = futures::future::OptionFuture::from(self.serving).await {
             tracing::warn!(%error, "the embedded cluster did not stop in order");
         }
+        self.connections.end().await;
     }
 }

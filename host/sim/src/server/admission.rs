@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::objects::{is_deleting, meta};
 use super::status::{ApiError, GroupResource};
-use super::write::generate_name;
 use super::{Api, Call};
 use crate::cause::Cause;
 use crate::store::{Inner, object_key};
@@ -97,7 +96,7 @@ impl Api {
         let volumes = spec["volumes"].as_array().into_iter().flatten();
         let mut names = volumes.filter_map(|volume| volume["name"].as_str());
         let present = names.find(|name| name.starts_with(TOKEN_VOLUME_PREFIX)).map(str::to_owned);
-        let name = present.clone().unwrap_or_else(|| generate_name(TOKEN_VOLUME_PREFIX));
+        let name = present.clone().unwrap_or_else(|| self.generate_name(TOKEN_VOLUME_PREFIX));
         let mut is_mounted = false;
         for list in ["initContainers", "containers"] {
             for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {

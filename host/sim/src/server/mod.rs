@@ -48,8 +48,12 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use rand::distr::uniform::SampleUniform;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -80,6 +84,9 @@ pub(crate) struct Api {
     pub(crate) faults: FaultScript,
     pub(crate) config: SimConfig,
     open_api_cache: documents::OpenApiCache,
+    random: Mutex<StdRng>,
+    /// With [`SimConfig::log_requests`].
+    pub(crate) requests: Mutex<Vec<String>>,
 }
 
 /// One request on a resource.
@@ -175,14 +182,36 @@ impl Api {
         for resource in registry.resources().iter().filter(|resource| resource.is_stored()) {
             store.open_table(&resource.storage);
         }
+        let seed = config.seed.unwrap_or_else(rand::random);
         Self {
             store,
+            random: Mutex::new(StdRng::seed_from_u64(seed)),
+            requests: Mutex::default(),
             registry: RwLock::new(Arc::new(registry)),
             clock,
             faults: FaultScript::default(),
             config,
             open_api_cache: documents::OpenApiCache::default(),
         }
+    }
+
+    /// A random number within a range.
+    pub(crate) fn random<T: SampleUniform + PartialOrd>(&self, range: std::ops::Range<T>) -> T {
+        self.random.lock().random_range(range)
+    }
+
+    /// Takes the time of a message on the network.
+    pub(crate) async fn travel(&self) {
+        let longest = u64::try_from(self.config.latency.as_millis()).unwrap_or(u64::MAX);
+        if longest > 0 {
+            let milliseconds = self.random(0..longest.saturating_add(1));
+            tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        }
+    }
+
+    /// The uid of a new object.
+    pub(crate) fn uid(&self) -> String {
+        uuid::Builder::from_random_bytes(self.random.lock().random()).into_uuid().to_string()
     }
 
     /// The kinds served at the moment.
@@ -268,6 +297,10 @@ impl Api {
             name: call.name(),
             user_agent: &call.user_agent,
         };
+        if self.config.log_requests {
+            self.requests.lock().push(format!("{} {facts}", self.clock.now()));
+        }
+        self.travel().await;
         let fault = self.faults.decide(&facts);
         if let Some((When::Before, failure)) = &fault {
             fail(failure, &facts).await?;
@@ -275,6 +308,7 @@ impl Api {
         let warning = call.resource.crd.as_ref().and_then(|crd| crd.warning.clone());
         let mut reply = self.verb(verb, &call)?;
         reply.warnings.extend(warning);
+        self.travel().await;
         if let Some((When::After, failure)) = &fault {
             fail(failure, &facts).await?;
         }
@@ -287,7 +321,10 @@ impl Api {
     fn verb(self: &Arc<Self>, verb: &str, call: &Call) -> Result<Reply, ApiError> {
         if let Some(name) = call.subresource() {
             let Some(sub) = call.resource.subresource(name) else {
-                return Ok(Reply::text(404, "404 page not found\n"));
+                return match call.resource.crd {
+                    None => Err(ApiError::unknown_path()),
+                    Some(_) => Ok(Reply::text(404, "404 page not found\n")),
+                };
             };
             if !sub.verbs.contains(&verb) {
                 return Err(ApiError::method_not_allowed());
@@ -416,17 +453,46 @@ async fn fail(failure: &Failure, facts: &RequestFacts<'_>) -> Result<(), ApiErro
     failure.error(facts).map_or(Ok(()), Err)
 }
 
-/// Accepts connections until `stop`, then ends those that are open.
-pub(crate) async fn serve(api: Arc<Api>, listener: TcpListener, stop: CancellationToken) {
-    let connections = TaskTracker::new();
+/// The open connections of a cluster. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Connections {
+    /// Ends them all.
+    pub(crate) stop: CancellationToken,
+    open: TaskTracker,
+}
+
+impl Connections {
+    /// Connections that can be ended alone, and that end with these.
+    pub(crate) fn child(&self) -> Self {
+        Self { stop: self.stop.child_token(), open: self.open.clone() }
+    }
+
+    /// Serves a connection until its end.
+    pub(crate) fn serve(&self, api: Arc<Api>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+        self.open.spawn(connection(api, stream, self.stop.clone()));
+    }
+
+    /// Waits for the end of all connections after `stop`.
+    pub(crate) async fn end(&self) {
+        self.open.close();
+        self.open.wait().await;
+    }
+}
+
+/// Accepts connections until they are stopped.
+pub(crate) async fn serve(api: Arc<Api>, listener: TcpListener, connections: Connections) {
     loop {
         let accepted = tokio::select! {
-            () = stop.cancelled() => break,
+            biased;
+            () = connections.stop.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, _)) => {
-                connections.spawn(connection(Arc::clone(&api), stream, stop.clone()));
+                // Nagle's algorithm would hold back each small watch event for the client's delayed acknowledgement.
+                if stream.set_nodelay(true).is_ok() {
+                    connections.serve(Arc::clone(&api), stream);
+                }
             }
             Err(error) => {
                 // Out of file handles: the open connections must go on, and the next accept would fail at once again.
@@ -435,14 +501,15 @@ pub(crate) async fn serve(api: Arc<Api>, listener: TcpListener, stop: Cancellati
             }
         }
     }
-    connections.close();
-    connections.wait().await;
 }
 
-async fn connection(api: Arc<Api>, stream: tokio::net::TcpStream, stop: CancellationToken) {
+async fn connection(
+    api: Arc<Api>,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    stop: CancellationToken,
+) {
     let mut down = api.faults.subscribe_down();
-    // Nagle's algorithm would hold back each small watch event for the client's delayed acknowledgement.
-    if stream.set_nodelay(true).is_err() || *down.borrow() {
+    if *down.borrow() {
         return;
     }
     let tls = api.config.tls.clone().map(TlsAcceptor::from);
@@ -457,10 +524,11 @@ async fn connection(api: Arc<Api>, stream: tokio::net::TcpStream, stop: Cancella
         builder.serve_connection(TokioIo::new(stream), service).await
     };
     tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        _ = down.wait_for(|down| *down) => {}
         result = serving => if let Err(error) = result {
             tracing::debug!(%error, "connection ended");
         },
-        () = stop.cancelled() => {}
-        _ = down.wait_for(|down| *down) => {}
     }
 }

@@ -33,7 +33,7 @@ impl Api {
         let given = object.clone();
         strategy::prepare_create(&resource, &mut object);
         let metadata = metadata_mut(&mut object);
-        metadata.insert("uid".into(), json!(uuid::Uuid::new_v4().to_string()));
+        metadata.insert("uid".into(), json!(self.uid()));
         metadata.insert("creationTimestamp".into(), json!(rfc3339(self.clock.now())));
         for field in DECIDED.iter().filter(|field| !given["metadata"][**field].is_null()) {
             metadata.insert((*field).to_owned(), given["metadata"][*field].clone());

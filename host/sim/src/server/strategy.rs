@@ -184,7 +184,10 @@ fn count_generation(resource: &Resource, subresource: Option<&str>, old: &Value,
     let differs = |left: &Value, right: &Value| {
         left.as_object().into_iter().flatten().any(|(name, value)| !ignored(name) && right.get(name) != Some(value))
     };
-    if differs(old, new) || differs(new, old) {
+    // As upstream's `deploymentStrategy`, for annotations that the controller copies.
+    let is_annotated =
+        &*resource.storage == "deployments.apps" && old["metadata"]["annotations"] != new["metadata"]["annotations"];
+    if is_annotated || differs(old, new) || differs(new, old) {
         metadata_mut(new).insert("generation".into(), json!(before + 1));
     }
 }

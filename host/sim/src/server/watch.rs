@@ -18,7 +18,6 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use futures::stream;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
-use rand::RngExt as _;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
@@ -54,7 +53,7 @@ impl Api {
         // Upstream's watch cache fails here, where a list refuses the request.
         let rv = query.resource_version().map_err(|error| ApiError::new(500, "", error.message))?;
         let seconds = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
-        let seconds = seconds.unwrap_or_else(|| rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS));
+        let seconds = seconds.unwrap_or_else(|| self.random(DEFAULT_TIMEOUT_SECONDS));
         let storage = &call.resource.storage;
         let namespace = call.namespace();
         let send_state = initial == Some(true) || (initial.is_none() && rv.unwrap_or(0) == 0);
@@ -181,6 +180,7 @@ impl Watcher {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
+                self.api.travel().await;
                 if let Some(delay) = self.api.faults.watch_delay(&self.resource.plural) {
                     tokio::time::sleep(delay).await;
                 }

@@ -12,7 +12,6 @@
 //! *Source*: `k8s.io/apiserver/pkg/registry/generic/registry/store.go`.
 
 use pintle_core::object::id::Kind;
-use rand::RngExt as _;
 use serde_json::{Value, json};
 
 use super::apply::{same_owners, track};
@@ -192,7 +191,7 @@ impl Api {
             let free = |name: &String| {
                 self.store.view(|view| view.get(&resource.storage, &object_key(call.namespace(), name)).is_none())
             };
-            let name = std::iter::repeat_with(|| generate_name(&prefix)).take(NAME_ATTEMPTS).find(free);
+            let name = std::iter::repeat_with(|| self.generate_name(&prefix)).take(NAME_ATTEMPTS).find(free);
             let name = name.ok_or_else(|| ApiError::generate_name_conflict(&resource.group_resource(), &prefix))?;
             metadata_mut(&mut object).insert("name".into(), json!(name));
         }
@@ -235,7 +234,7 @@ impl Api {
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
             metadata.remove(field);
         }
-        metadata.insert("uid".into(), json!(uuid::Uuid::new_v4().to_string()));
+        metadata.insert("uid".into(), json!(self.uid()));
         metadata.insert("creationTimestamp".into(), json!(rfc3339(now)));
         strategy::prepare_create(resource, &mut object);
         if resource.plural == "customresourcedefinitions" {
@@ -488,23 +487,26 @@ fn unsupported_patch(resource: &Resource) -> ApiError {
     error
 }
 
-/// A name that starts with this and ends at random, as upstream makes them.
-pub(super) fn generate_name(prefix: &str) -> String {
-    let prefix = prefix.get(..MAX_PREFIX).unwrap_or(prefix);
-    let mut random = rand::rng();
-    let suffix: String =
-        (0..5).map(|_| char::from(SUFFIX_LETTERS[random.random_range(0..SUFFIX_LETTERS.len())])).collect();
-    format!("{prefix}{suffix}")
+impl Api {
+    /// A name that starts with this and ends at random, as upstream makes them.
+    pub(super) fn generate_name(&self, prefix: &str) -> String {
+        let prefix = prefix.get(..MAX_PREFIX).unwrap_or(prefix);
+        let letter = || char::from(SUFFIX_LETTERS[self.random(0..SUFFIX_LETTERS.len())]);
+        let suffix: String = std::iter::repeat_with(letter).take(5).collect();
+        format!("{prefix}{suffix}")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SimConfig;
 
     #[test]
     fn generated_names_fit_a_label() {
-        let name = generate_name(&"x".repeat(80));
+        let api = Api::new(SimConfig::default(), crate::SimClock::real());
+        let name = api.generate_name(&"x".repeat(80));
         assert_eq!(name.len(), 63);
-        assert!(generate_name("web-").starts_with("web-"));
+        assert!(api.generate_name("web-").starts_with("web-"));
     }
 }

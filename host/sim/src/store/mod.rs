@@ -14,6 +14,7 @@
 //!
 //! *Source*: etcd's revisions and the API server's watch cache; here the log is both, and a list in the past is the present with the log undone.
 
+mod end;
 mod history;
 mod version;
 
@@ -22,12 +23,12 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use serde_json::Value;
-use tokio::sync::watch;
 
 pub use history::{WriteRecord, WriteVerb};
 pub(crate) use version::partial_object;
 pub use version::{Entry, Version};
 
+use self::end::{End, EndReader};
 use crate::discovery::Resource;
 use crate::server::status::ApiError;
 
@@ -101,13 +102,13 @@ struct Table {
     first: u64,
     /// resourceVersion of the last event that left the log.
     floor: u64,
-    /// Sequence number after the last event; watches hold receivers, and the table's end closes them.
-    end: watch::Sender<u64>,
+    /// Sequence number after the last event; watches hold readers, and the table's end closes them.
+    end: End,
 }
 
 impl Table {
     fn new(floor: u64) -> Self {
-        Self { objects: BTreeMap::new(), log: VecDeque::new(), first: 0, floor, end: watch::Sender::new(0) }
+        Self { objects: BTreeMap::new(), log: VecDeque::new(), first: 0, floor, end: End::default() }
     }
 
     fn append(&mut self, event: Event, limit: usize) {
@@ -116,7 +117,7 @@ impl Table {
             self.forget_first();
         }
         let end = self.first + self.log.len() as u64;
-        self.end.send_replace(end);
+        self.end.set(end);
     }
 
     fn forget_first(&mut self) {
@@ -132,14 +133,13 @@ impl Table {
 pub(crate) struct Cursor {
     storage: Arc<str>,
     next: u64,
-    end: watch::Receiver<u64>,
+    end: EndReader,
 }
 
 impl Cursor {
     /// Waits for events that [`Store::read`] has not returned yet; false when the table is gone.
     pub(crate) async fn changed(&mut self) -> bool {
-        let next = self.next;
-        self.end.wait_for(|end| *end > next).await.is_ok()
+        self.end.beyond(self.next).await
     }
 }
 
@@ -361,7 +361,7 @@ impl Store {
         let cursor = Cursor {
             storage: Arc::clone(storage),
             next: table.first + table.log.len() as u64,
-            end: table.end.subscribe(),
+            end: table.end.reader(),
         };
         Ok((cursor, inner.rv, items))
     }
@@ -377,16 +377,14 @@ impl Store {
             return Err(ApiError::too_large(rv, inner.rv));
         }
         let seen = table.log.partition_point(|event| event.rv() <= rv);
-        Ok(Cursor { storage: Arc::clone(storage), next: table.first + seen as u64, end: table.end.subscribe() })
+        Ok(Cursor { storage: Arc::clone(storage), next: table.first + seen as u64, end: table.end.reader() })
     }
 
     /// The events behind the cursor, at most `limit`, and the resourceVersion up to which the watch has then seen everything.
     pub(crate) fn read(&self, cursor: &mut Cursor, limit: usize) -> (Read, u64) {
         let inner = self.inner.read();
         // A table that was closed and opened again is another one, whatever its name.
-        let Some(table) =
-            inner.tables.get(&cursor.storage).filter(|table| cursor.end.same_channel(&table.end.subscribe()))
-        else {
+        let Some(table) = inner.tables.get(&cursor.storage).filter(|table| table.end.is_of(&cursor.end)) else {
             return (Read::Gone, inner.rv);
         };
         if cursor.next < table.first {
