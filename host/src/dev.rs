@@ -44,7 +44,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     Kubeconfig::check(&args.kubeconfig)?;
     let ready = args.ready_file.as_deref().map(Ready::new).transpose()?;
     let loaded = PluginArgs { keep_functions: !args.plugin.is_empty(), ..args.plugins.clone() };
-    let mut choice = plugins::choose(&loaded).await?;
+    let mut choice = plugins::choose(&loaded, None).await?;
     definitions::check(&args.crds)?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let sources = PluginSources::new(&args.plugins)?;

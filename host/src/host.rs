@@ -9,7 +9,7 @@ use pintle_core::ports::api::Fences;
 use pintle_core::ports::trace::RunTracer;
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
-use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit};
+use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit, WallClock};
 use pintle_sources::control::{Base, Control};
 use pintle_sources::{Claims, FollowedFile};
 use tokio_util::task::AbortOnDropHandle;
@@ -31,6 +31,10 @@ pub(crate) struct Wiring {
     pub(crate) fences: Option<Fences>,
     /// Records runs.
     pub(crate) tracer: Option<Arc<dyn RunTracer>>,
+    /// The wall clock, if it is not the system's.
+    pub(crate) clock: Option<WallClock>,
+    /// Seed of all jitter.
+    pub(crate) seed: u64,
 }
 
 /// A host that is wired to an API server and not running yet.
@@ -56,13 +60,16 @@ impl Host {
         claims: &Claims,
         args: &PluginArgs,
         ports: Ports<'_>,
-        Wiring { own_accounts, fences, tracer }: Wiring,
+        Wiring { own_accounts, fences, tracer, clock, seed }: Wiring,
     ) -> anyhow::Result<Self> {
         let limit =
             RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
         let tuning = choice.tuning;
         let features = tuning.features();
+        let defaults = ManagerConfig::default();
         let config = ManagerConfig {
+            clock: clock.unwrap_or_else(|| defaults.clock.clone()),
+            seed,
             qps: limit.qps,
             burst: limit.burst,
             start_interval: args.controller_start_interval,
@@ -74,7 +81,7 @@ impl Host {
             tracer,
             outside: Arc::new(choice.outside),
             accounts: own_accounts.then(|| Catalogue::carried().accounts()),
-            ..ManagerConfig::default()
+            ..defaults
         };
         let tune = config.tune.clone();
         let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config));

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::future::join_all;
-use jiff::Timestamp;
 use pintle_core::ports::api::{Fences, WriteFence};
 use pintle_core::serving::health::Probe;
 use pintle_runtime::election::{
@@ -15,9 +14,9 @@ use pintle_runtime::manager::{Manager, WallClock};
 use pintle_serve::{Check, Checks};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 use crate::cli::RunArgs;
+use crate::run::Surroundings;
 use crate::serve::pages::EMULATES;
 
 /// How long after the end of the Lease a leader that has not renewed it is unhealthy; kube-controller-manager's value.
@@ -39,11 +38,12 @@ pub(crate) struct Running {
 }
 
 impl Candidacy {
-    /// `None` if the flags say so. `replaces`: whether the host runs kube-controller-manager's controllers in its place.
+    /// `None` if the flags say so. `replaces`: whether the host runs kube-controller-manager's controllers in its place. The clock, the
+    /// identity and the seed are those of `surroundings`.
     ///
     /// # Errors
     /// The flag that is wrong, and its valid values.
-    pub(crate) fn new(args: &RunArgs, replaces: bool) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn new(args: &RunArgs, replaces: bool, surroundings: &Surroundings) -> anyhow::Result<Option<Self>> {
         let (lease, class) = (&args.leader.lease, &args.plugins.plugin_class);
         let times = args.leader.times()?;
         let groups = lease.groups(replaces)?;
@@ -60,7 +60,7 @@ impl Candidacy {
             return Ok(None);
         }
         let (namespace, name) = lease.of_host(replaces, class);
-        let uuid = Uuid::new_v4();
+        let uuid = surroundings.uuid;
         // As kube-controller-manager's.
         let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
         let identity = format!("{host}_{uuid}");
@@ -70,7 +70,7 @@ impl Candidacy {
             lease: name.clone(),
             kubernetes: EMULATES.to_owned(),
         });
-        let clock: WallClock = Arc::new(Timestamp::now);
+        let clock = surroundings.clock.clone();
         let sharing = Sharing::new(&identity, groups.count());
         let elections: Vec<_> = groups
             .ids()
@@ -83,7 +83,7 @@ impl Candidacy {
                     group,
                     sharing: sharing.clone(),
                     coordinated,
-                    seed: uuid.as_u64_pair().0.wrapping_add(group.index() as u64),
+                    seed: surroundings.seed.wrapping_add(group.index() as u64),
                 };
                 (config, Leadership::new(clock.clone()))
             })
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn an_election_is_on_unless_it_is_turned_off_and_its_times_are_checked_in_any_case() {
-        let candidacy = |flags: &[&str]| Candidacy::new(&args(flags), true);
+        let candidacy = |flags: &[&str]| Candidacy::new(&args(flags), true, &Surroundings::default());
         assert!(candidacy(&[]).unwrap().is_some() && candidacy(&["--leader-elect"]).unwrap().is_some());
         assert!(candidacy(&["--leader-elect=false"]).unwrap().is_none());
         for flags in
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn each_group_has_a_lease_and_the_plugins_that_it_names_by_any_of_their_names() {
         let flags = ["--leader-elect-group=gc=garbagecollector,namespace", "--leader-elect-group", "mine=a, b"];
-        let candidacy = Candidacy::new(&args(&flags), false).unwrap().unwrap();
+        let candidacy = Candidacy::new(&args(&flags), false, &Surroundings::default()).unwrap().unwrap();
         let leases: Vec<&str> = candidacy.elections.iter().map(|(config, _)| config.name.as_str()).collect();
         assert_eq!(leases, ["pintle", "pintle-gc", "pintle-mine"]);
         let group = |plugin: &str| candidacy.fences.groups().of(plugin).index();
@@ -207,7 +207,7 @@ mod tests {
             (&[gc, "--leader-elect-group=gc=namespace"], false, "the group gc is given twice"),
             (&[gc, "--leader-elect-group=b=garbage-collector-controller"], false, "is in the groups gc and b"),
         ] {
-            let error = Candidacy::new(&args(flags), replaces).err().unwrap().to_string();
+            let error = Candidacy::new(&args(flags), replaces, &Surroundings::default()).err().unwrap().to_string();
             assert!(error.contains(why) && error.starts_with("--leader-elect-group: "), "{error}");
         }
         for wrong in ["gc", "GC=a", "gc="] {
@@ -220,7 +220,7 @@ mod tests {
     fn the_api_server_elects_with_its_gate_on() {
         let gate = |on: bool| format!("--feature-gates=CoordinatedLeaderElection={on}");
         let coordinated = |flags: &[&str]| {
-            let candidacy = Candidacy::new(&args(flags), true).unwrap().unwrap();
+            let candidacy = Candidacy::new(&args(flags), true, &Surroundings::default()).unwrap().unwrap();
             assert_eq!(candidacy.candidate.is_some(), candidacy.elections[0].0.coordinated);
             candidacy.candidate.map(|candidate| candidate.lease)
         };

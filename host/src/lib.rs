@@ -26,7 +26,7 @@ mod outside;
 mod plugin;
 mod plugins;
 mod rbac;
-mod run;
+pub mod run;
 mod serve;
 mod slow;
 mod sources;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Manifest, SettingType};
 use pintle_core::contract::settings;
 use pintle_core::policy::controllers_flag::{ControllersFlag, UnknownControllers};
@@ -139,11 +140,42 @@ impl Choice {
     }
 }
 
-/// Loads the components of the arguments.
+/// An engine for several hosts in this process, which load each component once.
+///
+/// A call runs to its end as soon as it begins, whatever time it takes, so that no result depends on the speed of the machine: it is for
+/// simulations with trusted plugins.
+pub struct SharedEngine {
+    engine: WasmEngine,
+    /// By digest.
+    loaded: Mutex<BTreeMap<String, Arc<dyn Guest>>>,
+}
+
+impl SharedEngine {
+    /// Starts an engine that keeps compiled code in a folder.
+    ///
+    /// # Errors
+    /// As [`WasmEngine::new`].
+    pub fn new(cache_dir: PathBuf) -> anyhow::Result<Self> {
+        let config = WasmConfig { cache_dir: Some(cache_dir), time_slices: false, ..WasmConfig::default() };
+        Ok(Self { engine: WasmEngine::new(config)?, loaded: Mutex::default() })
+    }
+
+    fn load(&self, candidate: &Candidate) -> anyhow::Result<Arc<dyn Guest>> {
+        let mut loaded = self.loaded.lock();
+        if let Some(guest) = loaded.get(&candidate.digest) {
+            return Ok(guest.clone());
+        }
+        let guest = self.engine.load(&candidate.origin, &candidate.bytes)?;
+        loaded.insert(candidate.digest.clone(), guest.clone());
+        Ok(guest)
+    }
+}
+
+/// Loads the components of the arguments. `shared`: an engine to use, instead of one for these arguments.
 ///
 /// # Errors
 /// One line that names the file or argument and the next step.
-pub(crate) async fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
+pub(crate) async fn choose(args: &PluginArgs, shared: Option<Arc<SharedEngine>>) -> anyhow::Result<Choice> {
     let tuning = args.controller_flags.read(Catalogue::carried())?;
     for gate in tuning.gates_without_effect() {
         tracing::warn!("--feature-gates: no built-in controller reads {gate}; it has no effect");
@@ -156,9 +188,13 @@ pub(crate) async fn choose(args: &PluginArgs) -> anyhow::Result<Choice> {
     }
     let fetcher = Fetcher::new(&args.registry, cache.map(Cache::new), oci::log)?;
     let named = read_all(&args.plugins, &fetcher).await?;
+    if let Some(shared) = shared {
+        // Another thread would end at a time of its own in a simulation.
+        return choose_among(BUILTINS, named, fetcher, tuning, args, Some(&shared));
+    }
     let args = args.clone();
     // It reads files and compiles.
-    tokio::task::spawn_blocking(move || choose_among(BUILTINS, named, fetcher, tuning, &args))
+    tokio::task::spawn_blocking(move || choose_among(BUILTINS, named, fetcher, tuning, &args, None))
         .await
         .context("load the controllers")?
 }
@@ -169,6 +205,7 @@ fn choose_among(
     fetcher: Fetcher,
     tuning: Tuning,
     args: &PluginArgs,
+    shared: Option<&SharedEngine>,
 ) -> anyhow::Result<Choice> {
     let candidates = gather(builtins, named)?;
     // More components may be loaded while the host runs.
@@ -188,7 +225,7 @@ fn choose_among(
         secrets.set_flags(&candidate.manifest, tuning.secrets(&candidate.manifest))?;
     }
     let outside = outside::bind(secrets, &args.endpoints, candidates.iter().map(|candidate| &*candidate.manifest))?;
-    let engine = engine(args)?;
+    let engine = shared.map_or_else(|| engine(args), |shared| Ok(shared.engine.clone()))?;
     let mut chosen = Vec::new();
     let mut enabled = candidates;
     let mut not_started = Vec::new();
@@ -211,7 +248,10 @@ fn choose_among(
             settings.entry(setting).or_insert(value);
         }
         let settings = Value::Object(settings);
-        let guest = engine.load(&candidate.origin, &candidate.bytes)?;
+        let guest = match shared {
+            Some(shared) => shared.load(&candidate)?,
+            None => engine.load(&candidate.origin, &candidate.bytes)?,
+        };
         let Candidate { origin, bytes, digest, builtin, .. } = candidate;
         let label = if builtin { Base::BUILT_IN } else { "command line" };
         chosen.push(Chosen { guest, settings, origin, digest, label, bytes });
@@ -242,9 +282,7 @@ pub(crate) fn check_names(flag: &ControllersFlag, candidates: &[Candidate]) -> R
 
 /// The built-in components, by plugin name.
 pub(crate) fn builtins() -> impl Iterator<Item = (String, &'static [u8])> {
-    BUILTINS
-        .iter()
-        .filter_map(|(name, bytes, _)| Some((pintle_wasm::inspect(name, bytes).ok()?.manifest.name.clone(), *bytes)))
+    BUILTINS.iter().filter_map(|(_, bytes, manifest)| Some((Manifest::parse(manifest.as_bytes()).ok()?.name, *bytes)))
 }
 
 /// Whether this is one of the components that the host carries.
@@ -288,12 +326,26 @@ async fn read_all(sources: &[ComponentSource], fetcher: &Fetcher) -> anyhow::Res
 fn gather(builtins: &[(&str, &'static [u8], &str)], named: Vec<Pulled>) -> anyhow::Result<Vec<Candidate>> {
     let mut by_name: BTreeMap<String, Candidate> = BTreeMap::new();
     for (name, bytes, _) in builtins {
-        add(&mut by_name, read(format!("built-in {name}"), Cow::Borrowed(*bytes), true)?)?;
+        add(&mut by_name, read_builtin(format!("built-in {name}"), bytes)?)?;
     }
     for Pulled { origin, bytes, .. } in named {
         add(&mut by_name, read(origin, bytes.into(), false)?)?;
     }
     Ok(by_name.into_values().collect())
+}
+
+/// A component of this binary, which is inspected once.
+fn read_builtin(origin: String, bytes: &'static [u8]) -> anyhow::Result<Candidate> {
+    static INSPECTED: Mutex<BTreeMap<usize, (Arc<Manifest>, String)>> = Mutex::new(BTreeMap::new());
+    let mut inspected = INSPECTED.lock();
+    let place = bytes.as_ptr().addr();
+    if let Some((manifest, digest)) = inspected.get(&place) {
+        let (manifest, digest) = (manifest.clone(), digest.clone());
+        return Ok(Candidate { origin, bytes: bytes.into(), manifest, digest, builtin: true });
+    }
+    let candidate = read(origin, bytes.into(), true)?;
+    inspected.insert(place, (candidate.manifest.clone(), candidate.digest.clone()));
+    Ok(candidate)
 }
 
 fn read(origin: String, bytes: Cow<'static, [u8]>, builtin: bool) -> anyhow::Result<Candidate> {
@@ -592,7 +644,7 @@ mod tests {
         let Command::Dev(args) = Cli::parse_from(["pintle", "dev"]).command else { panic!("not dev") };
         let fetcher = Fetcher::new(&args.plugins.registry, None, oci::log).unwrap();
         let tuning = args.plugins.controller_flags.read(Catalogue::carried()).unwrap();
-        let why = choose_among(&[], Vec::new(), fetcher, tuning, &args.plugins).err().map(|why| why.to_string());
+        let why = choose_among(&[], Vec::new(), fetcher, tuning, &args.plugins, None).err().map(|why| why.to_string());
         assert_eq!(
             why.as_deref(),
             Some(

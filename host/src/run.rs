@@ -1,13 +1,17 @@
 //! `pintle run`.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use pintle_core::contract::settings::{self, SettingsError};
 use pintle_kube::{Connection, Source};
+use pintle_runtime::manager::WallClock;
 use pintle_sources::{Claims, PluginSources, install_crd};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::field::display;
+use uuid::Uuid;
 
 use crate::cli::RunArgs;
 use crate::cli::tracing::DEFAULT_RATE;
@@ -15,6 +19,7 @@ use crate::host::{Host, Wiring};
 use crate::inputs::Inputs;
 use crate::leader::Candidacy;
 use crate::plugins::Chosen;
+pub use crate::plugins::SharedEngine;
 use crate::serve::{self, Ports, Serving};
 use crate::stop::Signals;
 use crate::traces::Traces;
@@ -34,10 +39,50 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         (None, Some(file)) => file,
         (None, None) => Source::InCluster,
     };
-    let traces = Traces::open(&args.tracing, DEFAULT_RATE)?;
     // It sends nothing yet: a kubeconfig's errors come before components are compiled, and theirs before the cluster is contacted.
     let connection = Connection::open(&source).await?;
-    let mut choice = plugins::choose(&args.plugins).await?;
+    let stop = || {
+        let signals = Signals::catch()?;
+        Ok(async move { signals.requested().await })
+    };
+    on(&args, &connection, Surroundings::default(), stop).await
+}
+
+/// What a host takes from the machine, besides its arguments.
+pub struct Surroundings {
+    /// The wall clock. Delays are those of tokio's clock.
+    pub clock: WallClock,
+    /// Seed of all jitter.
+    pub seed: u64,
+    /// The identity in elections is the machine's name with this.
+    pub uuid: Uuid,
+    /// The engine of plugins. Default: one for the arguments of the host.
+    pub engine: Option<Arc<SharedEngine>>,
+}
+
+impl Default for Surroundings {
+    /// Those of a process.
+    fn default() -> Self {
+        let uuid = Uuid::new_v4();
+        Self { clock: Arc::new(Timestamp::now), seed: uuid.as_u64_pair().1, uuid, engine: None }
+    }
+}
+
+/// Runs a host until the future that `stop` makes is ready. `stop` is called when everything has started.
+///
+/// # Errors
+/// The error that kept the host from starting; its text is for the user.
+///
+/// # Cancel safety
+/// When the future is dropped, the host ends as in a crash.
+pub async fn on<F: Future<Output = ()>>(
+    args: &RunArgs,
+    connection: &Connection,
+    surroundings: Surroundings,
+    stop: impl FnOnce() -> anyhow::Result<F>,
+) -> anyhow::Result<()> {
+    let traces = Traces::open(&args.tracing, DEFAULT_RATE)?;
+    let mut choice = plugins::choose(&args.plugins, surroundings.engine.clone()).await?;
     choice.log_not_started();
     let sources = PluginSources::new(&args.plugins)?;
     Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice);
@@ -45,27 +90,29 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let of_kube_controller_manager = choice.of_kube_controller_manager();
     // Whether nobody else runs controllers of kube-controller-manager.
     let replaces = !args.beside_kube_controller_manager && !of_kube_controller_manager.is_empty();
-    let candidacy = Candidacy::new(&args, replaces)?;
+    let candidacy = Candidacy::new(args, replaces, &surroundings)?;
     // Who asks for an election has said that this host may take over.
     if replaces && args.leader.lease.leader_elect != Some(true) {
         beside::check(&*connection.reader(), &of_kube_controller_manager, candidacy.is_some()).await?;
     }
     if args.plugins.install_crd {
-        install_crd(&connection).await?;
+        install_crd(connection).await?;
     }
-    let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
+    let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(connection).await? };
     let ports = Ports::Run(&args.serving);
     let wiring = Wiring {
         own_accounts: args.use_service_account_credentials,
         fences: candidacy.as_ref().map(Candidacy::fences),
         tracer: traces.tracer(),
+        clock: Some(surroundings.clock.clone()),
+        seed: surroundings.seed,
     };
-    let host = Host::new(&connection, choice, &claims, &args.plugins, ports, wiring).await?;
+    let host = Host::new(connection, choice, &claims, &args.plugins, ports, wiring).await?;
     let socket = sources.socket().map(|socket| socket.display().to_string());
     let Serving { https, metrics, .. } = &host.serving;
     let (https, metrics) = (https.as_ref().map(display), metrics.as_ref().map(display));
     tracing::info!(api_server = connection.url(), https, metrics, admin_socket = socket, "running");
-    let signals = Signals::catch()?;
+    let stop = stop()?;
     let manager = host.manager.clone();
     let unattended = unattended::report(
         connection.reader(),
@@ -77,8 +124,8 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     let mut stopping = None;
     host.manager
         .run(async {
-            let _open = sources.open(&host, &connection);
-            signals.requested().await;
+            let _open = sources.open(&host, connection);
+            stop.await;
             stopping = Some(Instant::now());
         })
         .await;
@@ -92,7 +139,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
 /// `pintle run --check`: everything that a start does before it contacts the cluster.
 async fn check(args: &RunArgs) -> anyhow::Result<()> {
     serve::check(&args.serving).await?;
-    let choice = plugins::choose(&args.plugins).await?;
+    let choice = plugins::choose(&args.plugins, None).await?;
     choice.log_not_started();
     for Chosen { guest, settings, .. } in &choice.plugins {
         let manifest = guest.manifest();

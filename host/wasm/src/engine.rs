@@ -58,6 +58,9 @@ pub struct WasmConfig {
     /// Whether somebody waits for each new version of a component: `cache_dir` keeps compiled functions, too, so that only others are
     /// compiled, on all processors. A first version takes longer. Default no.
     pub keep_functions: bool,
+    /// Whether guests share the processors in slices of real time, and the limits of time apply. Without it, a call runs to its end as
+    /// soon as it begins, so that its result does not depend on the speed of the machine; one that never ends hangs. Default yes.
+    pub time_slices: bool,
 }
 
 impl Default for WasmConfig {
@@ -69,6 +72,7 @@ impl Default for WasmConfig {
             memory_bytes: 4 << 30,
             max_limits: Limits::default(),
             keep_functions: false,
+            time_slices: true,
         }
     }
 }
@@ -85,7 +89,7 @@ pub(crate) struct Shared {
     linker: Linker<StoreState>,
     cache: Option<CodeCache>,
     compiler: Compiler,
-    pub(crate) ticker: Ticker,
+    pub(crate) ticker: Option<Ticker>,
     /// Schedules calls. It also bounds them, so that calls never exhaust the instance pool.
     pub(crate) scheduler: Arc<CpuScheduler>,
     /// Idle instances of pooled plugins.
@@ -104,7 +108,7 @@ impl WasmEngine {
         let open = |folder| CodeCache::open(folder, &engine, functions);
         let cache = config.cache_dir.as_deref().map(open).transpose()?;
         let linker = linker::linker(&engine).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
-        let ticker = Ticker::start(&engine).map_err(EngineError::Ticker)?;
+        let ticker = config.time_slices.then(|| Ticker::start(&engine)).transpose().map_err(EngineError::Ticker)?;
         let n_processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         // Someone waits for the plugin where functions are kept. Elsewhere other plugins must not wait for its compilation.
         let n_compiling = if config.keep_functions { n_processors.get() } else { n_processors.get() - 1 };

@@ -30,7 +30,7 @@ use crate::lift;
 use crate::logs::{About, Logs};
 use crate::scheduler::{Demand, Member, Slot};
 use crate::store::{Alive, Clock, Lister, StoreState};
-use crate::ticker::Ticking;
+use crate::ticker::{Ticker, Ticking};
 
 /// Ticks after which a call counts as slow. Most calls take a fraction of one.
 const QUICK_TICKS: u64 = 2;
@@ -114,7 +114,7 @@ struct Call<'a> {
     started: Instant,
     live: Live,
     _slot: Arc<Slot>,
-    _ticking: Ticking<'a>,
+    _ticking: Option<Ticking<'a>>,
 }
 
 impl WasmGuest {
@@ -154,7 +154,7 @@ impl WasmGuest {
     async fn begin(&self, about: About, view: Arc<dyn View>) -> Result<(Call<'_>, Resource<Lister>), Stopped> {
         let slot = self.member.begin().await;
         let clock = Clock { started: Instant::now(), limit: self.limits.deadline, slot };
-        let ticking = self.shared.ticker.run();
+        let ticking = self.shared.ticker.as_ref().map(Ticker::run);
         let mut live = match self.idle.take() {
             Some(mut live) => {
                 live.store.data_mut().clock = Some(clock.clone());
