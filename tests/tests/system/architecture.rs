@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
@@ -29,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("host/types", &[]),
     // The embedded cluster is the server of its tests.
     ("host/nodes", &["host/core", "host/sim"]),
+    ("host/simulated", &["host/kube", "host/sim", "host/nodes"]),
     ("host/build", &["host/core"]),
     (
         "host/author",
@@ -83,7 +84,7 @@ const FOR_TESTS: [&str; 2] = ["host/xtask", "host/testing"];
 /// Crate, and the folders whose packages alone may use it.
 const ONLY_IN: [(&str, &[&str]); 8] = [
     ("wasmtime", &["host/wasm"]),
-    ("kube", &["host/kube"]),
+    ("kube", &["host/kube", "host/nodes"]),
     ("k8s-openapi", &["host/kube"]),
     ("x509-cert", &["host/outside"]),
     ("opentelemetry", &["host/trace"]),

@@ -1,0 +1,183 @@
+//! A whole cluster in virtual time: the embedded API server, its clients and their clocks on one thread.
+//!
+//! ```text
+//! run(seed, story): one thread, tokio's clock paused: it advances to the next timer when nothing is ready
+//!     host, nodes, user ── connections in memory ──> embedded API server (latencies and names from the seed)
+//!            └────────────── wall clock: the start + tokio's clock ────────────┘
+//! ```
+//!
+//! *Invariants*: 1. nothing waits for real time, and no thread but this one works while virtual time passes; 2. two runs with one seed
+//! do the same; 3. there are no sockets: a client that opens one panics.
+//!
+//! *Not here*: which host and which user; they are clients that a story starts. Faults: [`pintle_sim::FaultScript`].
+//!
+//! *Source*: the idea is that of FoundationDB's simulation. turmoil and madsim simulate hosts and their network: the first one needs
+//! its own sockets in every client, the second one replaces tokio; here all clients take a connector already.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_kube::{ConnectError, Connection, Dial, Source};
+use pintle_nodes::{Clock, Connect, SimNodes, SimNodesConfig, SimNodesError};
+use pintle_sim::{Aggregated, Dialer, FaultScript, SimClock, SimCluster, SimConfig, SimError};
+
+/// When every simulation begins: noon of the first of July 2026, UTC.
+pub const START: Timestamp = Timestamp::constant(1_782_907_200, 0);
+
+/// Longest time of a message by default.
+const LATENCY: Duration = Duration::from_millis(5);
+
+/// Runs a story in virtual time, which passes only while everything waits for it.
+///
+/// # Panics
+/// With the story; or when the system does not start a thread's runtime.
+pub fn run<T>(story: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    // Without I/O: a socket panics.
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime of one thread starts");
+    runtime.block_on(story)
+}
+
+/// Reasons why a simulated cluster does not start. A retry does not help.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulatedError {
+    /// The API server.
+    #[error("the API server")]
+    Server(#[from] SimError),
+    /// The connection of the nodes or of the host.
+    #[error("the connection")]
+    Connect(#[from] ConnectError),
+    /// The nodes.
+    #[error("the nodes")]
+    Nodes(#[from] SimNodesError),
+}
+
+/// How a simulated cluster is set up.
+#[derive(Debug)]
+pub struct Setup {
+    /// Decides about latencies and names.
+    pub seed: u64,
+    /// Longest time of a message, in whole milliseconds. Default 5 ms.
+    pub latency: Duration,
+    /// APIs beside the kinds of the cluster, made with its clock. Default: none.
+    pub aggregated: Option<fn(SimClock) -> Arc<dyn Aggregated>>,
+}
+
+impl Setup {
+    /// The default setup with this seed.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, latency: LATENCY, aggregated: None }
+    }
+}
+
+/// An API server in virtual time, with simulated nodes.
+pub struct SimulatedCluster {
+    /// The API server.
+    pub server: SimCluster,
+    nodes: Option<SimNodes>,
+    seed: u64,
+}
+
+impl SimulatedCluster {
+    /// Starts the API server. Call it in [`run`].
+    ///
+    /// # Errors
+    /// [`SimulatedError::Server`].
+    pub fn start(setup: Setup) -> Result<Self, SimulatedError> {
+        let clock = SimClock::virtual_from(START);
+        let server = SimCluster::in_memory(SimConfig {
+            clock: clock.clone(),
+            latency: setup.latency,
+            log_requests: true,
+            seed: Some(setup.seed),
+            aggregated: setup.aggregated.map(|aggregated| aggregated(clock)),
+            ..SimConfig::default()
+        })?;
+        Ok(Self { server, nodes: None, seed: setup.seed })
+    }
+
+    /// Starts nodes, with these changes of their defaults.
+    ///
+    /// # Errors
+    /// [`SimulatedError::Connect`], [`SimulatedError::Nodes`].
+    ///
+    /// # Cancel safety
+    /// Nodes that were registered stay.
+    pub async fn start_nodes(&mut self, change: impl FnOnce(&mut SimNodesConfig)) -> Result<(), SimulatedError> {
+        let client = self.connect().await?.0.http_client().await;
+        let clock = self.server.clock().clone();
+        let mut config = SimNodesConfig::new(Connect::Client(client));
+        config.clock = Clock(Arc::new(move || clock.now()));
+        change(&mut config);
+        self.nodes = Some(SimNodes::start(config).await?);
+        Ok(())
+    }
+
+    /// Opens a connection of a client with all permissions, and returns the way that it goes.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; a bug.
+    pub async fn connect(&self) -> Result<(Connection, Dialer), ConnectError> {
+        let server = self.server.base_url().parse().expect("the address of a cluster is a URL");
+        let dialer = self.server.dialer();
+        Ok((Connection::open(&Source::InProcess { server, dial: dial(&dialer) }).await?, dialer))
+    }
+
+    /// The way to the API server for other clients.
+    pub fn dial(&self) -> Dial {
+        dial(&self.server.dialer())
+    }
+
+    /// The wall clock of everything in the cluster.
+    pub fn clock(&self) -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
+        let clock = self.server.clock().clone();
+        Arc::new(move || clock.now())
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The fault script.
+    pub fn faults(&self) -> &FaultScript {
+        self.server.faults()
+    }
+
+    /// What has happened: a line for each request and one for each write, with its virtual time. Two runs with one seed have the same.
+    pub fn history(&self) -> String {
+        let mut text = self.server.requests().join("\n") + "\n";
+        for write in self.server.history() {
+            let line = (
+                write.n,
+                write.at.to_string(),
+                &write.verb,
+                &write.resource,
+                write.subresource.as_deref().unwrap_or_default(),
+                &write.after.key,
+                &write.user_agent,
+                write.after.value(),
+            );
+            text.push_str(&format!("{line:?}\n"));
+        }
+        text
+    }
+
+    /// Stops the nodes and the API server.
+    ///
+    /// # Cancel safety
+    /// They stop in any case.
+    pub async fn stop(self) {
+        if let Some(nodes) = self.nodes {
+            nodes.stop().await;
+        }
+        self.server.shutdown().await;
+    }
+}
+
+fn dial(dialer: &Dialer) -> Dial {
+    let dialer = dialer.clone();
+    Dial::new(move || dialer.dial())
+}
