@@ -19,6 +19,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use pintle_kube::{Dial, Route};
 use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -40,7 +41,7 @@ pub struct ApiClient {
     user_agent: String,
 }
 
-type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Http = Client<HttpsConnector<Route>, Full<Bytes>>;
 
 /// TLS of a client that has no certificate yet.
 type Unidentified = ConfigBuilder<ClientConfig, WantsClientCert>;
@@ -91,14 +92,24 @@ impl ApiClient {
     /// A client for `base` (scheme, host and port). `ca_pem` is the authority that signed the
     /// server's certificate; none is needed for plain HTTP.
     pub fn new(base: &str, token: Option<&str>, ca_pem: Option<&str>) -> ApiClient {
+        ApiClient::anonymous(base, token, ca_pem, tcp())
+    }
+
+    /// A client of a server in this process.
+    pub fn in_process(base: &str, dial: Dial) -> ApiClient {
+        ApiClient::anonymous(base, None, None, Route::InProcess(dial))
+    }
+
+    fn anonymous(base: &str, token: Option<&str>, ca_pem: Option<&str>, route: Route) -> ApiClient {
         let anonymous = |tls: Unidentified| Ok(tls.with_no_client_auth());
-        ApiClient::with_tls(base, token, ca_pem, anonymous).expect("there is no certificate to be wrong")
+        ApiClient::with_tls(base, token, ca_pem, route, anonymous).expect("there is no certificate to be wrong")
     }
 
     fn with_tls(
         base: &str,
         token: Option<&str>,
         ca_pem: Option<&str>,
+        route: Route,
         identify: impl FnOnce(Unidentified) -> Result<ClientConfig>,
     ) -> Result<ApiClient> {
         let mut roots = RootCertStore::empty();
@@ -112,7 +123,7 @@ impl ApiClient {
             .with_safe_default_protocol_versions()
             .expect("ring supports the default protocol versions");
         let tls = identify(tls.with_root_certificates(roots))?;
-        let connector = || HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http().enable_http1();
+        let secured = || HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
         let mut builder = Client::builder(TokioExecutor::new());
         if base.starts_with("https:") && token.is_none() && !tls.client_auth_cert_resolver.has_certs() {
             // Servers of Kubernetes end an HTTP/2 connection after the answer to a client without credentials. A request on
@@ -121,8 +132,8 @@ impl ApiClient {
         }
         let client = |connector| builder.build(connector);
         Ok(ApiClient {
-            http: client(connector().enable_http2().build()),
-            watches: client(connector().build()),
+            http: client(secured().enable_http1().enable_http2().wrap_connector(route.clone())),
+            watches: client(secured().enable_http1().wrap_connector(route)),
             base: base.trim_end_matches('/').to_owned(),
             token: token.map(str::to_owned),
             user_agent: "pintle-tests/1".to_owned(),
@@ -163,7 +174,7 @@ impl ApiClient {
             }
             (None, None) => None,
         };
-        ApiClient::with_tls(server, user["token"].as_str(), ca.as_deref(), |tls| {
+        ApiClient::with_tls(server, user["token"].as_str(), ca.as_deref(), tcp(), |tls| {
             let data = |name: &str| user[name].as_str().map(|data| STANDARD.decode(data)).transpose();
             match (data("client-certificate-data")?, data("client-key-data")?) {
                 (Some(certificate), Some(key)) => {
@@ -359,6 +370,13 @@ impl ApiClient {
         }
         Ok(Watch { body: response.into_body(), buffer: BytesMut::new() })
     }
+}
+
+/// The way to servers of other processes.
+fn tcp() -> Route {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    Route::Tcp(tcp)
 }
 
 impl fmt::Debug for ApiClient {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
-use pintle_sim::{SimCluster, SimConfig};
+use pintle_sim::{SimClock, SimCluster, SimConfig};
 use tempfile::TempDir;
 
 use crate::metrics_api::{EmbeddedMetrics, MetricsApi};
@@ -30,9 +30,11 @@ impl TestCluster {
     /// # Errors
     /// The system does not let it start.
     pub async fn embedded() -> Result<TestCluster> {
-        let server =
-            SimCluster::start(SimConfig { aggregated: Some(Arc::new(EmbeddedMetrics)), ..SimConfig::default() })
-                .await?;
+        let server = SimCluster::start(SimConfig {
+            aggregated: Some(Arc::new(EmbeddedMetrics(SimClock::real()))),
+            ..SimConfig::default()
+        })
+        .await?;
         let folder = tempfile::tempdir().context("make a folder for the kubeconfig")?;
         std::fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).context("write the kubeconfig")?;
         let client = ApiClient::new(&server.base_url(), None, None);

@@ -1,9 +1,10 @@
 //! Waiting for a condition with a deadline: the only way in which these tests let time pass.
 
 use std::fmt::Display;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
+use tokio::time::Instant;
 
 /// How long to wait after the first look. Short, because most conditions come true within milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -30,7 +31,7 @@ pub async fn eventually<T>(
     let mut last = String::from("condition not met");
     let mut pause = FIRST_PAUSE;
     loop {
-        match tokio::time::timeout_at(until.into(), look()).await {
+        match tokio::time::timeout_at(until, look()).await {
             Ok(Ok(Some(value))) => return Ok(value),
             Ok(Ok(None)) => {}
             Ok(Err(error)) => last = format!("{error:#}"),

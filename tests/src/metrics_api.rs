@@ -22,7 +22,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use pintle_nodes::metrics::{NoMetric, Source};
-use pintle_sim::{Aggregated, Resource};
+use pintle_sim::{Aggregated, Resource, SimClock};
 use serde_json::{Value, json};
 
 use crate::objects::has_condition;
@@ -87,15 +87,19 @@ impl MetricsApi {
     }
 }
 
-/// The metrics APIs of the embedded cluster.
+/// The metrics APIs of the embedded cluster, with its clock.
 #[derive(Debug)]
-pub struct EmbeddedMetrics;
+pub struct EmbeddedMetrics(pub SimClock);
 
 impl EmbeddedMetrics {
     /// Calls `then` with the objects that metrics come from.
-    fn with_source<T>(objects: &dyn Fn(&str) -> Vec<Arc<Value>>, then: impl FnOnce(&Source<'_, Arc<Value>>) -> T) -> T {
+    fn with_source<T>(
+        &self,
+        objects: &dyn Fn(&str) -> Vec<Arc<Value>>,
+        then: impl FnOnce(&Source<'_, Arc<Value>>) -> T,
+    ) -> T {
         let (pods, config_maps) = (objects("pods"), objects("configmaps"));
-        then(&Source { pods: &pods, nodes: &[], config_maps: &config_maps, now: Timestamp::now() })
+        then(&Source { pods: &pods, nodes: &[], config_maps: &config_maps, now: self.0.now() })
     }
 }
 
@@ -105,7 +109,7 @@ impl Aggregated for EmbeddedMetrics {
     }
 
     fn resources(&self, objects: &dyn Fn(&str) -> Vec<Arc<Value>>) -> Vec<Resource> {
-        let mut served = Self::with_source(objects, |source| source.served());
+        let mut served = self.with_source(objects, |source| source.served());
         served.retain(|of| SERVED.contains(&(of.group, of.version)));
         let resource = |of: pintle_nodes::metrics::Served| Resource {
             group: of.group.to_owned(),
@@ -129,8 +133,7 @@ impl Aggregated for EmbeddedMetrics {
         if !SERVED.contains(&(*group, *version)) {
             return None;
         }
-        let answer =
-            Self::with_source(objects, |source| source.serves(group, version).then(|| source.get(path, query)));
+        let answer = self.with_source(objects, |source| source.serves(group, version).then(|| source.get(path, query)));
         Some(answer?.map_err(|error| (error.code, error.message)))
     }
 }

@@ -43,8 +43,9 @@ pub fn template(app: &str, image: &str, restart_policy: &str, annotations: &Valu
     })
 }
 
-/// A patch for the status of a CronJob: it was due last so long ago. If that is more than its schedule has between two times, it is due.
-pub fn last_due(ago: Duration) -> Value {
-    let time = Timestamp::now() - ago;
+/// A patch for the status of a CronJob: it was due last so long before `now`. If that is more than its schedule has between two times,
+/// it is due.
+pub fn last_due(now: Timestamp, ago: Duration) -> Value {
+    let time = now - ago;
     json!({"status": {"lastScheduleTime": time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}})
 }

@@ -43,7 +43,7 @@ async fn tell(user: &User<'_>) -> Result<()> {
         },
     });
     user.create(CRON_JOBS, &cron_job).await?;
-    user.patch(&format!("{CRON_JOBS}/tick/status"), &objects::last_due(PAST)).await?;
+    user.patch(&format!("{CRON_JOBS}/tick/status"), &objects::last_due(user.cluster.clock().now(), PAST)).await?;
     user.patch(&format!("{CRON_JOBS}/tick"), &json!({"spec": {"suspend": false}})).await?;
     let kinds = [("batch", "cronjobs"), ("batch", "jobs")];
     user.until("the first Job", &kinds, |cluster| !cluster.objects("batch", "jobs").is_empty()).await?;

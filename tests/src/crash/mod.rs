@@ -28,7 +28,7 @@ use crate::eventually::eventually;
 use crate::objects::has_condition;
 use crate::{ApiClient, HostProcess, PatchKind};
 
-pub use points::{Points, crash_at};
+pub use points::crash_everywhere;
 
 /// Part of the `User-Agent` of the host's writes, and of nobody else's.
 pub const HOST: &str = "pintle/";
@@ -57,6 +57,8 @@ pub struct User<'a> {
     /// The cluster, for looking at it.
     pub cluster: &'a SimCluster,
     client: &'a ApiClient,
+    /// How long a step may take.
+    patience: Duration,
 }
 
 impl std::fmt::Debug for User<'_> {
@@ -65,7 +67,19 @@ impl std::fmt::Debug for User<'_> {
     }
 }
 
-impl User<'_> {
+impl<'a> User<'a> {
+    /// The user of this cluster, by way of this client.
+    pub fn new(cluster: &'a SimCluster, client: &'a ApiClient) -> User<'a> {
+        User { cluster, client, patience: STEP }
+    }
+
+    /// The same user, who waits so long for each step.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> User<'a> {
+        self.patience = patience;
+        self
+    }
+
     /// Creates an object; it may exist, because an answer can be lost.
     ///
     /// # Errors
@@ -83,7 +97,7 @@ impl User<'_> {
     }
 
     async fn persist(&self, request: impl AsyncFn() -> Result<()>, done: u16) -> Result<()> {
-        eventually(STEP, "the user's request", async || match request().await {
+        eventually(self.patience, "the user's request", async || match request().await {
             Err(error) if crate::Failure::code_of(&error) != Some(done) => Err(error),
             _ => Ok(Some(())),
         })
@@ -95,7 +109,7 @@ impl User<'_> {
     /// # Errors
     /// It is not in time; the message contains the Pods and these objects, as group and plural.
     pub async fn until(&self, what: &str, objects: &[(&str, &str)], is_so: impl Fn(&SimCluster) -> bool) -> Result<()> {
-        let waited = eventually(STEP, what, async || Ok(is_so(self.cluster).then_some(()))).await;
+        let waited = eventually(self.patience, what, async || Ok(is_so(self.cluster).then_some(()))).await;
         waited.with_context(|| {
             let all =
                 objects.iter().chain(&[("", "pods")]).flat_map(|(group, plural)| self.cluster.objects(group, plural));
@@ -178,7 +192,7 @@ impl StoryRun {
     /// # Cancel safety
     /// A dropped future leaves the story where it is.
     pub async fn run(&mut self, mut crash: watch::Receiver<bool>) -> Result<bool> {
-        let user = User { cluster: &self.cluster, client: &self.client };
+        let user = User::new(&self.cluster, &self.client);
         let story = (self.story.tell)(&user);
         tokio::pin!(story);
         let mut crashed = false;

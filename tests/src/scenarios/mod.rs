@@ -28,16 +28,18 @@ pub mod snapshot;
 pub mod stage;
 mod stateful_rules;
 pub mod subject;
+mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use serde_json::Value;
 use similar::TextDiff;
+use tokio::time::Instant;
 
 use crate::controlplane::{ADMIN, Audit, AuditEntry, SUBJECT};
 use crate::ports::free_ports;
@@ -218,6 +220,8 @@ impl Scenario {
         if let Some(events) = seen["events"].as_array_mut() {
             events.retain(|event| !is_chance(event));
         }
+        // The order of fields is the API server's.
+        seen.sort_all_objects();
         seen
     }
 
@@ -408,11 +412,19 @@ async fn run_on(scenarios: &[Scenario], pace: &Pace<'_>, cluster: &TestCluster, 
     let mut outcomes = run_these(others, pace, cluster, root_ca).await;
     if !with_metrics.is_empty() {
         let _metrics = cluster.serve_metrics().await.context("serve metrics")?;
-        let probe = Stage::new(cluster.client.clone(), cluster.kubeconfig(), "metrics-probe".to_owned());
-        list::autoscalers::other_metrics::until_read(&probe).await.context("wait until metrics are read")?;
+        until_metrics_are_read(&Stage::new(cluster.client.clone(), cluster.kubeconfig(), String::new())).await?;
         outcomes.extend(run_these(with_metrics, pace, cluster, root_ca).await);
     }
     Ok(outcomes)
+}
+
+/// Waits until the autoscalers of a cluster read custom and external metrics.
+///
+/// # Errors
+/// They do not in time.
+pub async fn until_metrics_are_read(stage: &Stage) -> Result<()> {
+    let probe = stage.beside("metrics-probe".to_owned());
+    list::autoscalers::other_metrics::until_read(&probe).await.context("wait until metrics are read")
 }
 
 async fn run_these(
@@ -477,7 +489,10 @@ fn write_down(who: &str, outcomes: &Outcomes) -> Result<()> {
 
 /// Runs the steps of a scenario and waits for the end: silence, with all rules kept and in the state of the record if there is one. What is
 /// written late, such as events on a busy machine, is waited for; a state that stays another is a result.
-async fn run_one(scenario: &Scenario, namespace: &Stage, record: Option<&Value>) -> Result<Value> {
+///
+/// # Errors
+/// A step failed, or a rule is broken.
+pub async fn run_one(scenario: &Scenario, namespace: &Stage, record: Option<&Value>) -> Result<Value> {
     namespace.client.create_namespace(&namespace.ns).await?;
     let recorder = Recorder::start(namespace).await.context("watch the namespace")?;
     namespace.open().await.context("prepare the namespace")?;

@@ -86,7 +86,7 @@ impl Sample {
         let (changes, since) = changed_files();
         let seed = match std::env::var("SEED") {
             Ok(seed) => seed,
-            Err(_) => git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|_| "0".to_owned()),
+            Err(_) => commit().unwrap_or_else(|_| "0".to_owned()),
         };
         let changes = changes.map(|files| Changes::of(&files, &controllers_by_folder()?)).transpose()?;
         let mut sample = Self::of(scenarios, changes.as_ref(), &format!("{cluster} {seed}"));
@@ -268,6 +268,14 @@ fn changed_files() -> (Option<Vec<String>>, String) {
         Ok((files, base)) => (Some(files), base),
         Err(why) => (None, format!("the beginning ({why:#})")),
     }
+}
+
+/// The commit that is checked out: twelve hexadecimal digits.
+///
+/// # Errors
+/// This is not a clone.
+pub fn commit() -> Result<String> {
+    git(&["rev-parse", "--short=12", "HEAD"])
 }
 
 fn git(args: &[&str]) -> Result<String> {

@@ -1,10 +1,13 @@
 //! A namespace on which a scenario is played, and the verbs in which scenarios are written.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use jiff::Timestamp;
+use pintle_runtime::manager::WallClock;
 use serde_json::{Map, Value, json};
 
 use crate::api::{ApiClient, PatchKind};
@@ -12,6 +15,7 @@ use crate::eventually;
 use crate::kubectl;
 use crate::objects::{count, is_observed};
 use crate::scenarios::history::Recorder;
+use crate::scenarios::undo;
 
 /// How long one thing that a scenario waits for may take.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -27,7 +31,6 @@ pub const COMPARED: [&str; 7] =
     ["deployments", "replicasets", "replicationcontrollers", "pods", "events", "serviceaccounts", "configmaps"];
 
 /// A namespace of a real cluster.
-#[derive(Debug)]
 pub struct Stage {
     /// The API server, as a user who may do everything.
     pub client: ApiClient,
@@ -39,13 +42,44 @@ pub struct Stage {
     pub root_ca: String,
     /// The kinds that are compared beside [`COMPARED`].
     more: &'static [&'static str],
+    clock: WallClock,
     observed: Mutex<Map<String, Value>>,
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stage").field("client", &self.client).field("ns", &self.ns).finish_non_exhaustive()
+    }
 }
 
 impl Stage {
     /// A stage that is not open yet.
     pub fn new(client: ApiClient, kubeconfig: PathBuf, ns: String) -> Stage {
-        Stage { client, kubeconfig, ns, root_ca: String::new(), more: &[], observed: Mutex::default() }
+        let clock = Arc::new(Timestamp::now);
+        Stage { client, kubeconfig, ns, root_ca: String::new(), more: &[], clock, observed: Mutex::default() }
+    }
+
+    /// The same cluster with another namespace.
+    #[must_use]
+    pub fn beside(&self, ns: String) -> Stage {
+        Stage::new(self.client.clone(), self.kubeconfig.clone(), ns).at(self.clock.clone())
+    }
+
+    /// The same stage on a cluster with this clock.
+    #[must_use]
+    pub fn at(mut self, clock: WallClock) -> Stage {
+        self.clock = clock;
+        self
+    }
+
+    /// The present of the cluster.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// The same as objects have it.
+    pub fn now_text(&self) -> String {
+        self.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
     /// The same stage, on which objects of these kinds are compared too.
@@ -224,6 +258,21 @@ impl Stage {
         let mut all = vec!["-n", self.ns.as_str()];
         all.extend_from_slice(args);
         kubectl(&self.kubeconfig, &all).await
+    }
+
+    /// Rolls an object back, to its last revision if none is named. `kubectl rollout undo` does it; where no process can reach the
+    /// cluster, the same requests.
+    ///
+    /// # Errors
+    /// There is no such revision, the server refuses, or kubectl failed.
+    pub async fn undo(&self, plural: &str, name: &str, revision: Option<u64>) -> Result<()> {
+        if self.kubeconfig.as_os_str().is_empty() {
+            return undo::undo(self, plural, name, revision).await;
+        }
+        let object = format!("{plural}/{name}");
+        let to = revision.map(|revision| format!("--to-revision={revision}"));
+        let args: Vec<&str> = ["rollout", "undo", &object].into_iter().chain(to.as_deref()).collect();
+        self.kubectl(&args).await.map(drop)
     }
 
     /// Waits until an object looks as wanted.

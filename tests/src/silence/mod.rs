@@ -58,17 +58,6 @@ impl Times {
         let late = config.stale_bound + Duration::from_secs(5)..config.stale_bound + Duration::from_secs(15);
         Times { bound: config.stale_bound, limits: Limits::default(), backoff: config.caches.backoff_base, late }
     }
-
-    /// A bound of a hundredth, pings that a busy machine still answers, and events that come late enough for it to hold keys.
-    pub fn short() -> Times {
-        let limits = Limits {
-            ping_interval: Duration::from_millis(500),
-            ping_timeout: Duration::from_secs(3),
-            ..Limits::default()
-        };
-        let late = Duration::from_millis(1_000)..Duration::from_millis(2_000);
-        Times { bound: Duration::from_millis(300), limits, backoff: Duration::from_millis(20), late }
-    }
 }
 
 /// What goes wrong in a round.

@@ -5,6 +5,8 @@
 mod behaviour_itself;
 mod contention;
 mod crash_everywhere;
+mod embedded_scenarios;
+mod faults;
 mod hostile_objects;
 mod install;
 mod kinds;

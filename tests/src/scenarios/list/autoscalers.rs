@@ -19,9 +19,6 @@ use crate::scenarios::stage::{Stage, deployment};
 /// What is compared.
 const KINDS: &[&str] = &["horizontalpodautoscalers"];
 
-/// Why the embedded cluster shows none of it.
-const NO_METRICS: &str = "it has no metrics API";
-
 const AUTOSCALERS: &str = "horizontalpodautoscalers";
 
 /// After any transition of a Pod.

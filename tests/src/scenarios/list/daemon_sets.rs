@@ -7,7 +7,6 @@ pub(super) mod placement;
 pub(super) mod rollout;
 
 use anyhow::{Result, ensure};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::DEADLINE;
@@ -127,7 +126,7 @@ async fn bind(s: &Stage, pod: &Value) -> Result<()> {
 
 /// Writes what a kubelet would report of a Pod. It may be gone by now.
 async fn report(s: &Stage, name: &str, phase: &str, ready: &str) -> Result<()> {
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = s.now_text();
     let ready = json!({"type": "Ready", "status": ready, "lastTransitionTime": now});
     let path = format!("{}/status", s.one("pods", name));
     let result =

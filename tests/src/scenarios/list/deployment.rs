@@ -20,8 +20,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     ),
     Scenario::new("a Deployment that is paused from the start makes nothing", |s| Box::pin(paused_from_the_start(s))),
     Scenario::new("undo goes back to the last revision", |s| Box::pin(undo(s, None))).leaves(STEPS, MANY_AT_ONCE),
-    Scenario::new("undo goes back to a revision by number", |s| Box::pin(undo(s, Some("1"))))
-        .leaves(STEPS, MANY_AT_ONCE),
+    Scenario::new("undo goes back to a revision by number", |s| Box::pin(undo(s, Some(1)))).leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("the old rollback annotation is obeyed", |s| Box::pin(rollback_annotation(s, "1")))
         .leaves(STEPS, MANY_AT_ONCE),
     Scenario::new("a rollback to a revision that does not exist is reported", |s| {
@@ -107,12 +106,9 @@ async fn three_revisions(s: &Stage, spec: serde_json::Value) -> Result<()> {
     Ok(())
 }
 
-async fn undo(s: &Stage, revision: Option<&str>) -> Result<()> {
+async fn undo(s: &Stage, revision: Option<u64>) -> Result<()> {
     three_revisions(s, json!({})).await?;
-    let to = revision.map(|r| format!("--to-revision={r}"));
-    let mut args = vec!["rollout", "undo", "deployment/web"];
-    args.extend(to.as_deref());
-    s.kubectl(&args).await?;
+    s.undo("deployments", "web", revision).await?;
     s.rolled_out("web").await?;
     let template = s.get("deployments", "web").await?;
     let image = &template["spec"]["template"]["spec"]["containers"][0]["image"];

@@ -41,7 +41,7 @@ async fn set_ttl(s: &Stage, name: &str, ttl: u32) -> Result<()> {
 /// Writes the conditions with which a Job ends, the last of them so many seconds from now.
 async fn end(s: &Stage, name: &str, kinds: [&str; 2], seconds: i64) -> Result<()> {
     let text = |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let now = Timestamp::now();
+    let now = s.now();
     let then = Timestamp::from_second(now.as_second() + seconds).context("a time")?;
     let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": text(then)});
     let mut status = json!({"startTime": text(now), "conditions": kinds.map(condition)});
@@ -129,7 +129,7 @@ async fn others(s: &Stage) -> Result<()> {
     complete(s, "without").await?;
     job(s, "running", Some(0)).await?;
     job(s, "ending", Some(0)).await?;
-    let then = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let then = s.now_text();
     let status = json!({"startTime": then, "conditions": [
         {"type": "FailureTarget", "status": "True", "lastTransitionTime": then},
     ]});

@@ -54,7 +54,7 @@ struct Doomed {
 impl Doomed {
     /// Creates the namespace, with what every one of them has and a ConfigMap.
     async fn create(s: &Stage) -> Result<Doomed> {
-        let x = Stage::new(s.client.clone(), s.kubeconfig.clone(), format!("{}-x", s.ns));
+        let x = s.beside(format!("{}-x", s.ns));
         x.client.create_namespace(&x.ns).await?;
         let recorder = Recorder::start(&x).await?;
         x.open().await?;

@@ -153,7 +153,7 @@ async fn rollover(s: &Stage) -> Result<()> {
 
 async fn stuck_undone(s: &Stage) -> Result<()> {
     get_stuck(s, rolling_strategy(&json!(1), &json!(1))).await?;
-    s.kubectl(&["rollout", "undo", "deployment/web"]).await?;
+    s.undo("deployments", "web", None).await?;
     s.rolled_out("web").await?;
     all_of_image(s, 4, "image:1").await
 }

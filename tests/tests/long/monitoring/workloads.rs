@@ -94,6 +94,8 @@ async fn cron_job(client: &ApiClient) -> Result<()> {
     });
     client.create(CRON_JOBS, &cron_job).await?;
     let path = format!("{CRON_JOBS}/tick");
-    client.patch(&format!("{path}/status"), PatchKind::Merge, &last_due(Duration::from_secs(150))).await?;
+    client
+        .patch(&format!("{path}/status"), PatchKind::Merge, &last_due(jiff::Timestamp::now(), Duration::from_secs(150)))
+        .await?;
     client.patch(&path, PatchKind::Merge, &json!({"spec": {"suspend": false}})).await.map(drop)
 }

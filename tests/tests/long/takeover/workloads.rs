@@ -61,7 +61,7 @@ async fn go_midway(s: &Stage) -> Result<()> {
         },
     });
     s.create("cronjobs", &cron_job).await?;
-    let status = last_due(Duration::from_secs(90));
+    let status = last_due(jiff::Timestamp::now(), Duration::from_secs(90));
     s.client.patch(&format!("{}/status", s.one("cronjobs", "tick")), PatchKind::Merge, &status).await?;
     s.patch("cronjobs", "tick", &json!({"spec": {"suspend": false}})).await?;
     s.until("cronjobs", "tick", "fire", |tick| {

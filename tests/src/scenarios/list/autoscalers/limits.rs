@@ -3,35 +3,26 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{AUTOSCALERS, KINDS, NO_METRICS, at_once, autoscale, deploy, measure, reason, settled, sized};
+use super::{AUTOSCALERS, KINDS, at_once, autoscale, deploy, measure, reason, settled, sized};
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
 pub(in super::super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a HorizontalPodAutoscaler adds Pods until they use what they should", |s| Box::pin(up(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler removes Pods once its window is over", |s| Box::pin(down(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
-    Scenario::new("a HorizontalPodAutoscaler stays within its limits", |s| Box::pin(limits(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
+    Scenario::new("a HorizontalPodAutoscaler stays within its limits", |s| Box::pin(limits(s))).comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler follows new limits without metrics", |s| Box::pin(new_limits(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler adds as many Pods as its policies allow", |s| Box::pin(policies(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler with a disabled direction keeps its Pods", |s| Box::pin(disabled(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler leaves alone what its tolerance covers", |s| Box::pin(tolerance(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler waits while somebody keeps its target at zero", |s| Box::pin(zero(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
 ];
 
 async fn up(s: &Stage) -> Result<()> {

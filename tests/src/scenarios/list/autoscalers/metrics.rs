@@ -3,36 +3,28 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{AUTOSCALERS, KINDS, NO_METRICS, at_once, autoscale, define_metrics, deploy, measure, memory, named};
+use super::{AUTOSCALERS, KINDS, at_once, autoscale, define_metrics, deploy, measure, memory, named};
 use super::{reason, settled, sized};
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, deployment};
 
 pub(in super::super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a HorizontalPodAutoscaler adds Pods by the use of their CPU requests", |s| Box::pin(cpu(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler measures one container of its Pods", |s| Box::pin(container(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler removes no Pods that may be busy unseen", |s| Box::pin(missing(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
-    Scenario::new("a HorizontalPodAutoscaler without metrics waits for them", |s| Box::pin(late(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
+    Scenario::new("a HorizontalPodAutoscaler without metrics waits for them", |s| Box::pin(late(s))).comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler whose Pods request nothing says so", |s| Box::pin(no_requests(s)))
         .comparing(KINDS)
-        .may_report(&["missing request"])
-        .only_real(NO_METRICS),
+        .may_report(&["missing request"]),
     Scenario::new("a HorizontalPodAutoscaler adds Pods by the metrics that it can read", |s| Box::pin(some_fail(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler removes no Pods while a metric cannot be read", |s| {
         Box::pin(no_scale_down(s))
     })
-    .comparing(KINDS)
-    .only_real(NO_METRICS),
+    .comparing(KINDS),
 ];
 
 /// A metric of CPU or memory with a target in percent.

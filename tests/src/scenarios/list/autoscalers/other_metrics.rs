@@ -243,7 +243,7 @@ async fn unavailable(s: &Stage) -> Result<()> {
     deploy(s, 2).await?;
     set_of_service(s, "hits", "300").await?;
     // Discovery is cached: an autoscaler elsewhere shows when all know of it.
-    let other = Stage::new(s.client.clone(), s.kubeconfig.clone(), format!("{}-other", s.ns));
+    let other = s.beside(format!("{}-other", s.ns));
     autoscale_one(&other, &json!([object_metric("hits", &target("AverageValue", "1"))])).await?;
     reads(&other, &[json!({"averageValue": "1"})]).await?;
     let port = metrics_api::cut_off(&s.client, GROUP).await?;

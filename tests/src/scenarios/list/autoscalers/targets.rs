@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{AUTOSCALERS, KINDS, NO_METRICS, at_once, autoscale, define, define_metrics, deploy, measure};
+use super::{AUTOSCALERS, KINDS, at_once, autoscale, define, define_metrics, deploy, measure};
 use super::{reason, sized};
 use crate::api::PatchKind;
 use crate::definitions::DEFINITIONS;
@@ -14,32 +14,24 @@ use crate::scenarios::list::DEADLINE;
 use crate::scenarios::stage::{Stage, pod, replica_set};
 
 pub(in super::super) const SCENARIOS: &[Scenario] = &[
-    Scenario::new("a HorizontalPodAutoscaler waits for its target", |s| Box::pin(late(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+    Scenario::new("a HorizontalPodAutoscaler waits for its target", |s| Box::pin(late(s))).comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler of a kind that nobody knows says so", |s| Box::pin(unknown(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler of a kind without a scale says so", |s| Box::pin(no_scale(s)))
-        .comparing(KINDS)
-        .only_real(NO_METRICS),
+        .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler scales a custom kind", |s| Box::pin(custom(s)))
         .comparing(KINDS)
-        .may_report(&[GONE])
-        .only_real(NO_METRICS),
+        .may_report(&[GONE]),
     Scenario::new("a HorizontalPodAutoscaler reports a size that is refused", |s| Box::pin(refused(s)))
         .comparing(KINDS)
-        .may_report(&[GONE])
-        .only_real(NO_METRICS),
+        .may_report(&[GONE]),
     Scenario::new("a HorizontalPodAutoscaler needs a valid selector of its target", |s| Box::pin(selectors(s)))
         .comparing(KINDS)
-        .may_report(&[GONE])
-        .only_real(NO_METRICS),
+        .may_report(&[GONE]),
     Scenario::new("two HorizontalPodAutoscalers of the same Pods both stop", |s| Box::pin(overlap(s)))
         .comparing(KINDS)
         // They name both in any order.
-        .may_report(&["are controlled by multiple HPAs"])
-        .only_real(NO_METRICS),
+        .may_report(&["are controlled by multiple HPAs"]),
 ];
 
 /// In the events of an autoscaler whose kind has been taken away.

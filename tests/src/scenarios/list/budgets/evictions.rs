@@ -129,7 +129,7 @@ async fn not_deleted(s: &Stage) -> Result<()> {
     s.create(BUDGETS, &budget("b", "web", &json!({"minAvailable": 1}))).await?;
     counts(s, "b", [1, 2, 1, 2]).await?;
     // As if the API server had evicted one 80 seconds ago, and stopped before it deleted the Pod. It counts as gone for 120.
-    let begun = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(80);
+    let begun = s.now() - jiff::SignedDuration::from_secs(80);
     let begun = begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let status = json!({"status": {"disruptedPods": {"a": begun, "gone": begun}}});
     s.client.patch(&format!("{}/status", s.one(BUDGETS, "b")), PatchKind::Merge, &status).await?;

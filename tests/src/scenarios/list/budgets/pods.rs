@@ -13,7 +13,7 @@ pub(in crate::scenarios::list) const SCENARIOS: &[Scenario] =
 
 /// Sets the condition of ten minutes ago, so that nobody has to wait for it to be old.
 async fn announce(s: &Stage, name: &str, reason: &str) -> Result<()> {
-    let old = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(600);
+    let old = s.now() - jiff::SignedDuration::from_secs(600);
     let target = json!({
         "type": "DisruptionTarget", "status": "True", "reason": reason, "message": "m",
         "lastTransitionTime": old.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),

@@ -19,9 +19,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a CronJob that is suspended starts nothing until it goes on", |s| Box::pin(suspended(s)))
         .comparing(KINDS),
     Scenario::new("a CronJob does not start a Job after its deadline", |s| Box::pin(too_late(s))).comparing(KINDS),
-    Scenario::new("a CronJob whose Job a quota refuses starts it later", |s| Box::pin(quota(s)))
-        .comparing(KINDS)
-        .only_real("the embedded API server has no quotas"),
+    Scenario::new("a CronJob whose Job a quota refuses starts it later", |s| Box::pin(quota(s))).comparing(KINDS),
     Scenario::new("a CronJob leaves a Job alone that has the name of its next one", |s| Box::pin(taken(s)))
         .comparing(KINDS),
     Scenario::new("a CronJob uses a new template for the next Job only", |s| Box::pin(template(s))).comparing(KINDS),

@@ -71,7 +71,7 @@ async fn rollback(s: &Stage) -> Result<()> {
     set_image(s, "image:2").await?;
     rolled_out(s, 2).await?;
     observe_revisions(s, "before").await?;
-    s.kubectl(&["rollout", "undo", "daemonset/agent"]).await?;
+    s.undo("daemonsets", "agent", None).await?;
     rolled_out(s, 2).await?;
     observe_revisions(s, "after").await
 }
@@ -142,7 +142,7 @@ async fn stuck(s: &Stage) -> Result<()> {
 
 async fn undone(s: &Stage) -> Result<()> {
     get_stuck(s, "undone").await?;
-    s.kubectl(&["rollout", "undo", "daemonset/agent"]).await?;
+    s.undo("daemonsets", "agent", None).await?;
     rolled_out(s, 2).await?;
     observe_revisions(s, "revisions").await
 }

@@ -4,8 +4,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{
-    JOBS, create, end, end_at, now, pod_spec, set_status, succeed, until_active, until_complete, until_counted,
-    until_failed,
+    JOBS, create, end, end_at, pod_spec, set_status, succeed, until_active, until_complete, until_counted, until_failed,
 };
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
@@ -46,7 +45,7 @@ async fn backoff_limit(s: &Stage) -> Result<()> {
 
 async fn waits(s: &Stage) -> Result<()> {
     create(s, "pi", json!({"completions": 1})).await?;
-    let failed_at = now();
+    let failed_at = s.now_text();
     end_at(s, &until_active(s, "pi", 1).await?[0], 1, &failed_at).await?;
     until_counted(s, "pi", 0, 1).await?;
     let pods = until_active(s, "pi", 1).await?;

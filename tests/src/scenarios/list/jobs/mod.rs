@@ -1,7 +1,6 @@
 //! Jobs with their controller. The nodes leave their Pods alone: the scenarios write what becomes of each.
 
 use anyhow::Result;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::api::PatchKind;
@@ -148,8 +147,4 @@ async fn active_one(s: &Stage, what: &str, looks: impl Fn(&Value) -> bool) -> Re
     let is_it = |pod: &Value| is_active(pod) && looks(pod);
     let pods = s.until_all("pods", what, |pods| pods.iter().any(is_it)).await?;
     Ok(pods.iter().find(|pod| is_it(pod)).map(name_of).unwrap_or_default())
-}
-
-fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -104,7 +104,7 @@ async fn rolled_back(s: &Stage) -> Result<()> {
     make(s, 2, json!({})).await?;
     set_image(s, "image:2").await?;
     rolled_out(s, 2).await?;
-    s.kubectl(&["rollout", "undo", "statefulset/web"]).await?;
+    s.undo("statefulsets", "web", None).await?;
     rolled_out(s, 2).await?;
     s.until_all("controllerrevisions", "be two", |revisions| revisions.len() == 2).await?;
     ready(s, 2).await
