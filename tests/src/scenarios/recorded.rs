@@ -5,6 +5,8 @@
 //! default tier: record + run Pintle         -> equal, or a diff
 //! ```
 //!
+//! A record is JSON with a line for each object, event, step and observed value.
+//!
 //! Invariant: a record names the version of Kubernetes that it was made with, and the format in which it is written. A record of another
 //! version or format is not used. A scenario whose steps change is recorded again by hand: its record differs from what Pintle does then.
 
@@ -21,7 +23,10 @@ use crate::workspace_dir;
 pub const COMMAND: &str = "cargo xtask record";
 
 /// The format of the records. It changes when an outcome is written in another way.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// How many levels of a record have a line for each member: the record, the outcome, its parts and their members.
+const N_OPENED: usize = 4;
 
 /// The module whose version is that of kube-controller-manager.
 const KUBERNETES: &str = "k8s.io/kubernetes";
@@ -74,7 +79,7 @@ pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<(
             None => bail!("{} was not run", scenario.name),
         };
         let record = json!({"scenario": scenario.name, "kubernetes": kubernetes, "format": FORMAT, "outcome": outcome});
-        fs::write(file(scenario), format!("{record:#}\n")).context("write a record")?;
+        fs::write(file(scenario), lines(&record, N_OPENED) + "\n").context("write a record")?;
     }
     if all {
         let known: Vec<PathBuf> = scenarios.iter().map(file).collect();
@@ -87,6 +92,23 @@ pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<(
     }
     ensure!(failed.is_empty(), "not recorded:\n{}", failed.join("\n"));
     Ok(())
+}
+
+/// JSON with a line for each member of the first levels. What is below these levels is in one line.
+fn lines(value: &Value, n_levels: usize) -> String {
+    let inner = |value: &Value| lines(value, n_levels - 1).replace('\n', "\n  ");
+    let (brackets, members): (_, Vec<String>) = match value {
+        Value::Object(fields) if n_levels > 0 => {
+            (["{", "}"], fields.iter().map(|(name, value)| format!("{}: {}", json!(name), inner(value))).collect())
+        }
+        Value::Array(items) if n_levels > 0 => (["[", "]"], items.iter().map(inner).collect()),
+        _ => return value.to_string(),
+    };
+    let [open, close] = brackets;
+    if members.is_empty() {
+        return format!("{open}{close}");
+    }
+    format!("{open}\n  {}\n{close}", members.join(",\n  "))
 }
 
 fn folder() -> PathBuf {

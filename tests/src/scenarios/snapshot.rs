@@ -4,6 +4,7 @@
 //! the Deployment and the content of its template, and so is a revision of a DaemonSet; a Pod is called after its owner, a Job
 //! of a CronJob after the CronJob; uids in names, labels and owner references are replaced by whose they are. Times, versions, nodes and addresses are dropped. Events are counted by what they
 //! say; how often a warning was repeated is chance (a backoff decides), so it is only kept that it was.
+//! What every namespace has is left out, and reported where it is missing.
 //!
 //! Not here: what of it a scenario leaves to chance, but for how that is left out.
 
@@ -51,12 +52,20 @@ const DROPPED: [&str; 12] = [
     "imageID",
 ];
 
+/// The name of the config map with the certificate authority.
+const ROOT_CA: &str = "kube-root-ca.crt";
+
+/// What the certificate authority of the cluster is shown as.
+const AUTHORITY: &str = "<the certificate authority>";
+
 /// Makes kind -> objects comparable, and adds how they came so.
 ///
-/// The result holds `objects` (kind -> objects), `events` (lines) and `passage` (see [`passage::of`]).
+/// The result holds `objects` (kind -> objects; a kind without objects is absent), `missing` (what every namespace has and this one has
+/// not; absent if there is nothing), `events` (lines) and `passage` (see [`passage::of`]).
 pub fn normalize(left: &Value, history: &History, root_ca: &str) -> Value {
     let names = Names::learn(&all_ever(left, history));
     let mut kinds = Map::new();
+    let mut missing: Vec<String> = Vec::new();
     let mut told = Value::Null;
     for (plural, objects) in left.as_object().into_iter().flatten() {
         let objects = objects.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -65,11 +74,41 @@ pub fn normalize(left: &Value, history: &History, root_ca: &str) -> Value {
             continue;
         }
         let mut all: Vec<Value> = objects.iter().map(|object| one(plural, object, &names, root_ca)).collect();
-        all.sort_by_cached_key(Value::to_string);
-        kinds.insert(plural.clone(), all.into());
+        if let Some(common) = common(plural) {
+            let name = &common["metadata"]["name"];
+            if !all.iter().any(|object| object["metadata"]["name"] == *name) {
+                missing.push(format!("{plural} {}", name.as_str().unwrap_or_default()));
+            }
+            all.retain(|object| *object != common);
+        }
+        if !all.is_empty() {
+            all.sort_by_cached_key(Value::to_string);
+            kinds.insert(plural.clone(), all.into());
+        }
     }
     kinds.sort_keys();
-    json!({"objects": kinds, "events": told, "passage": passage::of(history, &names)})
+    let mut seen = json!({"objects": kinds});
+    if !missing.is_empty() {
+        seen["missing"] = json!(missing);
+    }
+    seen["events"] = told;
+    seen["passage"] = passage::of(history, &names);
+    seen
+}
+
+/// The object of a kind that every namespace has, as controllers make it.
+fn common(plural: &str) -> Option<Value> {
+    match plural {
+        "configmaps" => {
+            let description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as \
+                               the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
+                               Kubernetes clusters.";
+            let annotations = json!({"kubernetes.io/description": description});
+            Some(json!({"data": {"ca.crt": AUTHORITY}, "metadata": {"annotations": annotations, "name": ROOT_CA}}))
+        }
+        "serviceaccounts" => Some(json!({"metadata": {"name": "default"}})),
+        _ => None,
+    }
 }
 
 /// Kind -> every object that there ever was, as it was last.
@@ -104,7 +143,7 @@ pub fn without_chance(seen: &Value, chance: Chance) -> Value {
     for objects in seen["objects"].as_object_mut().into_iter().flat_map(Map::values_mut) {
         for object in objects.as_array_mut().into_iter().flatten() {
             if chance.order
-                && let Some(conditions) = object["status"]["conditions"].as_array_mut()
+                && let Some(Value::Array(conditions)) = object.pointer_mut("/status/conditions")
             {
                 conditions.sort_by_cached_key(|condition| condition["type"].to_string());
             }
@@ -133,7 +172,7 @@ fn one(plural: &str, object: &Value, names: &Names, root_ca: &str) -> Value {
         object["status"]["observedGeneration"] = json!(if is_current { "current" } else { "stale" });
     }
     if plural == "configmaps" && object["data"]["ca.crt"] == root_ca {
-        object["data"]["ca.crt"] = json!("<the certificate authority>");
+        object["data"]["ca.crt"] = json!(AUTHORITY);
     }
     if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
         for owner in owners {
@@ -494,6 +533,27 @@ mod tests {
         assert_ne!(one, other);
         let order = Chance { order: true, ..Chance::default() };
         assert_eq!(without_chance(&one, order), without_chance(&other, order));
+    }
+
+    #[test]
+    fn what_every_namespace_has_is_left_out_unless_it_is_missing_or_another() {
+        let left = |account: &Value| {
+            let annotations = &common("configmaps").unwrap()["metadata"]["annotations"];
+            let authority =
+                json!({"metadata": {"name": ROOT_CA, "annotations": annotations}, "data": {"ca.crt": "pem"}});
+            normalize(
+                &json!({"configmaps": [authority], "serviceaccounts": [account], "pods": []}),
+                &History::default(),
+                "pem",
+            )
+        };
+        let as_always = left(&json!({"metadata": {"name": "default", "uid": "u"}}));
+        assert_eq!(as_always, json!({"objects": {}, "events": null, "passage": {}}));
+        let labelled = json!({"metadata": {"name": "default", "labels": {"a": "b"}}});
+        assert_eq!(left(&labelled)["objects"]["serviceaccounts"], json!([labelled]));
+        let other = left(&json!({"metadata": {"name": "other"}}));
+        assert_eq!(other["missing"], json!(["serviceaccounts default"]));
+        assert_ne!(other, as_always);
     }
 
     #[test]
