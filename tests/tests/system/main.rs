@@ -47,4 +47,3 @@ mod top;
 mod traces;
 mod types;
 mod unattended;
-mod words;
