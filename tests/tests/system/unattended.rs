@@ -50,7 +50,7 @@ async fn a_host_in_place_of_kube_controller_manager_logs_kinds_without_a_control
     .await?;
     let log = host.log_tail();
     let about = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-    // The cluster has a Service of its own, and no Job; the namespace controller runs.
+    // The cluster has a Service; the namespace controller runs.
     ensure!(about("no controller for") == 3 && about("v1/Service") == 1 && about("v1/Namespace is") == 0, "{log}");
     // It started before.
     ensure!(beside.is_running() && !beside.log_tail().contains("no controller for"), "{}", beside.log_tail());
