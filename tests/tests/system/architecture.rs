@@ -103,10 +103,6 @@ const FOLDERS: [&str; 5] = ["host", "wit", "plugins", "sdk", "tests"];
 /// A file of more lines is split by meaning.
 const MAX_LINES: usize = 800;
 
-/// Lines of Rust in `host/sim`, its tests included. The number may only fall, except when kinds gain a controller: the real API
-/// server judges, and what the embedded one has beyond what plugins and kubectl need is a second kube-apiserver to maintain.
-const MAX_SIM_LINES: usize = 14_153;
-
 /// Released versions of the contract with the hash of their text. A line that is here stays as it is.
 const RELEASED: [(&str, &str); 2] = [
     ("0.1", "fd6d16b22cfe8c14679489461511cf9b19670114ffe8216a73ba24729acbae12"),
@@ -200,7 +196,7 @@ fn violations(packages: &[Package]) -> Vec<String> {
                 found.push(format!("{} uses {other}, which is for {owners:?}", package.name));
             }
             if package.folder == "host/core" && NOT_IN_CORE.contains(&other.as_str()) {
-                found.push(format!("{} uses {other}, but decides without the world", package.name));
+                found.push(format!("{} uses {other}; deciding code does without it", package.name));
             }
         }
     }
@@ -214,31 +210,6 @@ fn dependencies_follow_the_layout() -> Result<()> {
     let found = violations(&packages);
     assert!(found.is_empty(), "{found:#?}");
     Ok(())
-}
-
-#[test]
-fn a_wrong_arrow_is_found() {
-    let package = |folder: &str, ours: &[&str], others: &[&str]| Package {
-        name: "p".to_owned(),
-        folder: folder.to_owned(),
-        ours: ours.iter().map(|s| (*s).to_owned()).collect(),
-        others: others.iter().map(|s| (*s).to_owned()).collect(),
-    };
-    let cases: [(&str, Package, usize); 9] = [
-        ("core alone", package("host/core", &[], &["serde"]), 0),
-        ("core with tokio", package("host/core", &[], &["tokio"]), 1),
-        ("core of runtime", package("host/core", &["host/runtime"], &[]), 1),
-        ("sim of kube", package("host/sim", &["host/core", "host/kube"], &[]), 1),
-        ("wasmtime at home", package("host/wasm", &["host/core"], &["wasmtime"]), 0),
-        ("wasmtime elsewhere", package("host/runtime", &[], &["wasmtime"]), 1),
-        ("plugin of host", package("plugins/x", &["sdk/rust", "host/core"], &[]), 1),
-        ("test of everything", package("tests", &["host/sim", "sdk/rust"], &["kube"]), 0),
-        ("a new folder", package("extras/x", &[], &[]), 1),
-    ];
-    for (name, package, expected) in cases {
-        let found = violations(&[package]);
-        assert_eq!(found.len(), expected, "{name}: {found:?}");
-    }
 }
 
 #[test]
@@ -290,20 +261,6 @@ fn no_source_file_is_longer_than_the_ceiling() -> Result<()> {
 }
 
 #[test]
-fn the_embedded_cluster_does_not_grow() -> Result<()> {
-    let mut n_lines = 0;
-    walk(&workspace_dir().join("host/sim"), &mut |path| {
-        if path.extension().is_some_and(|e| e == "rs") {
-            n_lines += fs::read_to_string(path)?.lines().count();
-        }
-        Ok(())
-    })?;
-    assert!(n_lines > 5_000, "only {n_lines} lines found");
-    assert!(n_lines <= MAX_SIM_LINES, "host/sim has {n_lines} lines, {MAX_SIM_LINES} are allowed: remove something");
-    Ok(())
-}
-
-#[test]
 fn deciding_code_reads_no_clock() -> Result<()> {
     let mut found = Vec::new();
     walk(&workspace_dir().join("host/core/src"), &mut |path| {
@@ -321,37 +278,6 @@ fn deciding_code_reads_no_clock() -> Result<()> {
         Ok(())
     })?;
     assert!(found.is_empty(), "time is an argument: {found:#?}");
-    Ok(())
-}
-
-/// In JSON, such a field takes the place of the event's own text.
-#[test]
-fn no_field_of_the_log_is_called_message() -> Result<()> {
-    let (mut n_events, mut found) = (0, Vec::new());
-    walk(&workspace_dir().join("host"), &mut |path| {
-        if path.extension().is_none_or(|extension| extension != "rs") {
-            return Ok(());
-        }
-        let text = fs::read_to_string(path)?;
-        for event in text.split("tracing::").skip(1) {
-            let Some((level, fields)) = event.split_once("!(") else { continue };
-            if !["error", "warn", "info", "debug", "trace"].contains(&level) {
-                continue;
-            }
-            n_events += 1;
-            // Fields come before the text.
-            let fields = fields.split([';', '"']).next().unwrap_or_default();
-            let name = |field: &str| {
-                field.split('=').next().unwrap_or_default().trim().trim_start_matches(['%', '?']).to_owned()
-            };
-            if fields.split(',').any(|field| name(field) == "message") {
-                found.push(format!("{}: {}", path.display(), fields.trim()));
-            }
-        }
-        Ok(())
-    })?;
-    assert!(n_events > 50, "only {n_events} events found");
-    assert!(found.is_empty(), "call it `error` or `reason`: {found:#?}");
     Ok(())
 }
 
