@@ -11,7 +11,7 @@
 //! | [`behaviour`] | the script of API behaviours |
 //! | [`scenarios`], [`handover`] | comparison with kube-controller-manager, and the change from one to the other |
 //! | [`metrics_api`] | custom and external metrics of a real control plane |
-//! | [`deploy`], [`kubelet`] | the manifests of `host/deploy`, and kubelets that run what they say |
+//! | [`deploy`] | the manifests of `host/deploy` |
 //! | [`crash`] | stories of workloads during which something fails |
 //! | [`proxy`] | faults of an API server, between it and its clients |
 //! | [`silence`] | watches that are silent or late, and dead connections, between a host and a real API server |
@@ -44,7 +44,6 @@ pub mod handover;
 pub mod host;
 pub mod hostile_objects;
 pub mod kubectl;
-pub mod kubelet;
 pub mod languages;
 pub mod local;
 pub mod metrics_api;

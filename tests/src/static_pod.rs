@@ -1,6 +1,6 @@
 //! What a kubelet does with the file of a static Pod: kube-controller-manager runs with the flags of its file, and again when that changes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -55,26 +55,6 @@ pub async fn kube_controller_manager(plane: &ControlPlane, file: &Path) -> Resul
         let changes = async || Ok((read()? != text).then_some(()));
         eventually(UNCHANGED, "a change of the file", changes).await?;
         running.process.stop(GRACE).await;
-    }
-}
-
-/// As [`kube_controller_manager`], also while there is no file: then nothing runs.
-///
-/// # Errors
-/// It does not start, or the file is no Pod that runs it.
-///
-/// # Cancel safety
-/// Dropping the future ends it.
-pub async fn follow(plane: &ControlPlane, file: PathBuf) -> Result<()> {
-    loop {
-        let there = async || Ok(std::fs::read_to_string(&file).ok());
-        let text = eventually(UNCHANGED, "the file", there).await?;
-        let (controllers, flags) = command(&text)?;
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let mut running = plane.start_kcm_in_background(&[&controllers], &flags)?;
-        let changes = async || Ok((std::fs::read_to_string(&file).ok().as_ref() != Some(&text)).then_some(()));
-        eventually(UNCHANGED, "a change of the file", changes).await?;
-        running.stop(GRACE).await;
     }
 }
 

@@ -6,15 +6,11 @@ use anyhow::bail;
 use xtask::process;
 
 /// A program, and the package of Debian that has it; the release of Debian pins the version.
-const NEEDED: [(&str, &str); 6] = [
+const NEEDED: [(&str, &str); 4] = [
     // A real browser, for the web page of a host.
     ("chromium", "chromium"),
     // A real registry, for what is pushed and pulled.
     ("docker-registry", "docker-registry"),
-    // Another reader of the container image, and what operators push it with.
-    ("skopeo", "skopeo"),
-    // Probes of containers, whose certificates nobody signed.
-    ("curl", "curl"),
     // It scrapes hosts and evaluates the rules and the dashboard; `promtool` is in the same package.
     ("prometheus", "prometheus"),
     // It reads the unit of a host.

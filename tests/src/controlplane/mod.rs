@@ -327,15 +327,6 @@ impl ControlPlane {
         Ok(KubeControllerManager { process, client })
     }
 
-    /// As [`ControlPlane::start_kcm`], without waiting: one that stands by for another process is not healthy.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn start_kcm_in_background(&self, controllers: &[&str], flags: &[&str]) -> Result<Guarded> {
-        let [port] = free_ports()?;
-        self.spawn_kcm(port, controllers, flags)
-    }
-
     fn spawn_kcm(&self, port: u16, controllers: &[&str], flags: &[&str]) -> Result<Guarded> {
         let log = self.run.path.join(format!("kcm-{port}.log"));
         let mut args = kcm_args(&self.kubeconfig_for(SUBJECT), &self.pki, port);

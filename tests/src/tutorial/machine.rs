@@ -110,39 +110,6 @@ impl Machine {
         self
     }
 
-    /// With a further program of the real machine.
-    ///
-    /// # Errors
-    /// It has none of this name.
-    pub fn with_real(self, name: &str) -> Result<Machine> {
-        self.add_real(name)?;
-        Ok(self)
-    }
-
-    /// With a program that runs these words.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn with_program(self, name: &str, words: &[&str]) -> Result<Machine> {
-        self.add(name, words)?;
-        Ok(self)
-    }
-
-    /// Without a program, which the page installs.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn without(self, name: &str) -> Result<Machine> {
-        fs::remove_file(self.folder.path().join("bin").join(name)).with_context(|| format!("remove {name}"))?;
-        Ok(self)
-    }
-
-    /// With another folder of programs, which the page fills.
-    pub fn with_path(self, folder: &Path) -> Machine {
-        let path = format!("{}:{}", self.folder.path().join("bin").display(), folder.display());
-        self.with_variable("PATH", path)
-    }
-
     /// Where shells begin.
     pub fn home(&self) -> PathBuf {
         self.folder.path().join("home")
