@@ -27,7 +27,7 @@ use crate::scenarios::subject::Running;
 /// How long the controllers may take until nothing happens any more.
 const QUIET_DEADLINE: Duration = Duration::from_secs(300);
 
-/// How many looks in a row must show the same objects and idle controllers.
+/// How many looks in a row must show no write and idle controllers.
 const N_QUIET_LOOKS: usize = 25;
 
 /// Kinds whose status a controller that takes over may write.
@@ -93,16 +93,25 @@ impl Running {
     /// # Errors
     /// Something goes on happening, or the controllers never came to rest; the message holds the end of their log.
     pub async fn quiet(&self, namespace: &Stage) -> Result<Census> {
-        let mut last = None;
-        let mut n_same = 0;
+        let recorder = Recorder::start(namespace).await.context("watch the namespace")?;
+        let mut census = Census::take(namespace).await?;
+        let (mut n_seen, mut n_same) = (0, 0);
         let outcome = eventually(QUIET_DEADLINE, format!("{} to come to rest", self.name), async || {
-            let now = Census::take(namespace).await?;
-            let rest = self.at_rest(&now).await;
-            let is_same = rest.is_ok() && last.as_ref() == Some(&now);
-            n_same = if is_same { n_same + 1 } else { 0 };
-            last = Some(now);
+            let now = recorder.n_seen();
+            if now != n_seen {
+                (n_seen, n_same, census) = (now, 0, Census::take(namespace).await?);
+            }
+            let rest = self.at_rest(&census).await;
+            n_same = if rest.is_ok() { n_same + 1 } else { 0 };
             rest?;
-            Ok(if n_same >= N_QUIET_LOOKS { last.take() } else { None })
+            if n_same < N_QUIET_LOOKS {
+                return Ok(None);
+            }
+            // A watch may be behind: what is listed now decides.
+            let last = Census::take(namespace).await?;
+            let is_same = last == census;
+            (n_same, census) = (0, last);
+            Ok(is_same.then(|| census.clone()))
         })
         .await;
         outcome.with_context(|| format!("the log of {} ends with:\n{}\n", self.name, self.process().log_tail()))
