@@ -45,17 +45,3 @@ fn never_chosen() -> Range<u16> {
     let first = text.split_whitespace().next().and_then(|first| first.parse().ok());
     FIRST..first.filter(|first| *first > FIRST + 1000).unwrap_or(OF_CONNECTIONS)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_are_free_and_given_out_once() {
-        let mut ports = free_ports::<50>().unwrap();
-        assert!(ports.iter().all(|port| never_chosen().contains(port)));
-        ports.sort_unstable();
-        assert!(ports.windows(2).all(|two| two[0] < two[1]));
-        let _held = TcpListener::bind(("127.0.0.1", ports[0])).unwrap();
-    }
-}

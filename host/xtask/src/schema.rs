@@ -280,18 +280,4 @@ mod tests {
         }
         Ok(())
     }
-
-    #[test]
-    fn fields_of_inlined_structs_count() {
-        let mut package = Package::default();
-        package.read(
-            "type A struct {\n\tB `json:\",inline\"`\n\tN *int32 `json:\"n,omitempty\"`\n}\n\
-             type B struct {\n\tM   *bool  `json:\"m\"`\n\tName string `json:\"name\"`\n}\n",
-        );
-        let field = |name| package.field("A", name).map(|field| (field.pointer, field.always_written));
-        assert_eq!(
-            ["n", "m", "name", "kind"].map(field),
-            [Some((true, false)), Some((true, true)), Some((false, true)), None]
-        );
-    }
 }

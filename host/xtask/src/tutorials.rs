@@ -114,15 +114,4 @@ mod tests {
         }
         Ok(())
     }
-
-    #[test]
-    fn parts_are_put_where_they_are_named() {
-        let parts = parse("<!-- a -->\n\nA\n\nB\n\n<!-- b -->\n<!-- c -->\nC\n").unwrap();
-        assert_eq!(fill("{{c}}: {{a}}\n\n{{b}}\n\nend\n", &parts).unwrap(), "C: A\n\nB\n\nend\n");
-        let why = |common: &str| fill(common, &parts).unwrap_err().to_string();
-        assert_eq!(why("{{a}} {{c}}"), "no use is made of b");
-        assert_eq!(why("{{a}} {{d}}"), "the part d is missing");
-        assert_eq!(parse("x\n").unwrap_err().to_string(), "\"x\" belongs to no part");
-        assert_eq!(parse("<!-- a -->\n<!-- a -->\n").unwrap_err().to_string(), "the part a is there twice");
-    }
 }

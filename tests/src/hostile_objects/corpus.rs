@@ -583,19 +583,3 @@ fn crowds(scale: usize) -> Vec<Entry> {
         ),
     ]
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn the_corpus_has_at_least_sixty_different_entries() {
-        let all = corpus(1);
-        let what: BTreeSet<&str> = all.iter().map(|entry| entry.what.as_str()).collect();
-        assert_eq!(what.len(), all.len(), "two entries are described alike");
-        assert!(all.len() >= 60, "{}", all.len());
-        assert!(all.iter().all(|entry| !entry.objects.is_empty() && !entry.ends.is_empty()));
-    }
-}

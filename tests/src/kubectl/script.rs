@@ -142,36 +142,3 @@ fn line_matches(wanted: &str, line: &str) -> bool {
     }
     rest.ends_with(last)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(text: &[&str]) -> Vec<String> {
-        text.iter().map(|line| (*line).to_owned()).collect()
-    }
-
-    #[test]
-    fn commands_have_their_output_below_them() {
-        let steps = parse(
-            "### t\n# c\n$ a <<END\nx: y\nEND\n| one\n|\n| two\n\nwording w\n! b\nwatch w c d\nlines w 2\n| l\nend w\n",
-        )
-        .unwrap();
-        let actions: Vec<String> = steps.iter().map(|step| step.action.shown()).collect();
-        assert_eq!(actions, ["$ a <<END\nx: y\nEND", "! b", "watch w c d", "lines w 2", "end w"]);
-        assert_eq!(steps[0].expected, ["one", "", "two"]);
-        assert_eq!(steps[3].line, 13);
-        let reasons: Vec<Option<&str>> = steps.iter().map(|step| step.wording.as_deref()).collect();
-        assert_eq!(reasons, [None, Some("w"), None, None, None]);
-        assert!(parse("what\n").is_err());
-    }
-
-    #[test]
-    fn dots_stand_for_anything() {
-        assert!(matches(&lines(&["a", "...", "d"]), &lines(&["a", "b", "c", "d"])));
-        assert!(matches(&lines(&["..."]), &lines(&[])));
-        assert!(!matches(&lines(&["a", "d"]), &lines(&["a", "b", "d"])));
-        assert!(matches(&lines(&["pod/... created in ..."]), &lines(&["pod/x created in y"])));
-        assert!(!matches(&lines(&["pod/...d"]), &lines(&["pod/x"])));
-    }
-}

@@ -155,25 +155,3 @@ fn replaced(whole: &str, old: &str, new: &str) -> Result<String> {
     ensure!(n == 1, "the lines that the change begins with are there {n} times:{old}");
     Ok(whole.replacen(&old, &format!("\n{new}"), 1)[1..].to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn excerpts_are_whole_lines() {
-        assert!(is_part("a\nbc\nd\n", "bc\nd\n"));
-        assert!(is_part("a\nb\n", "a\n"));
-        for other in ["c\nd\n", "b\nd\n", "a\nd\n"] {
-            assert!(!is_part("a\nbc\nd\n", other), "{other}");
-        }
-    }
-
-    #[test]
-    fn a_change_has_one_place() {
-        assert_eq!(replaced("a\nb\nc\n", "b\n", "x\ny\n").unwrap(), "a\nx\ny\nc\n");
-        assert_eq!(replaced("a\nb\n", "a\n", "").unwrap(), "b\n");
-        assert!(replaced("a\nb\na\n", "a\n", "x\n").unwrap_err().to_string().contains("there 2 times"));
-        assert!(replaced("ab\n", "b\n", "x\n").unwrap_err().to_string().contains("there 0 times"));
-    }
-}

@@ -2,7 +2,6 @@
 //!
 //! The shares are listed in `host/xtask/src/tiers.rs`; a test there compares them with this file.
 
-mod behaviour_itself;
 mod contention;
 mod crash_everywhere;
 mod embedded_scenarios;

@@ -1,4 +1,4 @@
-//! The real control plane does what the other tests rely on.
+//! The real control plane leaves nothing behind.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,78 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pintle_tests::controlplane::User;
-use pintle_tests::{ControlPlane, Failure, Options, eventually, kubectl};
-use serde_json::{Value, json};
+use pintle_tests::{ControlPlane, Options, eventually};
+use serde_json::Value;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(300);
-
-#[tokio::test]
-async fn admin_may_do_everything_and_other_users_nothing() -> Result<()> {
-    let plane = ControlPlane::start(Options {
-        users: vec![User { name: "alice".to_owned(), groups: vec!["dev".to_owned()] }],
-        ..Options::default()
-    })
-    .await?;
-    plane.client().create_namespace("a").await?;
-    let refused = plane.client_for("alice").get("/api/v1/namespaces").await;
-    let refused = refused.err().context("alice may list namespaces")?;
-    assert_eq!(Failure::code_of(&refused), Some(403), "{refused}");
-    let seen = kubectl(&plane.kubeconfig(), &["get", "namespace", "a", "-o", "name"]).await?;
-    assert_eq!(seen, "namespace/a\n");
-    plane.stop().await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn apiserver_restarts_on_the_same_port_with_its_data() -> Result<()> {
-    let plane = ControlPlane::start(Options::default()).await?;
-    let client = plane.client();
-    let object = json!({"metadata": {"name": "kept"}, "data": {"k": "v"}});
-    client.create("/api/v1/namespaces/default/configmaps", &object).await?;
-    let path = "/api/v1/namespaces/default/configmaps/kept";
-
-    plane.kill_apiserver().await;
-    let down = client.get(path).await.err().context("it still answers")?;
-    assert_eq!(Failure::code_of(&down), None, "{down}");
-    plane.start_apiserver().await?;
-    assert_eq!(client.get(path).await?["data"]["k"], "v");
-
-    plane.restart_apiserver().await?;
-    assert_eq!(client.get(path).await?["data"]["k"], "v");
-    plane.stop().await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn controller_manager_makes_replica_sets_of_deployments() -> Result<()> {
-    let plane = ControlPlane::start(Options::default()).await?;
-    let kcm = plane.start_kcm(&["deployment-controller", "replicaset-controller"], &[]).await?;
-    let client = plane.client();
-    let deployment = json!({
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "c", "image": "nginx"}]},
-            },
-        },
-    });
-    client.create("/apis/apps/v1/namespaces/default/deployments", &deployment).await?;
-    let sets = eventually(PATIENCE, "a ReplicaSet", async || {
-        let sets = client.list("/apis/apps/v1/namespaces/default/replicasets").await?;
-        Ok((!sets.is_empty()).then_some(sets))
-    })
-    .await?;
-    assert_eq!(sets.len(), 1);
-    assert_eq!(sets[0]["spec"]["replicas"], 2);
-    let usage = kcm.process.usage()?;
-    assert!(usage.cpu > Duration::ZERO && usage.rss_bytes > 10 << 20, "{usage:?}");
-    Ok(())
-}
 
 /// The whole family must go with the test process, whatever ends it: a control plane that is left
 /// over holds 700 MB and a guarded program might go on writing to somebody's cluster.

@@ -94,33 +94,3 @@ pub(super) fn search(site: &Path, words: &str) -> anyhow::Result<Vec<String>> {
     let found = process::output(node.args(["-e", SEARCH]).arg(site).arg(words)).context("search with Node.js")?;
     Ok(found.lines().take(FIRST_RESULTS).map(str::to_owned).collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_of_broken_link_is_reported() -> anyhow::Result<()> {
-        let site = tempfile::tempdir()?;
-        let write = |path: &str, text: &str| fs::write(site.path().join(path), text);
-        fs::create_dir(site.path().join("a"))?;
-        write("style.css", "")?;
-        write("index.html", "<h1 id=top>Top</h1><a href='a/b.html#here'>b</a><a href=\"a/\">a</a>")?;
-        write("a/index.html", "<link href=../style.css><a href=https://example.com/gone>x</a>")?;
-        write("a/b.html", "<p id='here'><a href='../index.html#top'></a><a href='#'></a><!-- <a href=gone> -->")?;
-        assert_eq!(broken_links(site.path())?, [""; 0]);
-        write(
-            "a/c.html",
-            "<a href=gone.html></a><a href='b.html#gone'></a><img src='../i.svg'><a href='../style.css#x'></a>",
-        )?;
-        let expected = ["../i.svg", "../style.css#x", "b.html#gone", "gone.html"];
-        assert_eq!(broken_links(site.path())?, expected.map(|target| format!("a/c.html: {target}")));
-        Ok(())
-    }
-
-    #[test]
-    fn a_folder_without_pages_is_an_error() -> anyhow::Result<()> {
-        assert!(broken_links(tempfile::tempdir()?.path()).is_err());
-        Ok(())
-    }
-}

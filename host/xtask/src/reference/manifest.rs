@@ -136,21 +136,3 @@ fn type_of(schema: &Value) -> String {
         word => word.to_owned(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn types_read_as_an_author_thinks_of_them() {
-        for (schema, expected) in [
-            (serde_json::json!({"type": "array", "items": {"$ref": "#/definitions/Watch"}}), "list of [Watch](#watch)"),
-            (serde_json::json!({"type": ["integer", "null"], "format": "uint32"}), "integer"),
-            (serde_json::json!({"anyOf": [{"$ref": "#/definitions/Kind"}, {"type": "null"}]}), "[Kind](#kind)"),
-            (serde_json::json!({"type": "object", "additionalProperties": {"type": "string"}}), "map to string"),
-            (serde_json::json!({}), "any"),
-        ] {
-            assert_eq!(type_of(&schema), expected);
-        }
-    }
-}
