@@ -49,7 +49,7 @@ async fn a_host_with_the_arguments_and_the_account_of_an_overlay_does_its_work()
         let args: Vec<String> = serde_json::from_value(pod["containers"][0]["args"].clone()).context("no arguments")?;
         let files = folder.path().display().to_string();
         let mut args: Vec<String> = args.iter().map(|arg| arg.replace(ACCOUNT_FILES, &files)).collect();
-        // What a Pod has by itself: its account, folders, and an address without other hosts.
+        // What a Pod gets from its node: the account, a folder that it may write, an address without other hosts.
         args.push(format!("--kubeconfig={}", write("kubeconfig", &kubeconfig.to_string())?));
         args.push(format!("--admin-socket={files}/admin.sock"));
         args.push(format!("--cache-dir={}", target_dir().join("host-code").display()));
@@ -148,7 +148,7 @@ fn the_chart_is_without_faults_and_refuses_wrong_values() -> Result<()> {
     helm(&["lint", "--strict", &chart])?.success()?;
     for (value, reason) in [
         ("mode=both", "'beside', 'instead'"),
-        ("controllers={statefulset-controller}", "'deployment-controller'"),
+        ("controllers={widget-controller}", "'deployment-controller'"),
         ("replicas=0", "minimum"),
         ("image.digest=latest", "/image/digest"),
         ("replica=3", "additional properties"),
