@@ -10,7 +10,7 @@ const FILES: [(&str, &str); 4] = [
     ("Cargo.toml", include_str!("../templates/plugin/Cargo.toml")),
     ("manifest.yaml", include_str!("../templates/plugin/manifest.yaml")),
     ("src/lib.rs", include_str!("../templates/plugin/lib.rs")),
-    ("cases/an_account_that_is_missing_is_created.yaml", include_str!("../templates/plugin/case.yaml")),
+    ("cases/serviceaccounts.yaml", include_str!("../templates/plugin/cases.yaml")),
 ];
 
 /// Longest name: labels of Kubernetes have 63 characters, and `-controller` is added.
@@ -37,8 +37,8 @@ pub(crate) fn create(root: &Path, name: &str) -> anyhow::Result<()> {
     }
     eprintln!(
         "created plugins/{name}; next:\n  \
-         cargo test --manifest-path plugins/Cargo.toml   its case (the first time, cargo lists the plugin and stops)\n  \
-         cargo xtask build                               a pintle that carries it: see pintle run --help"
+         cargo xtask build                                             a pintle that carries it: see pintle run --help\n  \
+         target/debug/pintle test plugins/{name} [--update]   its cases, and what they expect"
     );
     Ok(())
 }

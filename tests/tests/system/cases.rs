@@ -1,4 +1,4 @@
-//! `pintle test` through the binary: the host gives each case what the SDK's own tests give it, and finds what is wrong.
+//! `pintle test` through the binary: the cases of the built-in plugins, and what it finds wrong.
 
 use std::path::{Path, PathBuf};
 
@@ -68,18 +68,17 @@ fn builtins() -> Result<Vec<(PathBuf, PathBuf)>> {
 }
 
 #[test]
-fn the_host_gives_every_case_of_the_built_in_plugins_what_the_sdk_gives_it() -> Result<()> {
+fn every_case_of_the_built_in_plugins_gives_the_expected_outcome() -> Result<()> {
     let mut n_cases = 0;
     for (cases, component) in builtins()? {
         let [cases_text, component] = [&cases, &component].map(|path| path.display().to_string());
         let report =
             run(&[&component, "--cases", &cases_text, "-o", "json"])?.json().with_context(|| component.clone())?;
         let ran = report["cases"].as_array().context("no cases")?;
-        assert_eq!(ran.len(), std::fs::read_dir(&cases)?.count(), "{component}");
         n_cases += ran.len();
     }
-    println!("{n_cases} cases, equal natively and as components");
-    assert!(n_cases > 150, "{n_cases}");
+    println!("{n_cases} cases");
+    assert!(n_cases > 1_900, "{n_cases}");
     Ok(())
 }
 
@@ -150,6 +149,44 @@ fn a_difference_is_shown_and_can_be_taken_over() -> Result<()> {
     assert!(is_good && told.contains("updated  most-mutations"), "{told}");
     let (is_good, told) = folder.test(&[])?;
     assert!(is_good && told.contains("1 of 1 cases passed"), "{told}");
+    Ok(())
+}
+
+#[test]
+fn rows_of_a_table_differ_and_are_updated() -> Result<()> {
+    let folder = Folder::new("faulty", WIDGET, &[])?;
+    let file = Path::new(&folder.cases).join("widgets.yaml");
+    let table = |first: &str, second: &str| {
+        format!(
+            "# Widgets.\nbase:\n  key: {{kind: {WIDGET}, namespace: ns, name: big-output}}\nrows:\n  - name: big # it is\n{first}  \
+             - name: many\n    key: {{name: most-mutations}}\n{second}"
+        )
+    };
+    std::fs::write(&file, table("    expect: nothing\n", "    expect: nothing\n"))?;
+    let (is_good, told) = folder.test(&[])?;
+    assert!(!is_good);
+    // The state is not shown.
+    for part in [
+        "ok       widgets/big\n",
+        "FAILED   widgets/many: ",
+        "the outcome is not the expected one",
+        "-nothing",
+        "+create v1/Pod a x10: {}",
+        "pintle: 1 of 2 cases failed",
+    ] {
+        assert!(told.contains(part), "no {part:?} in:\n{told}");
+    }
+    let (is_good, told) = folder.test(&["--update", "--filter", "widgets/many"])?;
+    assert!(is_good && told.contains("updated  widgets/many"), "{told}");
+    let text = std::fs::read_to_string(&file)?;
+    let kept = table("    expect: nothing\n", "    expect: |\n");
+    assert!(text.starts_with(&kept), "{text}");
+    std::fs::write(&file, text.replace("    expect: nothing\n", ""))?;
+    let (is_good, told) = folder.test(&[])?;
+    assert!(!is_good && told.contains("the row has no `expect`; --update writes it"), "{told}");
+    let (is_good, told) = folder.test(&["--update"])?;
+    assert!(is_good && told.contains("updated  widgets/big") && told.contains("ok       widgets/many"), "{told}");
+    assert_eq!(std::fs::read_to_string(&file)?, text);
     Ok(())
 }
 
@@ -314,11 +351,14 @@ fn manifests_and_cases_fit_the_schemas_that_editors_read() -> Result<()> {
     for project in projects.iter().filter(|project| project.join("manifest.yaml").exists()) {
         fits(&manifest, &project.join("manifest.yaml"))?;
         for file in yaml_files(&project.join("cases"))? {
-            fits(&case, &file)?;
-            n_cases += 1;
+            // Tables are for the built-in plugins, and have no schema.
+            if !std::fs::read_to_string(&file)?.lines().any(|line| line == "rows:") {
+                fits(&case, &file)?;
+                n_cases += 1;
+            }
         }
     }
-    assert!(n_cases > 250, "{n_cases}");
+    assert!(n_cases > 50, "{n_cases}");
 
     for language in Language::ALL {
         for kind in [&[][..], &["--kind", "example.org/v1/Team"]] {

@@ -28,6 +28,8 @@ pub(crate) struct Tried {
     pub(crate) expected: Value,
     /// Absent after a fault.
     pub(crate) seen: Option<Value>,
+    /// What was seen, in the form of what is expected.
+    pub(crate) shown: Option<Value>,
     /// It is not what is expected.
     pub(crate) differs: bool,
     /// What is wrong, in sentences. Empty if the case passed.
@@ -49,7 +51,8 @@ impl Tried {
     /// What is expected is what was seen, from now on.
     pub(crate) fn updated(&mut self) {
         (self.differs, self.end_differs, self.is_new) = (false, false, true);
-        self.problems.retain(|problem| ![DIFFERS, UNWRITTEN, ENDS_OTHERWISE, NO_END].contains(&&**problem));
+        self.problems
+            .retain(|problem| ![DIFFERS, UNWRITTEN, UNWRITTEN_ROW, ENDS_OTHERWISE, NO_END].contains(&&**problem));
     }
 
     /// What was there in the end.
@@ -75,6 +78,9 @@ impl Tried {
 /// The first of a case's problems, unless it ended with a fault.
 const DIFFERS: &str = "the outcome is not the expected one";
 const UNWRITTEN: &str = "the case has no expected outcome; --update writes this one after a line `---`";
+
+/// Of a row of a table.
+const UNWRITTEN_ROW: &str = "the row has no `expect`; --update writes it";
 
 /// Of a case that settles.
 const ENDS_OTHERWISE: &str = "the plugin settles, and the objects in the end are not the expected ones";
@@ -254,17 +260,19 @@ fn median(mut times: Vec<Duration>) -> Duration {
 fn tried(case: &Case, cluster: &CaseCluster, ran: Ran) -> Tried {
     let denied = |Wanted { answers, asked, outcome }| cluster.denials(&answers, &asked, outcome.as_ref());
     let mut problems = ran.wanted.map(denied).unwrap_or_default();
-    let (seen, differs) = match ran.shown {
+    let (seen, shown, differs) = match ran.shown {
         Ok(seen) => {
-            let differs = seen != case.expected;
+            let shown = case.shown(seen.clone());
+            let differs = shown != case.expected;
             if differs {
-                problems.push(if case.expected.is_null() { UNWRITTEN } else { DIFFERS }.to_owned());
+                let unwritten = if case.shown.is_some() { UNWRITTEN_ROW } else { UNWRITTEN };
+                problems.push(if case.expected.is_null() { unwritten } else { DIFFERS }.to_owned());
             }
-            (Some(order::like(&case.expected, seen)), differs)
+            (Some(seen), Some(shown), differs)
         }
         Err(fault) => {
             problems.push(format!("the run ended with a fault: {fault}"));
-            (None, false)
+            (None, None, false)
         }
     };
     Tried {
@@ -272,6 +280,7 @@ fn tried(case: &Case, cluster: &CaseCluster, ran: Ran) -> Tried {
         key: cluster.key.clone(),
         expected: case.expected.clone(),
         seen,
+        shown,
         differs,
         problems,
         other: None,

@@ -12,7 +12,9 @@ use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::order;
 use super::settle::Settle;
+use super::table;
 
 /// A case, as its file says.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Case {
     pub(crate) expected: Value,
     /// The third document, of a case that settles; null if there is none yet.
     pub(crate) end: Value,
+    /// How outcomes are shown, if the case is a row of a table.
+    pub(super) shown: Option<table::Shown>,
 }
 
 /// A test case of a plugin: what one run sees, and how it is carried out. The expected outcome is the next document of the file, which
@@ -329,6 +333,12 @@ impl InputSubresource {
         }
     }
 
+    /// Subresource and object, as outcomes write them, and the answer.
+    pub(super) fn target_and_answer(&self) -> (String, Value) {
+        let Self { kind, namespace, name, subresource, answer } = self;
+        (format!("{kind}/{subresource} {}", ObjectKey::new(namespace, name)), answer.clone())
+    }
+
     /// The answer, if it is that of this subresource.
     pub(crate) fn answer(&self, kind: &Kind, object: &ObjectKey, subresource: &str) -> Option<&Value> {
         let is_asked = self.kind == *kind
@@ -522,7 +532,7 @@ pub(crate) fn read_all(folder: &Path, filter: Option<&str>) -> anyhow::Result<Ve
     let entries = std::fs::read_dir(folder).with_context(|| {
         format!("read {shown} (a case is a file NAME.yaml there: the input, a line `---`, the expected outcome)")
     })?;
-    let mut cases = Vec::new();
+    let mut files = Vec::new();
     for entry in entries {
         let path = entry.with_context(|| format!("read {shown}"))?.path();
         ensure!(
@@ -531,21 +541,25 @@ pub(crate) fn read_all(folder: &Path, filter: Option<&str>) -> anyhow::Result<Ve
             path.display()
         );
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let is_case = path.extension().is_some_and(|extension| extension == "yaml");
-        if is_case && filter.is_none_or(|filter| name.contains(filter)) {
-            cases.push(read(name, path)?);
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            files.push((name, path));
         }
     }
+    files.sort();
+    let mut cases = Vec::new();
+    for (name, path) in files {
+        cases.extend(read(name, path)?);
+    }
+    cases.retain(|case| filter.is_none_or(|filter| case.name.contains(filter)));
     ensure!(
         !cases.is_empty(),
         "no case in {shown}{}",
         filter.map(|filter| format!(" has {filter:?} in its name")).unwrap_or_default()
     );
-    cases.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(cases)
 }
 
-fn read(name: String, file: PathBuf) -> anyhow::Result<Case> {
+fn read(name: String, file: PathBuf) -> anyhow::Result<Vec<Case>> {
     let shown = file.display();
     let text = std::fs::read_to_string(&file).with_context(|| format!("read {shown}"))?;
     let mut documents = serde_norway::Deserializer::from_str(&text).map(|document| -> anyhow::Result<Value> {
@@ -558,6 +572,10 @@ fn read(name: String, file: PathBuf) -> anyhow::Result<Case> {
         !raw.is_null(),
         "{shown} is empty: a case begins with the key of the run, `key: {{kind: v1/ConfigMap, name: web}}`"
     );
+    if table::is_table(&raw) {
+        ensure!(documents.next().is_none(), "{shown} is a table, which is one document");
+        return table::read(&name, &file, &raw);
+    }
     let input: Input = serde_path_to_error::deserialize(&raw).with_context(|| shown.to_string())?;
     // One that is still to be written is no mistake: --update writes it.
     let expected = documents.next().transpose()?.unwrap_or_default();
@@ -570,10 +588,18 @@ fn read(name: String, file: PathBuf) -> anyhow::Result<Case> {
         documents.next().is_none(),
         "{shown} has more than three documents: the input, the expected outcome, and the end of a case that settles"
     );
-    Ok(Case { name, file, input, raw, expected, end })
+    Ok(vec![Case { name, file, input, raw, expected, end, shown: None }])
 }
 
 impl Case {
+    /// An outcome as the case shows it: as a document, or as the lines of a row.
+    pub(crate) fn shown(&self, outcome: Value) -> Value {
+        match &self.shown {
+            Some(shown) => shown.text(&outcome).into(),
+            None => order::like(&self.expected, outcome),
+        }
+    }
+
     /// Replaces the expected outcome in the file, and the end if the case settles. The rest of the file stays as it is.
     ///
     /// # Errors
@@ -581,6 +607,10 @@ impl Case {
     pub(crate) fn write_expected(&self, expected: Option<&Value>, end: Option<&Value>) -> anyhow::Result<()> {
         let shown = self.file.display();
         let text = std::fs::read_to_string(&self.file).with_context(|| format!("read {shown}"))?;
+        if let (Some(row), Some(lines)) = (&self.shown, expected.and_then(Value::as_str)) {
+            let new = table::rewrite(&text, row, lines).with_context(|| shown.to_string())?;
+            return std::fs::write(&self.file, new).with_context(|| format!("write {shown}"));
+        }
         let parts: Vec<&str> = text.split("\n---\n").collect();
         let n_there = 1 + usize::from(!self.expected.is_null()) + usize::from(!self.end.is_null());
         if parts.len() < n_there {

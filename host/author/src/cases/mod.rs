@@ -21,6 +21,7 @@ mod render;
 mod report;
 mod saved;
 mod settle;
+mod table;
 
 use std::path::{Path, PathBuf};
 
@@ -142,7 +143,7 @@ fn check_paths(plugin: &Plugin, options: &Options) -> anyhow::Result<()> {
 /// Writes what was seen as what is expected.
 fn update(cases: &[Case], tried: &mut [Tried]) -> anyhow::Result<()> {
     for (case, tried) in cases.iter().zip(tried) {
-        let seen = tried.seen.as_ref().filter(|_| tried.differs);
+        let seen = tried.shown.as_ref().filter(|_| tried.differs);
         let end = tried.end().filter(|_| tried.end_differs);
         if seen.is_some() || end.is_some() {
             case.write_expected(seen, end)?;

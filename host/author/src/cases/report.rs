@@ -41,7 +41,7 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
             let _ = writeln!(text, "         {problem}");
         }
         if case.differs
-            && let Some(seen) = &case.seen
+            && let Some(seen) = &case.shown
         {
             indent(&mut text, &difference(&case.expected, seen, ["expected", "this component"]));
         }
@@ -157,7 +157,10 @@ fn indent(text: &mut String, lines: &str) {
 
 fn difference(expected: &Value, seen: &Value, [one, other]: [&str; 2]) -> String {
     // What came from JSON becomes YAML.
-    let yaml = |value: &Value| serde_norway::to_string(value).unwrap_or_default();
+    let yaml = |value: &Value| match value {
+        Value::String(lines) => format!("{lines}\n"),
+        other => serde_norway::to_string(other).unwrap_or_default(),
+    };
     let (expected, seen) = if expected.is_null() { (String::new(), yaml(seen)) } else { (yaml(expected), yaml(seen)) };
     let diff = TextDiff::from_lines(&expected, &seen);
     diff.unified_diff().context_radius(3).header(one, other).to_string()

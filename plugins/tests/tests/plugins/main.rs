@@ -1,7 +1,4 @@
-//! Cases and stories of all plugins, in one program.
-//!
-//! The cases of a plugin are a test of the module with the name of its folder; `build.rs` finds the folders. A story is a
-//! sequence of runs on a simulated cluster. It has a file in `stories`.
+//! Stories of plugins, in one program: sequences of runs on a simulated cluster. Single runs are cases, which `pintle test` runs.
 
 mod stories {
     mod answers;
@@ -17,4 +14,26 @@ mod stories {
     mod replicaset;
 }
 
-include!(concat!(env!("OUT_DIR"), "/plugins.rs"));
+/// A module with the plugin of a folder.
+macro_rules! plugins {
+    ($($module:ident: $package:ident, $folder:literal;)*) => {
+        $(mod $module {
+            pub(crate) fn plugin() -> pintle_sdk::testing::Plugin<'static> {
+                let manifest = include_str!(concat!("../../../", $folder, "/manifest.yaml"));
+                pintle_sdk::testing::Plugin::new(manifest, $package::reconcile)
+            }
+        })*
+    };
+}
+
+plugins! {
+    cronjob: plugin_cronjob, "cronjob";
+    daemonset: plugin_daemonset, "daemonset";
+    deployment: plugin_deployment, "deployment";
+    disruption: plugin_disruption, "disruption";
+    garbage_collector: plugin_garbage_collector, "garbage-collector";
+    job: plugin_job, "job";
+    namespace: plugin_namespace, "namespace";
+    persistentvolumeclaim_protection: plugin_persistentvolumeclaim_protection, "persistentvolumeclaim-protection";
+    replicaset: plugin_replicaset, "replicaset";
+}
