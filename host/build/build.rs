@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::{env, fmt::Write as _};
 
 /// Folders of the repository, and where they stand among what is embedded.
-const FOLDERS: [(&str, &str); 8] = [
+const FOLDERS: [(&str, &str); 7] = [
     ("host/build/scaffold", "scaffold"),
     ("wit", "wit"),
     ("sdk/rust", "sdk/rust"),
     ("sdk/go", "sdk/go"),
     ("sdk/js", "sdk/js"),
     ("sdk/python", "sdk/python"),
-    ("sdk/c", "sdk/c"),
     ("sdk/vectors", "sdk/vectors"),
 ];
 

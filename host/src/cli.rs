@@ -82,7 +82,7 @@ pub enum Command {
     New(author::NewArgs),
     /// Generate the CustomResourceDefinitions in the folder `crds` of a plugin from the types of its language.
     ///
-    /// Files without the first line that this command writes are not changed. In C the files are the source, and are only checked.
+    /// Files without the first line that this command writes are not changed.
     /// `pintle test` and `pintle package` fail if the files are not what the types give.
     #[command(after_help = "Examples:
   # After a change of the types

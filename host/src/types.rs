@@ -38,7 +38,7 @@ pub(crate) async fn types(args: &TypesArgs) -> anyhow::Result<()> {
     };
     let inputs: Vec<Input<'_>> =
         texts.iter().map(|Text { name, text, is_named }| Input { name, text, must_define: *is_named }).collect();
-    let target = target(language, args);
+    let target = target(language, args)?;
     let options = Options { kinds: &args.kinds, version: args.version.as_deref(), target };
     let text = pintle_types::generate(&inputs, &options)?;
     let Some(file) = &args.output else { return output::line(text.trim_end()) };
@@ -56,17 +56,22 @@ pub(crate) async fn types(args: &TypesArgs) -> anyhow::Result<()> {
     package::write(file, text.as_bytes())
 }
 
-fn target(language: Language, args: &TypesArgs) -> Target {
+fn target(language: Language, args: &TypesArgs) -> anyhow::Result<Target> {
     let is_declarations = args.output.as_ref().is_some_and(|file| file.to_string_lossy().ends_with(".d.ts"));
-    match language {
+    Ok(match language {
         Language::Rust => Target::Rust,
         Language::Go => Target::Go { package: args.package.clone() },
-        Language::TypeScript | Language::JavaScript if is_declarations => Target::Declarations,
-        Language::TypeScript => Target::TypeScript,
-        Language::JavaScript => Target::JavaScript,
+        Language::TypeScript if !is_declarations => Target::TypeScript,
+        Language::TypeScript => Target::Declarations,
+        Language::JavaScript => {
+            ensure!(
+                is_declarations || args.output.is_none(),
+                "a file in JavaScript cannot contain types: write declarations, for example with `-o team.d.ts`"
+            );
+            Target::Declarations
+        }
         Language::Python => Target::Python,
-        Language::C => Target::C,
-    }
+    })
 }
 
 fn of_files(sources: &[PathBuf]) -> anyhow::Result<Vec<Text>> {

@@ -59,7 +59,6 @@ pub fn measure(pintle: &Path, language: &str, n_saves: usize) -> Result<Times> {
         "ts" => "controller.ts",
         "js" => "controller.js",
         "python" => "app.py",
-        "c" => "controller.c",
         "rust" => "src/lib.rs",
         other => bail!("{other} is no language of `pintle new`"),
     };

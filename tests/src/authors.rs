@@ -11,7 +11,7 @@ use crate::pintle::{self, Answer};
 use crate::workspace_dir;
 
 /// What there is a project in, as `pintle new` names it.
-pub const LANGUAGES: [&str; 6] = ["rust", "go", "ts", "js", "python", "c"];
+pub const LANGUAGES: [&str; 5] = ["rust", "go", "ts", "js", "python"];
 
 /// What tools leave beside sources.
 const NOT_COPIED: [&str; 5] = ["target", ".pintle", "node_modules", "__pycache__", ".venv"];

@@ -23,11 +23,13 @@ pub enum Toolchain {
     Python,
     /// `zig build-exe`, and the adapter of `jco new`.
     Zig,
+    /// `zig cc`, and the adapter of `jco new`.
+    C,
 }
 
 impl Toolchain {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Rust, Self::Go, Self::JavaScript, Self::Python, Self::Zig];
+    pub const ALL: [Self; 6] = [Self::Rust, Self::Go, Self::JavaScript, Self::Python, Self::Zig, Self::C];
 
     /// The folder of its sources below `tests/toolchains`.
     pub fn folder(self) -> &'static str {
@@ -37,6 +39,7 @@ impl Toolchain {
             Self::JavaScript => "javascript",
             Self::Python => "python",
             Self::Zig => "zig",
+            Self::C => "c",
         }
     }
 }
@@ -60,6 +63,7 @@ pub fn build(toolchain: Toolchain) -> Result<PathBuf> {
         Toolchain::JavaScript => javascript(&sources, work.path()),
         Toolchain::Python => python(&sources, work.path()),
         Toolchain::Zig => zig(&sources, work.path()),
+        Toolchain::C => c(&sources, work.path()),
     };
     let component = component.with_context(|| format!("build the controller in {}", sources.display()))?;
     let plugin = target_dir().join("toolchains").join(format!("{toolchain}.wasm"));
@@ -102,22 +106,32 @@ fn javascript(sources: &Path, work: &Path) -> Result<PathBuf> {
 }
 
 fn zig(sources: &Path, work: &Path) -> Result<PathBuf> {
-    let packages = toolchains::python()?;
     bindings::write_plain(Language::C, work)?;
     copy(sources, work)?;
-    let zig = || {
-        let mut zig = Command::new("python3");
-        zig.current_dir(work).env("PYTHONPATH", &packages).args(["-m", "ziglang"]);
-        zig
-    };
     const TARGET: [&str; 3] = ["-target", "wasm32-wasi", "-lc"];
-    let translated = process::output(zig().arg("translate-c").args(TARGET).arg("controller.h"))?;
+    let translated = process::output(zig_in(work)?.arg("translate-c").args(TARGET).arg("controller.h"))?;
     std::fs::write(work.join("controller.zig"), translated)?;
-    let mut build = zig();
+    let mut build = zig_in(work)?;
     build.arg("build-exe").args(TARGET).args(["-mexec-model=reactor", "-O", "ReleaseSmall", "--name", "badge"]);
     build.args(["controller.c", "controller_component_type.o", "--dep", "controller", "-Mroot=badge.zig", "-lc"]);
     process::run(build.arg("-Mcontroller=controller.zig"))?;
     adapted(&work.join("badge.wasm"), work, Toolchain::Zig)
+}
+
+/// The command `zig` in a folder.
+fn zig_in(folder: &Path) -> Result<Command> {
+    let mut zig = Command::new("python3");
+    zig.current_dir(folder).env("PYTHONPATH", toolchains::python()?).args(["-m", "ziglang"]);
+    Ok(zig)
+}
+
+fn c(sources: &Path, work: &Path) -> Result<PathBuf> {
+    bindings::write_plain(Language::C, work)?;
+    copy(sources, work)?;
+    let mut cc = zig_in(work)?;
+    cc.args(["cc", "-target", "wasm32-wasi", "-mexec-model=reactor", "-Os", "-Wall", "-Wextra", "-Werror"]);
+    process::run(cc.args(["badge.c", "controller.c", "controller_component_type.o", "-o", "badge.wasm"]))?;
+    adapted(&work.join("badge.wasm"), work, Toolchain::C)
 }
 
 fn go(sources: &Path, work: &Path) -> Result<PathBuf> {

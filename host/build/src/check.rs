@@ -89,7 +89,6 @@ pub(crate) fn module(bytes: &[u8], language: Language) -> anyhow::Result<()> {
             continue;
         }
         match (language, module) {
-            (Language::C, "env") => bail!("the function {function} is declared and called, but no *.c defines it"),
             (Language::Rust, module) if module.starts_with("__wbindgen") => bail!(
                 "a dependency is built for JavaScript: the module imports {function} of {module}. Turn that feature of the crate \
                  off (`js`, `wasmbind`, `wasm-bindgen`; `cargo tree -i wasm-bindgen` shows who uses it)"
@@ -119,7 +118,7 @@ fn version_fits(name: &str, version: &str, ours: &str) -> anyhow::Result<()> {
 fn without_wasi(language: Language) -> &'static str {
     match language {
         Language::Rust => "Is the target wasm32-unknown-unknown, and does no dependency open files or sockets?",
-        Language::Go | Language::C => "This is not to be expected in this language; please report it.",
+        Language::Go => "This is not to be expected in this language; please report it.",
         Language::JavaScript | Language::TypeScript | Language::Python => {
             "Time comes from lister.now, and other data from the cache; files, sockets and processes are not there. Which of the \
              dependencies asks for it?"
@@ -137,7 +136,6 @@ fn how_to_export(language: Language) -> &'static str {
             "Does the file of `main` in package.json export a function `reconcile`?"
         }
         Language::Python => "Does the module of [tool.pintle] in pyproject.toml define a function `reconcile`?",
-        Language::C => "Is the SDK's own source among what is compiled?",
     }
 }
 
@@ -211,7 +209,7 @@ mod tests {
     #[test]
     fn a_component_of_the_contract_is_taken() {
         let log = r#"(import "pintle:controller/log@0.1.0" (instance))"#;
-        assert_eq!(wrong(Language::C, &format!("{log} {RECONCILE}")), "");
+        assert_eq!(wrong(Language::Go, &format!("{log} {RECONCILE}")), "");
         // A function that tools add hurts nobody.
         let more = format!(r#"{RECONCILE} (export "init" (func $f))"#);
         assert_eq!(wrong(Language::JavaScript, &more), "");
@@ -231,12 +229,12 @@ mod tests {
 
     #[test]
     fn another_import_and_another_version_are_told() {
-        let why = wrong(Language::C, &format!(r#"(import "acme:db/store@1.0.0" (instance)) {RECONCILE}"#));
+        let why = wrong(Language::Go, &format!(r#"(import "acme:db/store@1.0.0" (instance)) {RECONCILE}"#));
         assert!(
             why.starts_with("the component imports acme:db/store@1.0.0; a plugin may import pintle:controller/log"),
             "{why}"
         );
-        let why = wrong(Language::C, &format!(r#"(import "pintle:controller/log@0.9.0" (instance)) {RECONCILE}"#));
+        let why = wrong(Language::Go, &format!(r#"(import "pintle:controller/log@0.9.0" (instance)) {RECONCILE}"#));
         assert!(
             why.contains("pintle:controller/log@0.9.0")
                 && why.contains("the contract of the project is of version 0.1.0"),
@@ -277,8 +275,6 @@ mod tests {
         let known =
             format!(r#"(import "wasi_snapshot_preview1" "fd_write" (func)) (import "$root" "f" (func)) {export}"#);
         assert_eq!(wrong_module(Language::Go, &known), "");
-        let why = wrong_module(Language::C, &format!(r#"(import "env" "strlcpy" (func)) {export}"#));
-        assert_eq!(why, "the function strlcpy is declared and called, but no *.c defines it");
         let why =
             wrong_module(Language::Rust, &format!(r#"(import "__wbindgen_placeholder__" "now" (func)) {export}"#));
         assert!(why.starts_with("a dependency is built for JavaScript: the module imports now"), "{why}");

@@ -52,7 +52,6 @@ pub(crate) fn parse(folder: &Path, world: &str) -> anyhow::Result<(Resolve, Worl
 pub(crate) fn of(language: Language) -> (&'static str, &'static str) {
     match language {
         Language::Rust => NEWEST,
-        Language::C => NEWEST,
         Language::Go => NEWEST,
         Language::JavaScript | Language::TypeScript => NEWEST,
         Language::Python => NEWEST,

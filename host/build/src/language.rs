@@ -20,13 +20,11 @@ pub enum Language {
     TypeScript,
     /// With `pyproject.toml`.
     Python,
-    /// With `*.c`.
-    C,
 }
 
 impl Language {
     /// All of them, in the order in which a folder is searched for their files.
-    pub const ALL: [Self; 6] = [Self::Rust, Self::Go, Self::TypeScript, Self::JavaScript, Self::Python, Self::C];
+    pub const ALL: [Self; 5] = [Self::Rust, Self::Go, Self::TypeScript, Self::JavaScript, Self::Python];
 
     /// As it is written on the command line.
     pub fn word(self) -> &'static str {
@@ -36,7 +34,6 @@ impl Language {
             Self::JavaScript => "js",
             Self::TypeScript => "ts",
             Self::Python => "python",
-            Self::C => "c",
         }
     }
 
@@ -59,10 +56,7 @@ impl Language {
     /// If the folder cannot be read, or holds none of the files.
     pub fn of(folder: &Path) -> anyhow::Result<Self> {
         let has = |file: &str| folder.join(file).is_file();
-        let mut written_in_c = false;
-        for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
-            written_in_c |= entry?.path().extension().is_some_and(|extension| extension == "c");
-        }
+        fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
         Ok(if has("Cargo.toml") {
             Self::Rust
         } else if has("go.mod") {
@@ -71,12 +65,11 @@ impl Language {
             if has("tsconfig.json") { Self::TypeScript } else { Self::JavaScript }
         } else if has("pyproject.toml") {
             Self::Python
-        } else if written_in_c {
-            Self::C
         } else {
             bail!(
-                "{} is not a plugin in a language that can be built: it has no Cargo.toml, go.mod, package.json, pyproject.toml \
-                 or *.c (`pintle new` makes a folder to begin with)",
+                "{} is not a plugin in a language that can be built: it has no Cargo.toml, go.mod, package.json or \
+                 pyproject.toml (`pintle new` makes a folder to begin with; `pintle package --manifest` takes a component of any \
+                 other toolchain)",
                 folder.display()
             )
         })
@@ -91,7 +84,6 @@ impl fmt::Display for Language {
             Self::JavaScript => "JavaScript",
             Self::TypeScript => "TypeScript",
             Self::Python => "Python",
-            Self::C => "C",
         })
     }
 }
@@ -114,12 +106,11 @@ mod tests {
     #[test]
     fn a_folder_is_what_its_files_say() {
         for (files, expected) in [
-            (&["Cargo.toml", "build.c"] as &[_], "Rust"),
-            (&["go.mod", "x.c"], "Go"),
+            (&["Cargo.toml"] as &[_], "Rust"),
+            (&["go.mod"], "Go"),
             (&["package.json"], "JavaScript"),
             (&["package.json", "tsconfig.json"], "TypeScript"),
             (&["pyproject.toml", "app.py"], "Python"),
-            (&["any.c"], "C"),
         ] {
             let folder = tempfile::tempdir().unwrap();
             for file in files {
@@ -134,7 +125,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("main.zig"), "").unwrap();
         let why = Language::of(folder.path()).unwrap_err().to_string();
-        assert!(why.contains("no Cargo.toml, go.mod, package.json, pyproject.toml or *.c"), "{why}");
+        assert!(why.contains("no Cargo.toml, go.mod, package.json or pyproject.toml ("), "{why}");
     }
 
     #[test]
@@ -143,6 +134,6 @@ mod tests {
             assert_eq!(language.word().parse::<Language>().unwrap(), language);
         }
         let why = "java".parse::<Language>().unwrap_err().to_string();
-        assert_eq!(why, "\"java\" is none of rust, go, ts, js, python, c");
+        assert_eq!(why, "\"java\" is none of rust, go, ts, js, python");
     }
 }

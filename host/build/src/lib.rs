@@ -1,11 +1,10 @@
 //! Builds plugins, in any supported language, into components.
 //!
 //! *Flow*: a folder with `manifest.yaml` and sources -> its language -> that language's tools -> component, with the manifest in it, which
-//! imports the contract alone. Rust, Go and C come as core modules, which are wrapped here; the tools of the others make components.
+//! imports the contract alone. Rust and Go come as core modules, which are wrapped here; the tools of the others make components.
 //!
 //! *Not here*: which folders, and where the components go (`cargo xtask guests`, `pintle build`, `pintle dev --plugin`).
 
-pub mod c;
 pub mod check;
 mod component;
 mod contract;
@@ -101,7 +100,6 @@ pub fn build(project: &Project, sandbox: Option<&dyn Sandbox>) -> anyhow::Result
         Language::Go => go::build(project),
         Language::JavaScript | Language::TypeScript => js::build(project),
         Language::Python => python::build(project, sandbox),
-        Language::C => c::build(project),
     }?;
     let version = project.contract()?.version()?;
     check::component(&bytes, project.language, project.world, &version)?;

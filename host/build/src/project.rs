@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn a_language_that_is_given_is_not_looked_for() {
         let manifest = MANIFEST.replace("RULE", "self");
-        let folder = project(&[("manifest.yaml", &manifest), ("go.mod", ""), ("a.c", "")]);
-        assert_eq!(Project::open(folder.path(), Some(Language::C)).unwrap().language, Language::C);
+        let folder = project(&[("manifest.yaml", &manifest), ("go.mod", ""), ("pyproject.toml", "")]);
+        assert_eq!(Project::open(folder.path(), Some(Language::Python)).unwrap().language, Language::Python);
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub struct BuildArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Language of the plugin. Default: detected from its files: Cargo.toml, go.mod, package.json (with tsconfig.json: ts),
-    /// pyproject.toml, or *.c.
+    /// Language of the plugin. Default: detected from its files: Cargo.toml, go.mod, package.json (with tsconfig.json: ts) or
+    /// pyproject.toml.
     #[arg(long, value_name = "LANGUAGE", value_parser = language())]
     pub lang: Option<Language>,
 

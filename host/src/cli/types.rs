@@ -25,7 +25,8 @@ pub struct TypesArgs {
     #[arg(value_name = "FILE|FOLDER|-")]
     pub sources: Vec<PathBuf>,
 
-    /// Language of the types. Default: that of the plugin in the current folder. `ts` writes declarations alone to a file `*.d.ts`.
+    /// Language of the types. Default: that of the plugin in the current folder. `js` writes declarations of TypeScript, and `ts`
+    /// does to a file `*.d.ts`.
     #[arg(long, value_name = "LANGUAGE", value_parser = super::author::language())]
     pub lang: Option<Language>,
 

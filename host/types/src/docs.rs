@@ -89,19 +89,6 @@ pub(crate) fn quoted_wide(text: &str) -> String {
     })
 }
 
-/// A string of C: bytes in octal, and no trigraphs.
-pub(crate) fn quoted_c(text: &str) -> String {
-    let mut out = String::from("\"");
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' | b'?' => out.extend(['\\', char::from(byte)]),
-            b' '..=b'~' => out.push(char::from(byte)),
-            _ => out += &format!("\\{byte:03o}"),
-        }
-    }
-    out + "\""
-}
-
 fn escaped(text: &str, other: impl Fn(char, &mut String)) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -134,6 +121,5 @@ mod tests {
     fn strings_are_escaped_for_each_language() {
         assert_eq!(quoted("a\"\\\n\u{1}é😀"), r#""a\"\\\n\u0001\u00e9\ud83d\ude00""#);
         assert_eq!(quoted_wide("é😀"), r#""\u00e9\U0001f600""#);
-        assert_eq!(quoted_c("a\"??/é\u{1}1"), r#""a\"\?\?/\303\251\0011""#);
     }
 }

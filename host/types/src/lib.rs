@@ -7,10 +7,8 @@
 //!
 //! *Not here*: files, folders and clusters, which the binary reads.
 
-mod c;
 mod docs;
 mod go;
-mod javascript;
 mod lower;
 mod model;
 mod names;
@@ -46,12 +44,8 @@ pub enum Target {
     TypeScript,
     /// Declarations of types alone: `*.d.ts`.
     Declarations,
-    /// A module with types in JSDoc.
-    JavaScript,
     /// A module.
     Python,
-    /// A header.
-    C,
 }
 
 /// What to generate.
@@ -142,8 +136,6 @@ pub fn generate(inputs: &[Input<'_>], options: &Options<'_>) -> Result<String, T
         Target::Go { package } => go::print(&model, package),
         Target::TypeScript => typescript::print(&model, false),
         Target::Declarations => typescript::print(&model, true),
-        Target::JavaScript => javascript::print(&model),
         Target::Python => python::print(&model),
-        Target::C => c::print(&model),
     })
 }

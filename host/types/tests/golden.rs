@@ -18,7 +18,5 @@ fn every_feature_has_its_form_in_every_language() {
     expect_file!["golden/team.rs"].assert_eq(&types(Target::Rust));
     expect_file!["golden/team.ts"].assert_eq(&types(Target::TypeScript));
     expect_file!["golden/team.d.ts"].assert_eq(&types(Target::Declarations));
-    expect_file!["golden/team.js"].assert_eq(&types(Target::JavaScript));
     expect_file!["golden/team.py"].assert_eq(&types(Target::Python));
-    expect_file!["golden/team.h"].assert_eq(&types(Target::C));
 }

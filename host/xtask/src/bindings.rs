@@ -1,6 +1,6 @@
-//! Generates the bindings in the SDKs of Go and C from the contract that they speak.
+//! Generates the bindings in the SDK of Go from the contract that it speaks.
 //!
-//! *Flow*: the WIT world `mapping-controller` -> the generators of wit-bindgen -> `sdk/<language>/...`, committed, because authors have no
+//! *Flow*: the WIT world `mapping-controller` -> the generator of wit-bindgen -> [`folder`], committed, because authors have no
 //! generator. One WIT world is enough for all plugins: exports that a plugin's WIT world lacks are left out of its component.
 //!
 //! *Invariant*: the committed files equal the result of [`generate`] (`committed_bindings_are_up_to_date`).
@@ -17,20 +17,17 @@ use wit_bindgen_core::{AsyncFilterSet, Files, wit_parser::Resolve};
 use crate::{process, root};
 
 const WORLD: &str = "mapping-controller";
-/// The contract that these SDKs speak.
+/// The contract that the SDK speaks.
 const CONTRACT: &str = "wit";
 
-/// A language whose SDK carries generated code.
+/// A language with a generator of bindings in wit-bindgen, for plugins without an SDK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// `sdk/go`.
+    /// `wit-bindgen go`.
     Go,
-    /// `sdk/c`.
+    /// `wit-bindgen c`.
     C,
 }
-
-/// All of them.
-pub const LANGUAGES: [Language; 2] = [Language::Go, Language::C];
 
 /// Go package below which the generated ones lie; see `sdk/go/go.mod` for its first part.
 const GO_PACKAGE: &str = "pintle.dev/sdk/internal/wit";
@@ -45,53 +42,42 @@ const GO_RUNTIME: &str = "go.bytecodealliance.org/pkg/wit";
 const GO_RUNTIME_FILES: [&str; 6] =
     ["runtime/empty.s", "runtime/runtime.go", "types/option.go", "types/result.go", "types/tuple.go", "types/unit.go"];
 
-impl Language {
-    /// Folder that holds nothing but generated files.
-    pub fn folder(self) -> PathBuf {
-        root().join(match self {
-            Self::Go => "sdk/go/internal/wit",
-            Self::C => "sdk/c/wit",
-        })
-    }
+/// Folder that contains only generated files.
+pub fn folder() -> PathBuf {
+    root().join("sdk/go/internal/wit")
 }
 
-/// Path relative to [`Language::folder`] -> text.
+/// Path relative to [`folder`] -> text.
 pub type Generated = BTreeMap<PathBuf, String>;
 
-/// Generates the code of one language.
+/// Generates the code of the SDK of Go.
 ///
 /// # Errors
-/// If the contract cannot be read, or a generator's own files or `gofmt` are missing.
-pub fn generate(language: Language) -> anyhow::Result<Generated> {
+/// If the contract cannot be read, or the generator's own files or `gofmt` are missing.
+pub fn generate() -> anyhow::Result<Generated> {
     let mut contract = Resolve::default();
     let (package, _) = contract.push_dir(root().join(CONTRACT)).context("read the contract")?;
     let world = contract.select_world(&[package], Some(WORLD))?;
-    let mut generator = match language {
-        // Formatted below, when all names are as they shall be.
-        Language::Go => wit_bindgen_go::Opts {
-            format: wit_bindgen_go::Format::False,
-            pkg_name: Some(GO_PACKAGE.to_owned()),
-            async_: AsyncFilterSet::default(),
-            quiet: true,
-            ..wit_bindgen_go::Opts::default()
-        }
-        .build(),
-        // `pintle build` adds the WIT world to the module.
-        Language::C => wit_bindgen_c::Opts { no_object_file: true, ..wit_bindgen_c::Opts::default() }.build(),
-    };
+    let mut generator = wit_bindgen_go::Opts {
+        // Formatted below, when the names are replaced.
+        format: wit_bindgen_go::Format::False,
+        pkg_name: Some(GO_PACKAGE.to_owned()),
+        async_: AsyncFilterSet::default(),
+        quiet: true,
+        ..wit_bindgen_go::Opts::default()
+    }
+    .build();
     let mut files = Files::default();
     generator.generate(&mut contract, world, &mut files)?;
     let mut generated = Generated::new();
     for (name, bytes) in files.iter() {
         generated.insert(name.into(), String::from_utf8(bytes.to_vec()).context("generated text")?);
     }
-    if language == Language::Go {
-        add_go_runtime(&mut generated)?;
-        for (name, text) in &mut generated {
-            if name.extension().is_some_and(|extension| extension == "go") {
-                let ours = text.replace(&format!("{GO_PACKAGE}/exports/export_"), GO_EXPORTS);
-                *text = gofmt(&ours.replace(GO_RUNTIME, GO_PACKAGE)).with_context(|| name.display().to_string())?;
-            }
+    add_go_runtime(&mut generated)?;
+    for (name, text) in &mut generated {
+        if name.extension().is_some_and(|extension| extension == "go") {
+            let ours = text.replace(&format!("{GO_PACKAGE}/exports/export_"), GO_EXPORTS);
+            *text = gofmt(&ours.replace(GO_RUNTIME, GO_PACKAGE)).with_context(|| name.display().to_string())?;
         }
     }
     Ok(generated)
@@ -156,9 +142,9 @@ fn generator_sources(name: &str) -> anyhow::Result<PathBuf> {
 ///
 /// # Errors
 /// As for [`generate`]; also if a file cannot be written.
-pub fn write(language: Language) -> anyhow::Result<()> {
-    let folder = language.folder();
-    let generated = generate(language)?;
+pub fn write() -> anyhow::Result<()> {
+    let folder = folder();
+    let generated = generate()?;
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
     }
@@ -205,19 +191,13 @@ mod tests {
 
     #[test]
     fn committed_bindings_are_up_to_date() -> anyhow::Result<()> {
-        for language in LANGUAGES {
-            let mut committed = Generated::new();
-            read(&language.folder(), &language.folder(), &mut committed)?;
-            let generated = generate(language)?;
-            let names = |files: &Generated| files.keys().cloned().collect::<Vec<_>>();
-            assert_eq!(names(&committed), names(&generated), "{language:?}: run `cargo xtask bindings`");
-            for (name, text) in &generated {
-                assert!(
-                    committed[name] == *text,
-                    "{language:?}: {} is old; run `cargo xtask bindings`",
-                    name.display()
-                );
-            }
+        let mut committed = Generated::new();
+        read(&folder(), &folder(), &mut committed)?;
+        let generated = generate()?;
+        let names = |files: &Generated| files.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&committed), names(&generated), "run `cargo xtask bindings`");
+        for (name, text) in &generated {
+            assert!(committed[name] == *text, "{} is old; run `cargo xtask bindings`", name.display());
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What the SDKs of other languages than Rust need to be built and tested, and their own tests.
 //!
-//! Go and Node.js come with the machine. The rest is installed: Debian's packages, libraries of Node.js beside the SDK, and an
-//! environment of Python below `target/tools`. Versions are pinned here, or by the SDK's own files.
+//! Go and Node.js come with the machine. The rest is installed: libraries of Node.js beside the SDK, and an environment of Python below
+//! `target/tools`. Versions are pinned here, or by the SDK's own files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,6 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 use xtask::{examples, process, root};
-
-/// What makes plugins of C.
-const DEBIAN_PACKAGES: [&str; 4] = ["clang-22", "lld-22", "libclang-rt-22-dev-wasm32", "wasi-libc"];
 
 /// Files that say which libraries of Python there shall be.
 const PYTHON_INPUTS: [&str; 2] = ["sdk/python/requirements-dev.txt", "sdk/python/pyproject.toml"];
@@ -31,14 +28,6 @@ pub(crate) fn install() -> anyhow::Result<()> {
         process::succeeds(Command::new("node").arg("--version")),
         "there is no Node.js: install 20 or newer (https://nodejs.org)"
     );
-    if !pintle_build::c::is_there() {
-        process::install_debian_packages(&DEBIAN_PACKAGES);
-        let packages = DEBIAN_PACKAGES.join(" ");
-        ensure!(
-            pintle_build::c::is_there(),
-            "there is no C compiler for WebAssembly: on Debian, as root, apt-get install {packages}"
-        );
-    }
     // Not `npm ci`: no lock can be complete, because a library names packages for other systems that were never published.
     let mut npm = Command::new("npm");
     npm.current_dir(root().join("sdk/js")).args([
@@ -99,7 +88,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
     for example in examples::of("python")? {
         unittest(example, &[])?;
     }
-    c(&sdk.join("c"))
+    Ok(())
 }
 
 fn go(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
@@ -107,39 +96,4 @@ fn go(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
     ensure!(unformatted.is_empty(), "gofmt would change, in {}: {unformatted}", folder.display());
     process::run(Command::new("go").current_dir(folder).arg("vet").args(packages))?;
     process::run(Command::new("go").current_dir(folder).arg("test").args(packages))
-}
-
-/// The unit tests, and the cases of the examples, under sanitizers.
-fn c(sdk: &Path) -> anyhow::Result<()> {
-    let work = root().join("target/tools/c");
-    fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-    let library = sources(&sdk.join("src"))?;
-    let testing = sources(&sdk.join("testing"))?;
-    let without_main = testing.iter().filter(|path| !path.ends_with("main.c")).cloned().collect::<Vec<_>>();
-    let compile = |sources: &[&[PathBuf]], program: &str| {
-        let mut cc = Command::new("cc");
-        cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-fsanitize=address,undefined", "-I"]).arg(sdk);
-        cc.args(sources.concat()).args(["-lm", "-o"]).arg(work.join(program));
-        process::run(&mut cc)
-    };
-    compile(&[&sources(&sdk.join("tests"))?, &library, &without_main], "unit")?;
-    process::run(Command::new(work.join("unit")).current_dir(sdk).arg("../vectors"))?;
-
-    for example in examples::of("c")? {
-        let cases = work.join("cases.json");
-        let mut export = Command::new(crate::chores::pintle());
-        export.arg("test").arg(&example).arg("--cases").arg(examples::cases(&example)).arg("--export").arg(&cases);
-        process::run(&mut export)?;
-        compile(&[&sources(&example)?, &library, &testing], "cases")?;
-        process::run(Command::new(work.join("cases")).arg(&cases))?;
-    }
-    Ok(())
-}
-
-fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "c"));
-    paths.sort();
-    Ok(paths)
 }

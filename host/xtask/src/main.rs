@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use tiers::Long;
-use xtask::bindings::{self, LANGUAGES};
+use xtask::bindings;
 use xtask::guests::{self, Set};
 use xtask::release::{self, Target};
 
@@ -35,7 +35,7 @@ enum Chore {
         #[arg(long)]
         plugins_only: bool,
     },
-    /// Generate what the SDKs of Go and C carry of the contract, out of wit/, and the one of Rust of Kubernetes' API types.
+    /// Generate what the SDK of Go carries of the contract, out of wit/, and the one of Rust of Kubernetes' API types.
     Bindings,
     /// Generate the references of the manifest and of the contract in sdk/docs, and of metrics in host/docs, out of their sources.
     Reference,
@@ -141,7 +141,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
             Ok(())
         }
         Chore::Bindings => {
-            LANGUAGES.into_iter().try_for_each(bindings::write)?;
+            bindings::write()?;
             xtask::schema::write()
         }
         Chore::Reference => xtask::reference::write(),

@@ -77,7 +77,6 @@ impl Machine {
         }
         match language {
             Language::Rust => machine.add_toolchain()?,
-            Language::C => machine.add_clang()?,
             Language::Go | Language::JavaScript | Language::TypeScript | Language::Python => {}
         }
         Ok(machine)
@@ -156,18 +155,6 @@ impl Machine {
         }
         Ok(())
     }
-
-    /// Every version, and its linker: not each of them can make WebAssembly.
-    fn add_clang(&self) -> Result<()> {
-        let is_needed = |name: &String| is_version_of("clang", name) || is_version_of("wasm-ld", name);
-        let names: Vec<String> = programs().into_iter().filter(is_needed).collect();
-        ensure!(!names.is_empty(), "there is no clang on this machine: run `cargo xtask languages`");
-        for name in names {
-            let program = on_path(&name).with_context(|| format!("{name} is gone"))?;
-            self.add(&name, &[&program.display().to_string()])?;
-        }
-        Ok(())
-    }
 }
 
 /// Programs of one language that belong to none of the others.
@@ -177,7 +164,6 @@ pub fn own(language: Language) -> &'static [&'static str] {
         Language::Go => &["go", "gofmt"],
         Language::JavaScript | Language::TypeScript => &["node", "npm", "npx"],
         Language::Python => &["python3", "pip3", "componentize-py"],
-        Language::C => &["clang", "make"],
     }
 }
 
@@ -188,7 +174,6 @@ fn tools(language: Language) -> &'static [&'static str] {
         Language::Go => &["go"],
         Language::JavaScript | Language::TypeScript => &["node", "npm"],
         Language::Python => &["python3"],
-        Language::C => &["ar", "as", "cc", "ld", "make"],
     }
 }
 
@@ -204,22 +189,7 @@ fn variables(folder: &Path) -> Vec<(OsString, OsString)> {
     all
 }
 
-fn folders() -> Vec<PathBuf> {
-    env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
-}
-
 fn on_path(name: &str) -> Option<PathBuf> {
-    folders().into_iter().map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-/// Names of all programs on the `PATH`.
-fn programs() -> Vec<String> {
-    let entries = folders().into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
-    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
-}
-
-/// `clang` and `clang-22` are versions of `clang`, `clang-format` is none.
-fn is_version_of(program: &str, name: &str) -> bool {
-    let Some(rest) = name.strip_prefix(program) else { return false };
-    rest.is_empty() || rest.strip_prefix('-').is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
+    let folders = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&folders).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -1,4 +1,4 @@
-//! Ten controllers of third parties, in five languages, in one host beside the built-in plugins on the real control plane: each does its
+//! Eight controllers of third parties, in four languages, in one host beside the built-in plugins on the real control plane: each does its
 //! work within its grants, and what one more of them costs in memory is set against a process of its own for each.
 //!
 //! The host has the permissions that `pintle rbac` prints for these plugins, and no others. The table is printed:
@@ -25,11 +25,9 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Language and folder, in the order in which they are loaded.
-const TEN: [(&str, &str); 10] = [
+const EIGHT: [(&str, &str); 8] = [
     ("rust", "config-reloader"),
     ("rust", "pod-reaper"),
-    ("c", "pdb-maker"),
-    ("c", "node-labels"),
     ("js", "namespace-defaults"),
     ("js", "robot"),
     ("go", "config-replicator"),
@@ -38,7 +36,7 @@ const TEN: [(&str, &str); 10] = [
     ("python", "downscaler"),
 ];
 
-/// One of the ten.
+/// One of the eight.
 struct Controller {
     language: &'static str,
     /// As its manifest has it.
@@ -63,7 +61,6 @@ impl Controller {
     fn config(&self) -> Value {
         match self.name.as_str() {
             "pod-reaper" => json!({"evictedSeconds": 1}),
-            "node-labels" => json!({"instanceTypeLabel": "example.com/type"}),
             _ => json!({}),
         }
     }
@@ -100,8 +97,8 @@ fn mib(bytes: u64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-/// Loads the ten one by one, plays what each is for, and prints what each has added. Answers what they have added together.
-async fn run_all(ten: &[Controller], audited: &Audited, namespace: &Stage, host: &HostProcess) -> Result<Memory> {
+/// Loads the eight one by one, plays what each is for, and prints what each has added. Answers what they have added together.
+async fn run_all(eight: &[Controller], audited: &Audited, namespace: &Stage, host: &HostProcess) -> Result<Memory> {
     let first = memory_at_rest(host).await?;
     let mut before = first;
     println!("plugin              language  component KiB  + PSS MiB  + private MiB");
@@ -113,7 +110,7 @@ async fn run_all(ten: &[Controller], audited: &Audited, namespace: &Stage, host:
         mib(first.pss_bytes),
         mib(first.private_bytes)
     );
-    for controller in ten {
+    for controller in eight {
         controller.load(audited, host).await?;
         let played = stories::run(&controller.name, namespace).await;
         played.with_context(|| format!("{}; the log ends with:\n{}\n", controller.name, host.log_tail()))?;
@@ -133,13 +130,20 @@ async fn run_all(ten: &[Controller], audited: &Audited, namespace: &Stage, host:
         pss_bytes: before.pss_bytes.saturating_sub(first.pss_bytes),
         private_bytes: before.private_bytes.saturating_sub(first.private_bytes),
     };
-    println!("{:18}  {:8}  {:>13}  {:9.1}  {:13.1}", "ten", "five", "", mib(added.pss_bytes), mib(added.private_bytes));
+    println!(
+        "{:18}  {:8}  {:>13}  {:9.1}  {:13.1}",
+        "eight",
+        "four",
+        "",
+        mib(added.pss_bytes),
+        mib(added.private_bytes)
+    );
     Ok(added)
 }
 
-/// The host runs with nothing but what is printed for the built-in plugins and the ten.
-async fn permit(audited: &Audited, ten: &[Controller]) -> Result<()> {
-    let files: Vec<String> = ten.iter().map(Controller::file).collect();
+/// The host runs with nothing but what is printed for the built-in plugins and the eight.
+async fn permit(audited: &Audited, eight: &[Controller]) -> Result<()> {
+    let files: Vec<String> = eight.iter().map(Controller::file).collect();
     let kubeconfig = audited.plane.kubeconfig().display().to_string();
     let mut args: Vec<&str> = files.iter().map(String::as_str).collect();
     args.extend([BESIDE, "--kubeconfig", &kubeconfig, "-o", "json"]);
@@ -147,10 +151,10 @@ async fn permit(audited: &Audited, ten: &[Controller]) -> Result<()> {
 }
 
 /// A host that finds all components compiled, as after any restart: what compiling leaves in the allocator is not counted.
-async fn start(audited: &Audited, ten: &[Controller]) -> Result<(HostProcess, ApiClient)> {
+async fn start(audited: &Audited, eight: &[Controller]) -> Result<(HostProcess, ApiClient)> {
     let flags = ["--grant-requested".to_owned()];
     let all: Vec<String> =
-        flags.iter().cloned().chain([BESIDE.to_owned()]).chain(ten.iter().map(Controller::file)).collect();
+        flags.iter().cloned().chain([BESIDE.to_owned()]).chain(eight.iter().map(Controller::file)).collect();
     let (first, _) = audited.host(&all).await?;
     first.stop().await;
     audited.forget()?;
@@ -158,33 +162,34 @@ async fn start(audited: &Audited, ten: &[Controller]) -> Result<(HostProcess, Ap
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_controllers_in_five_languages_share_one_host() -> Result<()> {
-    let ten = TEN.into_iter().map(Controller::build).collect::<Result<Vec<_>>>()?;
+async fn eight_controllers_in_four_languages_share_one_host() -> Result<()> {
+    let eight = EIGHT.into_iter().map(Controller::build).collect::<Result<Vec<_>>>()?;
     let manager = operator::ensure_binary()?;
     let audited = Audited::start().await?;
     let nodes = SimNodes::start(SimNodesConfig::new(Connect::KubeconfigFile(audited.plane.kubeconfig()))).await?;
     webapps::define(&audited.client).await?;
-    permit(&audited, &ten).await?;
-    let (host, client) = start(&audited, &ten).await?;
+    permit(&audited, &eight).await?;
+    let (host, client) = start(&audited, &eight).await?;
     let namespace = load::fill(&audited).await?;
 
-    let added = run_all(&ten, &audited, &namespace, &host).await?;
+    let added = run_all(&eight, &audited, &namespace, &host).await?;
     // The built-in plugins work as before.
     namespace.create("deployments", &deployment("beside", 3, json!({}))).await?;
     namespace.rolled_out("beside").await?;
     writes::nothing_went_wrong(&host, &client).await?;
-    writes::only_what_is_granted(&audited, &ten).await?;
-    writes::grants_bind(&audited, &namespace, &host, &ten).await?;
+    writes::only_what_is_granted(&audited, &eight).await?;
+    writes::grants_bind(&audited, &namespace, &host, &eight).await?;
     host.stop().await;
 
-    let processes = operators::run(&audited, &manager, ten.len()).await?;
+    let processes = operators::run(&audited, &manager, eight.len()).await?;
     println!("             RSS MiB  PSS MiB  private MiB");
-    for (what, Memory { rss_bytes, pss_bytes, private_bytes }) in [("ten plugins", added), ("ten processes", processes)]
+    for (what, Memory { rss_bytes, pss_bytes, private_bytes }) in
+        [("eight plugins", added), ("eight processes", processes)]
     {
         println!("{what:13}  {:5.0}  {:7.0}  {:11.0}", mib(rss_bytes), mib(pss_bytes), mib(private_bytes));
     }
     // Containers of different images share nothing, so it is all that is resident that counts. These processes are of one image,
-    // and share its code, which PSS and private memory do not count ten times.
+    // and share its code, which PSS and private memory do not count eight times.
     ensure!(added.rss_bytes < processes.rss_bytes, "{added:?} {processes:?}");
     nodes.stop().await;
     audited.plane.stop().await;

@@ -1,4 +1,4 @@
-//! The controller of `tests/toolchains`, built by the own command lines of five toolchains, reconciles in a whole host on the embedded
+//! The controller of `tests/toolchains`, built by the own command lines of six toolchains, reconciles in a whole host on the embedded
 //! cluster. What each gets of WASI is the same: the time of the run, random numbers of the key, the log; and no files, no network and no
 //! end of the process.
 
@@ -185,6 +185,19 @@ async fn a_component_of_zig_and_the_adapter_of_jco_reconciles() -> Result<()> {
         toolchain: Toolchain::Zig,
         file: Some("FileNotFound"),
         // The library has no sockets for this target.
+        network: None,
+        network_fault: None,
+        exit: Some(EXIT),
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_of_a_c_compiler_and_the_adapter_of_jco_reconciles() -> Result<()> {
+    reconciles(Expected {
+        toolchain: Toolchain::C,
+        file: Some("No such file or directory"),
+        // The C library has no sockets for this target.
         network: None,
         network_fault: None,
         exit: Some(EXIT),

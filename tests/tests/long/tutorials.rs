@@ -87,11 +87,6 @@ async fn the_page_for_python_shows_what_its_commands_print() -> Result<()> {
     check(Language::Python).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_page_for_c_shows_what_its_commands_print() -> Result<()> {
-    check(Language::C).await
-}
-
 /// Follows the page that shows a controller with its own kind.
 async fn check_kind(language: Language) -> Result<()> {
     let name = with_kind(language);

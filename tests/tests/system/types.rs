@@ -49,9 +49,8 @@ fn the_definitions_of_a_plugin_become_types_in_its_language() -> Result<()> {
         ("Cargo.toml", "pub struct Team {"),
         ("go.mod", "type Team struct {"),
         ("tsconfig.json", "export interface Team {"),
-        ("package.json", " * @typedef {object} Team"),
+        ("package.json", "export interface Team {"),
         ("pyproject.toml", "class Team(TypedDict):"),
-        ("main.c", "struct team {"),
     ] {
         let folder = tempfile::tempdir()?;
         let folder = folder.path();

@@ -15,8 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use pintle_build::Project;
 use pintle_build::crds::{self, shown};
-use pintle_build::{Language, Project};
 use serde_json::Value;
 
 use self::drift::Difference;
@@ -180,14 +180,7 @@ pub fn run(folder: &Path, is_check: bool) -> anyhow::Result<Vec<String>> {
     if !crds::has_generator(&project)? {
         let n_files = Files::read(&files)?.all.len();
         ensure!(
-            n_files > 0 || project.language != Language::C,
-            "{} has no definitions, which are the source in C: write {}/NAME.yaml, or begin with `pintle new NAME --lang c --kind \
-             GROUP/VERSION/KIND`",
-            project.folder.display(),
-            crds::FOLDER
-        );
-        ensure!(
-            project.language == Language::C || n_files > 0 && is_check,
+            n_files > 0 && is_check,
             "{} makes no definitions of its types: it has no {}. `pintle new NAME --lang {} --kind GROUP/VERSION/KIND` makes a project \
              that does",
             project.folder.display(),

@@ -6,7 +6,6 @@
 //! | Rust | kube's `CustomResource`, schemars | `examples/crds.rs` of the project |
 //! | JavaScript, TypeScript | TypeBox | the script `crds` of `package.json` |
 //! | Python | `TypedDict` and `pintle.schema`, pydantic | `crds.py` of the project |
-//! | C | none: the definition is the source | |
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,7 +45,6 @@ pub fn advice(language: Language) -> &'static str {
         Language::Rust => "examples/crds.rs, which prints the definitions",
         Language::JavaScript | Language::TypeScript => "script \"crds\" in package.json, which prints the definitions",
         Language::Python => "crds.py, which prints the definitions",
-        Language::C => "types: the files in crds are the source",
     }
 }
 
@@ -86,7 +84,6 @@ impl Generator {
                 package["scripts"]["crds"].is_string().then_some(Self::Npm)
             }
             Language::Python => folder.join("crds.py").is_file().then_some(Self::Python),
-            Language::C => None,
         })
     }
 
@@ -183,7 +180,6 @@ fn sources(project: &Project) -> String {
         Language::Rust => (&["rs"], &["CustomResource"]),
         Language::JavaScript | Language::TypeScript => (&["ts", "js", "mts", "mjs"], &["typebox"]),
         Language::Python => (&["py"], &["pintle.schema"]),
-        Language::C => (&[], &[]),
     };
     let files = source_files(&project.folder, endings);
     let found: Vec<String> = files
@@ -245,7 +241,7 @@ mod tests {
     #[test]
     fn the_generator_of_a_project_is_what_its_files_say() {
         let go = "// +groupName=example.org\npackage api";
-        let cases: [(&[(&str, &str)], _); 10] = [
+        let cases: [(&[(&str, &str)], _); 9] = [
             (&[("go.mod", ""), ("main.go", "package main")], None),
             (&[("go.mod", ""), ("api/team.go", go)], Some(Generator::Go(vec!["./api".to_owned()]))),
             (&[("go.mod", ""), (".pintle/a.go", go), ("vendor/a.go", go)], None),
@@ -255,7 +251,6 @@ mod tests {
             (&[("package.json", r#"{"scripts": {"crds": "node crds.js"}}"#)], Some(Generator::Npm)),
             (&[("pyproject.toml", "")], None),
             (&[("pyproject.toml", ""), ("crds.py", "")], Some(Generator::Python)),
-            (&[("a.c", ""), ("crds.py", "")], None),
         ];
         for (files, expected) in cases {
             let (_folder, project) = project(files);

@@ -71,7 +71,7 @@ impl Scaffold<'_> {
     /// What to type next, one command a line.
     pub fn next_steps(&self) -> Vec<String> {
         let mut steps: Vec<String> = commands(self.language).iter().map(|command| (*command).to_owned()).collect();
-        if self.kind.is_some() && self.language != Language::C {
+        if self.kind.is_some() {
             // After the libraries of the language.
             let i = steps.iter().position(|step| step.contains(" # ")).unwrap_or(0);
             steps.insert(i, "pintle crds            # crds/ from the types".to_owned());
@@ -130,7 +130,6 @@ impl Scaffold<'_> {
         let commands = self.next_steps().join("\n");
         let (source, instances) = match self.language {
             Language::Rust => ("src/lib.rs", ""),
-            Language::C => ("controller.c", ""),
             Language::Go => ("main.go", POOLED),
             Language::JavaScript => ("controller.js", POOLED),
             Language::TypeScript => ("controller.ts", POOLED),
@@ -163,19 +162,6 @@ impl Scaffold<'_> {
             Language::JavaScript => "api.js".to_owned(),
             Language::TypeScript => "api.ts".to_owned(),
             Language::Python => "api.py".to_owned(),
-            Language::C => String::new(),
-        };
-        let file = format!("crds/{group}_{plural}.yaml");
-        let (row, origin, change) = if self.language == Language::C {
-            let change =
-                format!("Change `{file}`, and what reads it in `controller.c`. `pintle crds` checks the definition.");
-            (String::new(), "", change)
-        } else {
-            let change = format!(
-                "Change the types in `{types}`, then run `pintle crds`, which writes `crds/` again. `pintle test` fails while the two \
-                 differ."
-            );
-            (format!("| `{types}` | the types of the kind |\n"), ", which `pintle crds` makes of the types", change)
         };
         let in_no_namespace = kind.is_cluster_scoped;
         let if_cluster = |text: &'static str| if in_no_namespace { text } else { "" };
@@ -197,10 +183,7 @@ impl Scaffold<'_> {
             ("{{goNamespace}}", if_cluster(", \"namespace\": \"default\"")),
             ("{{jsonNamespace}}", if_cluster(", \"namespace\": \"default\"")),
             ("{{jsNamespace}}", if_cluster(", namespace: \"default\"")),
-            ("{{cNamespace}}", if_cluster(", 'namespace': 'default'")),
-            ("{{typesRow}}", &row),
-            ("{{crdOrigin}}", origin),
-            ("{{change}}", &change),
+            ("{{types}}", &types),
         ]
         .iter()
         .fold(text, |text, (mark, value)| text.replace(mark, value))
@@ -239,7 +222,6 @@ fn commands(language: Language) -> &'static [&'static str] {
             TEST,
             DEV,
         ],
-        Language::C => &["make test              # the cases, natively", TEST, DEV],
     }
 }
 
@@ -303,8 +285,7 @@ mod tests {
                 assert_eq!(read("cases/new.yaml").contains("namespace: default, name: blue"), !is_cluster_scoped);
                 assert!(read("samples/person.yaml").contains("kind: Person\n"));
                 assert!(!folder.join("cases/made.yaml").exists(), "a case of a Service");
-                assert_eq!(folder.join("crds/example.org_people.yaml").exists(), language == Language::C);
-                assert_eq!(crate::crds::has_generator(&project).unwrap(), language != Language::C, "{language}");
+                assert!(crate::crds::has_generator(&project).unwrap(), "{language}");
                 for file in walk(&folder).into_iter().filter(|file| !file.starts_with(folder.join(".pintle"))) {
                     let text = fs::read_to_string(&file).unwrap();
                     assert!(

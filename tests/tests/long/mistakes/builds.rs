@@ -36,7 +36,7 @@ impl Edit {
 }
 
 /// Nothing is exported, or under another name.
-const NO_EXPORT: [Edit; 6] = [
+const NO_EXPORT: [Edit; 5] = [
     edit("rust", "src/lib.rs", "pintle_sdk::export!(reconcile);", "")
         .says(&["exports no function `reconcile`", "export!"]),
     edit("go", "main.go", "pintle.Export(reconcile)", "_ = reconcile")
@@ -45,11 +45,10 @@ const NO_EXPORT: [Edit; 6] = [
     edit("js", "controller.js", "function reconcile(", "function reconcil(").says(&["must export it"]),
     edit("python", "controller.py", "def reconcile(", "def reconcil(")
         .says(&["must define `def reconcile(key, lister):`"]),
-    edit("c", "mistakes.c", "PINTLE_EXPORT(reconcile)", "").says(&["PINTLE_EXPORT(reconcile)"]),
 ];
 
 /// `reconcile` takes or gives something else. Languages without types meet it when it is called.
-const WRONG_SIGNATURE: [Edit; 4] = [
+const WRONG_SIGNATURE: [Edit; 3] = [
     edit(
         "rust",
         "src/lib.rs",
@@ -67,7 +66,6 @@ const WRONG_SIGNATURE: [Edit; 4] = [
     )
     .at("=> reconcile(key)")
     .says(&["Expected 2 arguments, but got 1", "the types are wrong"]),
-    edit("c", "mistakes.c", "PINTLE_EXPORT(reconcile)", "PINTLE_EXPORT(divide)").at("PINTLE_EXPORT(divide)"),
 ];
 
 /// A method of the lister is written as if it were a field. Compilers refuse it; the languages without types go on with a function.
@@ -80,44 +78,22 @@ const NO_CALL: [Edit; 1] = [edit(
 .at("lister.now > 0")
 .says(&["Operator '>' cannot be applied", "the types are wrong"])];
 
-const NO_SYNTAX: [Edit; 6] = [
+const NO_SYNTAX: [Edit; 5] = [
     edit("rust", "src/lib.rs", "items.len() + 1;", "items.len() + ;").at("items.len() + ;"),
     edit("go", "main.go", "func main() {}", "func main() {").at("func keep("),
     edit("ts", "src/controller.ts", "let runs = 0;", "let runs = ;").at("let runs = ;"),
     edit("js", "controller.js", "let runs = 0;", "let runs = ;").at("let runs = ;"),
     edit("python", "controller.py", "def step(mutation: Mutation)", "def step(mutation: Mutation").at("def step("),
-    edit("c", "mistakes.c", "static int runs;", "static int runs").at("static int runs"),
 ];
 
-/// Calls that the compiler refuses.
-const CLOCK: [Edit; 1] = [edit(
-    "c",
-    "mistakes.c",
-    "static int runs;",
-    "#include <time.h>\nstatic long now(void) { return time(NULL); }\nint runs;",
-)
-.at("return time(NULL)")
-.says(&["the same view must give the same outcome: use pintle_now(lister)"])];
-
-const CHANCE: [Edit; 1] = [edit("c", "churn.c", "int checked = 0;", "int checked = rand();")
-    .at("rand()")
-    .says(&["the same view must give the same outcome: derive what must differ from names and uids"])];
-
 /// What a plugin has no network for.
-const NETWORK: [Edit; 3] = [
+const NETWORK: [Edit; 2] = [
     edit("ts", "src/controller.ts", "let runs", "import net from \"node:net\";\nnet.connect(80);\nlet runs")
         .at("node:net")
         .says(&["has no files, network or processes"]),
     edit("js", "controller.js", "let runs", "import net from \"node:net\";\nnet.connect(80);\nlet runs")
         .at("node:net")
         .says(&["has no files, network or processes"]),
-    edit(
-        "c",
-        "mistakes.c",
-        "static int runs;",
-        "#include <sys/socket.h>\nint runs;\nint dial(void) { return socket(1, 1, 0); }",
-    )
-    .at("return socket("),
 ];
 
 fn author(language: &str) -> Result<&'static Author> {
@@ -181,8 +157,6 @@ fn each_mistake_that_a_build_can_see_is_told_with_its_place() -> Result<()> {
     check(&mut told, "wrong-signature", &WRONG_SIGNATURE)?;
     check(&mut told, "no-syntax", &NO_SYNTAX)?;
     check(&mut told, "no-call", &NO_CALL)?;
-    check(&mut told, "clock-call", &CLOCK)?;
-    check(&mut told, "chance-call", &CHANCE)?;
     check(&mut told, "network", &NETWORK)?;
     manifest_typo(&mut told)?;
     no_mapping(&mut told)?;
@@ -212,15 +186,13 @@ fn no_mapping(told: &mut Told) -> Result<()> {
 /// A machine on which nothing is installed.
 fn missing_tool(told: &mut Told) -> Result<()> {
     let nothing = tempfile::tempdir()?;
-    let environment: Vec<(&str, OsString)> =
-        ["PATH", "VIRTUAL_ENV", "PINTLE_CC"].map(|name| (name, nothing.path().into())).into();
+    let environment: Vec<(&str, OsString)> = ["PATH", "VIRTUAL_ENV"].map(|name| (name, nothing.path().into())).into();
     for author in authors::built()? {
         let says: &[&str] = match author.language {
             "rust" => &["there is no cargo", "https://rustup.rs"],
             "go" => &["there is no Go compiler", "https://go.dev/dl"],
             "ts" | "js" => &["there is no Node.js", "https://nodejs.org"],
-            "python" => &["there is no componentize-py", "pip install componentize-py=="],
-            _ => &["there is no C compiler for WebAssembly", "apt-get install clang"],
+            _ => &["there is no componentize-py", "pip install componentize-py=="],
         };
         let answer = spoilt(author, &environment)?;
         keep(told, "missing-tool", author, &answer, says);

@@ -18,13 +18,11 @@ struct Mistake {
 }
 
 const ALL: &[&str] = &authors::LANGUAGES;
-/// C has neither clock nor chance: calls of them do not compile.
-const NOT_C: &[&str] = &["rust", "go", "ts", "js", "python"];
 const TS: &str = "src/controller.ts";
 const JS: &str = "controller.js";
 const PYTHON: &str = "controller.py";
 
-static MISTAKES: [Mistake; 17] = [
+static MISTAKES: [Mistake; 13] = [
     Mistake {
         name: "panic",
         only: ALL,
@@ -35,45 +33,24 @@ static MISTAKES: [Mistake; 17] = [
             ("ts", TS, "third.name"),
             ("js", JS, "third.name"),
             ("python", PYTHON, "items[2]"),
-            ("c", "mistakes.c", "items[n]"),
         ],
     },
     Mistake {
         name: "null",
-        only: &["go", "c"],
+        only: &["go"],
         says: &["the last error in its log: panic: "],
-        places: &[("go", "main.go", "mistake.Spec.Settings), nil"), ("c", "mistakes.c", "find(name)->age")],
+        places: &[("go", "main.go", "mistake.Spec.Settings), nil")],
     },
-    Mistake {
-        name: "assert",
-        only: &["c"],
-        says: &["assertion failed in insist: key->name[0] == 'x'"],
-        places: &[("c", "mistakes.c", "    assert(")],
-    },
-    Mistake {
-        name: "divide",
-        only: &["c"],
-        says: &["division by zero"],
-        places: &[("c", "mistakes.c", "100 / (int)n")],
-    },
-    Mistake {
-        name: "bad-format",
-        only: &["c"],
-        says: &["pintle_format: it is no JSON from here on: }"],
-        places: &[("c", "mistakes.c", "'age'}")],
-    },
-    // The C library's function knows not who called it.
-    Mistake { name: "abort", only: &["c"], says: &["abort() was called", "PINTLE_PANIC"], places: &[] },
     // In Rust the place is one of the standard library, and in Go nothing is thrown: a run on a used instance shows it.
     Mistake {
         name: "clock",
-        only: NOT_C,
+        only: ALL,
         says: &["lister.now"],
         places: &[("ts", TS, "new Date()"), ("js", JS, "new Date()"), ("python", PYTHON, "datetime.now()")],
     },
     Mistake {
         name: "random",
-        only: NOT_C,
+        only: ALL,
         says: &[],
         places: &[("ts", TS, "Math.random()"), ("js", JS, "Math.random()"), ("python", PYTHON, "random.random()")],
     },
@@ -93,14 +70,12 @@ static MISTAKES: [Mistake; 17] = [
             ("ts", TS, "JSON.parse("),
             ("js", JS, "JSON.parse("),
             ("python", PYTHON, "json.loads("),
-            ("c", "mistakes.c", "spec.settings is no JSON"),
         ],
     },
-    // Rust and Go decode into types, which names the object and the field. The others meet the value where it is used; C gives the
-    // default that the author chose.
+    // Rust and Go decode into types, which names the object and the field. The others meet the value where it is used.
     Mistake {
         name: "bad-type",
-        only: NOT_C,
+        only: ALL,
         says: &["replicas"],
         places: &[("ts", TS, "toFixed"), ("js", JS, "toFixed"), ("python", PYTHON, "[\"replicas\"] + 1")],
     },

@@ -1,4 +1,4 @@
-//! One process per controller: ten of the same program, each with annotations of its own.
+//! One process per controller: eight of the same program, each with annotations of its own.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What each of the ten is for, as somebody sees it who has it in a cluster.
+//! What each of the eight is for, as somebody sees it who has it in a cluster.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use super::PATIENCE;
 
 const ROLLED: &str = "config-reloader.example.com/hash";
 const REMEMBERED: &str = "downscaler.example.com/replicas";
-/// A namespace that some of the ten look after.
+/// A namespace that some of the eight look after.
 const TEAM: &str = "team";
 
 /// Plays the story of the plugin of this name.
@@ -19,8 +19,6 @@ pub(crate) async fn run(plugin: &str, namespace: &Stage) -> Result<()> {
     match plugin {
         "config-reloader" => a_changed_config_map_rolls_pods(namespace).await,
         "pod-reaper" => an_evicted_pod_goes(namespace).await,
-        "pdb-maker" => a_budget_comes_and_gives_way(namespace).await,
-        "node-labels" => a_node_gets_its_role(namespace).await,
         "namespace-defaults" => a_namespace_is_closed(namespace).await,
         "robot-js" => a_namespace_gets_its_account(namespace).await,
         "config-replicator" => a_config_map_is_copied(namespace).await,
@@ -77,41 +75,6 @@ async fn an_evicted_pod_goes(namespace: &Stage) -> Result<()> {
     namespace.until_gone("pods", "evicted").await?;
     namespace.until("pods", "kept", "stay", |_| true).await?;
     told(namespace, "evicted", "Reaped").await
-}
-
-async fn a_budget_comes_and_gives_way(namespace: &Stage) -> Result<()> {
-    let guarded = annotated(deployment("guarded", 2, json!({})), "pdb-maker.example.com/max-unavailable", "1");
-    namespace.create("deployments", &guarded).await?;
-    let is_ours =
-        |b: &Value| b["spec"]["maxUnavailable"] == 1 && b["spec"]["selector"]["matchLabels"]["app"] == "guarded";
-    namespace.until("poddisruptionbudgets", "guarded", "be made", is_ours).await?;
-    let own = json!({"metadata": {"name": "own"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}}});
-    namespace.create("poddisruptionbudgets", &own).await?;
-    namespace.until_gone("poddisruptionbudgets", "guarded").await?;
-    namespace.until("poddisruptionbudgets", "own", "stay", |b| b["spec"]["minAvailable"] == 1).await
-}
-
-async fn a_node_gets_its_role(namespace: &Stage) -> Result<()> {
-    let nodes = namespace.client.list("/api/v1/nodes").await?;
-    ensure!(!nodes.is_empty(), "there are no nodes");
-    let name = nodes[0]["metadata"]["name"].as_str().unwrap_or_default();
-    let path = format!("/api/v1/nodes/{name}");
-    let labels = json!({"metadata": {"labels": {
-        "node-labels.example.com/role": "gpu", "node.kubernetes.io/instance-type": "g5.xlarge",
-    }}});
-    namespace.client.patch(&path, PatchKind::Merge, &labels).await?;
-    let has_role = |node: &Value| {
-        let labels = &node["metadata"]["labels"];
-        labels["node-role.kubernetes.io/gpu"] == "" && labels["example.com/type"] == "g5.xlarge"
-    };
-    until_at(namespace, &path, "have its role", has_role).await?;
-    let other = json!({"metadata": {"labels": {"node-labels.example.com/role": "web"}}});
-    namespace.client.patch(&path, PatchKind::Merge, &other).await?;
-    until_at(namespace, &path, "have its other role alone", |node| {
-        let labels = &node["metadata"]["labels"];
-        labels["node-role.kubernetes.io/web"] == "" && labels["node-role.kubernetes.io/gpu"].is_null()
-    })
-    .await
 }
 
 /// Waits until an object of any namespace, or none, looks as wanted.

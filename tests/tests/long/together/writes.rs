@@ -1,4 +1,4 @@
-//! What the ten have written, as others than the host saw it, and that they could not have written anything else.
+//! What the eight have written, as others than the host saw it, and that they could not have written anything else.
 
 use std::collections::BTreeSet;
 
@@ -39,11 +39,11 @@ fn samples(metrics: &str, name: &str, labels: &[&str]) -> u64 {
     values.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
-/// The API server's own log knows of no request of one of the ten but those that its manifest asks for, and of some of each.
-pub(crate) async fn only_what_is_granted(audited: &Audited, ten: &[Controller]) -> Result<()> {
+/// The API server's own log knows of no request of one of the eight but those that its manifest asks for, and of some of each.
+pub(crate) async fn only_what_is_granted(audited: &Audited, eight: &[Controller]) -> Result<()> {
     let deeds = audited.deeds()?;
     println!("plugin              requests  written");
-    for controller in ten {
+    for controller in eight {
         let granted = granted(&audited.client, &controller.manifest).await?;
         let own: Vec<_> = deeds.iter().filter(|deed| deed.who == controller.name).collect();
         let written: BTreeSet<&str> =
@@ -100,15 +100,16 @@ async fn plural(client: &ApiClient, kind: &str) -> Result<String> {
     bail!("the API server has no {kind}")
 }
 
-/// One of the ten, given all that it asks for but the deletion of Services: it runs, its write is refused by the host with the line that
+/// One of the eight, given all that it asks for but the deletion of Services: it runs, its write is refused by the host with the line that
 /// is missing, nothing of it reaches the API server, and the rest of its work goes on. With the line it is done.
 pub(crate) async fn grants_bind(
     audited: &Audited,
     namespace: &Stage,
     host: &HostProcess,
-    ten: &[Controller],
+    eight: &[Controller],
 ) -> Result<()> {
-    let controller = ten.iter().find(|controller| controller.name == CURTAILED).context("it is not among the ten")?;
+    let controller =
+        eight.iter().find(|controller| controller.name == CURTAILED).context("it is not among the eight")?;
     let watched: Vec<&Value> =
         controller.manifest["watches"].as_array().into_iter().flatten().map(|watch| &watch["kind"]).collect();
     let spec = |deleted: &[&Value]| {
