@@ -252,7 +252,7 @@ pub struct PluginArgs {
     #[arg(long, value_name = "BYTES")]
     pub plugin_memory_bytes: Option<u64>,
 
-    /// Cache folder for compiled code, pulled components and images of builds. Only its owner may have write permission.
+    /// Cache folder for compiled code and pulled components. Only its owner may have write permission.
     #[arg(long, value_name = "FOLDER", env = "PINTLE_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
 }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use pintle_author::BuildSandbox;
 use pintle_author::definitions::Definitions;
 use pintle_author::rebuild::Followed;
 use pintle_kube::{Connection, Source};
@@ -105,18 +104,10 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
             // With standard output gone there is nobody left to notify.
             let report = |line: &str| drop(output::line(line));
             let started = Arc::new(Started::new(followed.len()));
-            let cache_dir = plugins::cache_dir(&args.plugins, |name| std::env::var_os(name));
-            let sandbox = Arc::new(BuildSandbox::new(cache_dir));
             let follow = |(n, (plugin, definitions)): (usize, (Followed, Definitions))| {
-                let (started, sandbox) = (started.clone(), sandbox.clone());
+                let started = started.clone();
                 let renewed = move |result: Result<(), &str>| started.report(n, result);
-                AbortOnDropHandle::new(tokio::spawn(plugin.follow(
-                    host.control.clone(),
-                    definitions,
-                    sandbox,
-                    report,
-                    renewed,
-                )))
+                AbortOnDropHandle::new(tokio::spawn(plugin.follow(host.control.clone(), definitions, report, renewed)))
             };
             let _following: Vec<_> = followed.into_iter().zip(applied.of_plugins).enumerate().map(follow).collect();
             let _ready = ready.map(|ready| {

@@ -480,7 +480,7 @@ fn available_memory() -> u64 {
     of_container.map(|limits| limits.total_memory).filter(|bytes| *bytes > 0).map_or(total, |bytes| bytes.min(total))
 }
 
-/// Folder that keeps compiled code, pulled components and images of builds between starts; `None` without a place that belongs to
+/// Folder that keeps compiled code and pulled components between starts; `None` without a place that belongs to
 /// the user. `variable`: an environment variable.
 pub(crate) fn cache_dir(args: &PluginArgs, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     args.cache_dir.clone().or_else(|| pintle_wasm::user_cache(variable))

@@ -12,13 +12,12 @@ const SDK = dirname(fileURLToPath(import.meta.url));
 
 /** The contract that this package speaks: in the repository, or beside the copy in a project. */
 const WIT = resolve(SDK, "../../wit");
-const USAGE = `Usage: node node_modules/pintle/build.js [--world WORLD] [--wit FOLDER] [--engine FILE] --output FILE
+const USAGE = `Usage: node node_modules/pintle/build.js [--world WORLD] [--wit FOLDER] --output FILE
 
 Makes a component of the controller in the current folder. package.json says by "main" which module exports reconcile.
 
   --world WORLD   controller (default), or mapping-controller if a watch of the manifest says \`to: plugin\`
   --wit FOLDER    folder of controller.wit; by default the one that came with this package
-  --engine FILE   the JavaScript engine; by default that of componentize-qjs, with which the component differs from build to build
   --output FILE   where to write the component`;
 
 /** A mistake of the author, told without a stack. */
@@ -39,7 +38,6 @@ async function main() {
     options: {
       world: { type: "string", default: "controller" },
       wit: { type: "string", default: WIT },
-      engine: { type: "string" },
       output: { type: "string" },
       help: { type: "boolean", short: "h" },
     },
@@ -58,8 +56,7 @@ async function main() {
   const { source, table } = await bundle(mainModule(process.cwd()), world === "mapping-controller");
   const jsSource = `${source}\nglobalThis[Symbol.for("pintle.lines")] = ${JSON.stringify(table)};\n`;
   const { componentize } = await tool("componentize-qjs");
-  const engine = values.engine === undefined ? { sync: true } : { runtime: values.engine };
-  const { component } = await componentize({ witPath: values.wit, jsSource, world, stubWasi: true, ...engine }).catch(
+  const { component } = await componentize({ witPath: values.wit, jsSource, world, stubWasi: true, sync: true }).catch(
     (/** @type {unknown} */ error) => {
       throw new Mistake(`the controller cannot be initialised: ${placed(error instanceof Error ? error.message : String(error), table)}`);
     },

@@ -23,6 +23,3 @@ mod outside;
 pub mod package;
 pub mod rbac;
 pub mod rebuild;
-mod sandbox;
-
-pub use sandbox::BuildSandbox;

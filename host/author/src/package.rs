@@ -15,14 +15,12 @@ use crate::crds::{self, DIFF_LINES};
 /// The API server's limit for the values of a ConfigMap together (`MaxSecretSize` in `pkg/apis/core`).
 const MAX_CONFIG_MAP_BYTES: usize = 1 << 20;
 
-use crate::sandbox::sandbox;
-
 /// Builds a plugin, and looks at the component as a host does that loads it.
 ///
 /// # Errors
 /// It does not build, or no host would load what was built.
 pub fn component(project: &Project) -> anyhow::Result<Built> {
-    let built = pintle_build::build(project, sandbox())?;
+    let built = pintle_build::build(project)?;
     pintle_wasm::inspect(&built.name, &built.bytes)?;
     Ok(built)
 }

@@ -18,7 +18,6 @@ use pintle_sources::wire::Overrides;
 
 use crate::definitions::Definitions;
 use crate::drift::DriftCheck;
-use crate::sandbox::BuildSandbox;
 
 /// A plugin whose source, or component, is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +68,6 @@ impl Followed {
         self,
         control: Arc<Control>,
         mut definitions: Definitions,
-        sandbox: Arc<BuildSandbox>,
         report: impl Fn(&str),
         renewed: impl Fn(Result<(), &str>),
     ) {
@@ -88,7 +86,7 @@ impl Followed {
             match self.state() {
                 Ok(now) if before.as_ref() != Some(&now) => {
                     before = Some(now);
-                    match self.renew(&control, &sandbox).await {
+                    match self.renew(&control).await {
                         Ok(done) => {
                             has_run = true;
                             is_comparable = true;
@@ -131,12 +129,11 @@ impl Followed {
     }
 
     /// Builds and swaps the plugin; returns a message with both durations.
-    async fn renew(&self, control: &Control, sandbox: &Arc<BuildSandbox>) -> anyhow::Result<String> {
+    async fn renew(&self, control: &Control) -> anyhow::Result<String> {
         let begun = Instant::now();
         let (built, verb) = match self.clone() {
             Self::Source(folder) => {
-                let sandbox = sandbox.clone();
-                let building = tokio::task::spawn_blocking(move || pintle_build::plugin(&folder, sandbox.get()));
+                let building = tokio::task::spawn_blocking(move || pintle_build::plugin(&folder));
                 (building.await.context("build the plugin")??, "rebuilt")
             }
             Self::File(file) => {

@@ -1,9 +1,9 @@
 //! JavaScript and TypeScript: a program of the SDK bundles the sources with esbuild, and puts them and QuickJS into a component with
 //! componentize-qjs. Both tools are libraries of Node.js, so the program that knows how to call them is written for it, too.
 //!
+//! componentize-qjs starts the engine with the clock and the random numbers of the machine, so the same sources give other bytes each time.
+//!
 //! esbuild drops types unread, so the TypeScript compiler checks them meanwhile.
-
-mod engine;
 
 use std::fs;
 use std::io::{IsTerminal as _, Write as _};
@@ -36,17 +36,6 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let mut node = Command::new("node");
     node.current_dir(&project.folder).arg(sdk.join(PROGRAM)).arg("--wit").arg(contract.path());
     node.args(["--world", project.world, "--output"]).arg(&output);
-    match engine::steady(&sdk)? {
-        Some(engine) => {
-            let path = work.path().join("engine.wasm");
-            fs::write(&path, engine).context("write the JavaScript engine")?;
-            node.arg("--engine").arg(path);
-        }
-        None => eprintln!(
-            "warning: the same sources will not give the same bytes: componentize-qjs is missing, or carries another engine than \
-             version 0.4.5 (`npm install` installs that one)"
-        ),
-    }
     let checked = project.folder.join(SETTINGS).is_file();
     let compiler = checked.then(|| compiler(&project.folder, &sdk)).transpose()?;
     let (made, types) = std::thread::scope(|scope| {

@@ -17,7 +17,6 @@ pub mod process;
 mod project;
 mod python;
 mod rust;
-mod sandbox;
 mod scaffold;
 mod toolchain;
 
@@ -30,7 +29,6 @@ pub use component::{add_manifest, assemble, manifest_json};
 pub use language::Language;
 pub use pintle_core::contract::manifest::schema as manifest_schema;
 pub use project::{Contract, Project};
-pub use sandbox::Sandbox;
 pub use scaffold::{CustomKind, Scaffold};
 pub use toolchain::{Compiling, compile};
 
@@ -85,21 +83,21 @@ pub fn file_of(package: &str) -> String {
 /// # Errors
 /// A tool is missing (the message names the installation), the plugin does not compile, its manifest is invalid, or the result is
 /// not a component that a host accepts.
-pub fn plugin(folder: &Path, sandbox: Option<&dyn Sandbox>) -> anyhow::Result<Built> {
-    build(&Project::open(folder, None)?, sandbox)
+pub fn plugin(folder: &Path) -> anyhow::Result<Built> {
+    build(&Project::open(folder, None)?)
 }
 
-/// As [`plugin`], for an opened folder. Without a sandbox, a plugin in Python takes longer.
+/// As [`plugin`], for an opened folder.
 ///
 /// # Errors
 /// As for [`plugin`].
-pub fn build(project: &Project, sandbox: Option<&dyn Sandbox>) -> anyhow::Result<Built> {
+pub fn build(project: &Project) -> anyhow::Result<Built> {
     check::manifest(project)?;
     let bytes = match project.language {
         Language::Rust => rust::build(project),
         Language::Go => go::build(project),
         Language::JavaScript | Language::TypeScript => js::build(project),
-        Language::Python => python::build(project, sandbox),
+        Language::Python => python::build(project),
     }?;
     let version = project.contract()?.version()?;
     check::component(&bytes, project.language, project.world, &version)?;

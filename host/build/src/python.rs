@@ -1,23 +1,12 @@
 //! Python: componentize-py puts the interpreter and all modules that are imported into a component.
 //!
-//! It compiles the interpreter and starts it each time, which takes ten seconds and more. So it makes an image, with all that changes
-//! seldom: the interpreter, the SDK and the libraries. A build loads the author's modules into the image.
-//!
-//! *Flow*: the author's sources -> names of the libraries they import -> image (made once) -> component.
-//!
-//! *Invariant*: the same sources, SDK and libraries give the same bytes on every machine. See [`steady`].
-//!
-//! Whatever an image cannot do (imports with computed names, calls of the operating system while a module is imported), componentize-py
-//! does, as it does where there is no [`Sandbox`].
-
-mod image;
-mod imports;
-mod steady;
+//! It compiles the interpreter and starts it each time, which takes ten seconds and more, with the hash seed and the times of that start:
+//! the same sources give other bytes each time.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, ensure};
 
@@ -25,79 +14,33 @@ use crate::component::finish;
 use crate::contract::MAPPING_CONTROLLER;
 use crate::process;
 use crate::project::Project;
-use crate::sandbox::Sandbox;
 
 /// Version that is asked for where there is none.
 const COMPONENTIZE_PY: &str = "0.25.1";
 /// The generated module that the interpreter begins with. It is none of the author's, nor of the SDK's.
 const ENTRY: &str = "pintle_entry";
 
-/// What a project is built of.
-struct Parts {
-    /// The author's module.
-    module: String,
-    /// The folder that it lies in.
-    sources: PathBuf,
-    sdk: PathBuf,
-    /// componentize-py.
-    program: OsString,
-    /// Its version, as it tells it.
-    version: String,
-}
-
-pub(crate) fn build(project: &Project, sandbox: Option<&dyn Sandbox>) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let module = author_module(&project.folder)?;
     let sources = sources(&project.folder, &module)?;
-    let (program, version) = componentize_py(&project.folder)?;
-    let parts = Parts { module, sources, sdk: project.sdk()?, program, version };
-    let of_image = match sandbox {
-        Some(sandbox) => image::component(project, &parts, sandbox)?,
-        None => None,
-    };
-    let mut component = match of_image {
-        Some(component) => component,
-        None => whole(project, &parts)?,
-    };
-    finish(&mut component, project.language, &project.manifest);
-    Ok(component)
-}
-
-/// The component, made of the sources by componentize-py alone.
-fn whole(project: &Project, parts: &Parts) -> anyhow::Result<Vec<u8>> {
-    let contract = project.contract()?;
-    let entry = entry(&parts.module, project.world);
-    componentize(project, parts, (contract.path(), project.world), &entry, &[&parts.sources])
-}
-
-/// Runs componentize-py for a module with this text, in a WIT world of a folder. The SDK and the libraries can be imported, and what
-/// is in more folders. The module calls `pintle_steady.end()`.
-fn componentize(
-    project: &Project,
-    parts: &Parts,
-    (contract, world): (&Path, &str),
-    entry: &str,
-    folders: &[&Path],
-) -> anyhow::Result<Vec<u8>> {
+    let program = componentize_py(&project.folder)?;
     let work = project.work()?;
     let generated = work.path().join("entry");
     fs::create_dir(&generated).context("create a folder for the entry")?;
-    fs::write(generated.join(format!("{ENTRY}.py")), entry).context("write the entry")?;
+    fs::write(generated.join(format!("{ENTRY}.py")), entry(&module, project.world)).context("write the entry")?;
     let output = work.path().join("component.wasm");
-    let mut componentize = Command::new(&parts.program);
+    let mut componentize = Command::new(program);
     // Its own insides are of no use to an author; a traceback of Python comes before.
     componentize.env_remove("RUST_BACKTRACE");
-    componentize.current_dir(&project.folder).arg("-d").arg(contract).args(["-w", world]);
+    componentize.current_dir(&project.folder).arg("-d").arg(project.contract()?.path()).args(["-w", project.world]);
     componentize.args(["componentize", "--stub-wasi", "-o"]).arg(&output);
-    let mut imported = vec![generated.clone(), parts.sdk.clone()];
-    imported.extend(folders.iter().map(|folder| folder.to_path_buf()));
-    imported.extend(libraries(&project.folder));
-    steady::write_first(&generated, imported.len())?;
-    for path in imported {
+    for path in [generated, project.sdk()?, sources].into_iter().chain(libraries(&project.folder)) {
         componentize.arg("-p").arg(path);
     }
     process::run(componentize.arg(ENTRY))?;
-    let component = fs::read(&output).with_context(|| format!("read {}", output.display()))?;
-    steady::steady(&component).context("take out of the component what differs from build to build")
+    let mut component = fs::read(&output).with_context(|| format!("read {}", output.display()))?;
+    finish(&mut component, project.language, &project.manifest);
+    Ok(component)
 }
 
 /// The text of the module that ties the author's to the SDK.
@@ -105,8 +48,8 @@ fn entry(module: &str, world: &str) -> String {
     let mapping = if world == MAPPING_CONTROLLER { "Mapping = component.mapping(author)\n" } else { "" };
     format!(
         "# Generated by `pintle build`. The SDK comes first: it says what is wrong with what the author's module must not do.\n\
-         from pintle import component\nimport {module} as author\nimport pintle_steady\n\n\
-         WitWorld = component.world(author)\n{mapping}pintle_steady.end()\npintle_steady.release()\n"
+         from pintle import component\nimport {module} as author\n\n\
+         WitWorld = component.world(author)\n{mapping}"
     )
 }
 
@@ -151,17 +94,16 @@ fn libraries(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path().join("site-packages")).filter(|path| path.is_dir()).collect()
 }
 
-/// componentize-py of the project's environment, of the active one, or of PATH; and its version.
-fn componentize_py(folder: &Path) -> anyhow::Result<(OsString, String)> {
+/// componentize-py of the project's environment, of the active one, or of PATH.
+fn componentize_py(folder: &Path) -> anyhow::Result<OsString> {
     let mut candidates = vec![folder.join(".venv/bin/componentize-py").into_os_string()];
     if let Some(active) = std::env::var_os("VIRTUAL_ENV") {
         candidates.push(Path::new(&active).join("bin/componentize-py").into_os_string());
     }
     candidates.push("componentize-py".into());
     for candidate in candidates {
-        let told = Command::new(&candidate).arg("--version").stdin(Stdio::null()).output();
-        if let Some(told) = told.ok().filter(|told| told.status.success()) {
-            return Ok((candidate, String::from_utf8_lossy(&told.stdout).trim().to_owned()));
+        if process::succeeds(Command::new(&candidate).arg("--version")) {
+            return Ok(candidate);
         }
     }
     anyhow::bail!(

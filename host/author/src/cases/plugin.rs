@@ -12,7 +12,6 @@ use pintle_wasm::{Inspection, WasmConfig, WasmEngine};
 use serde_json::Value;
 
 use crate::crds::{self, DIFF_LINES};
-use crate::sandbox::{cache_folder, sandbox};
 
 /// Compiled code of larger components of folders is kept for the next test: they contain a run-time library, and most of it stays the
 /// same. Others compile in less time than the file of functions is read.
@@ -39,7 +38,7 @@ impl Plugin {
             let started = Instant::now();
             let project = Project::open(path, None)?;
             crds::check(&project, DIFF_LINES)?;
-            let built = pintle_build::build(&project, sandbox())?;
+            let built = pintle_build::build(&project)?;
             (built.bytes, Some(path.to_owned()), Some(started.elapsed()))
         } else {
             (std::fs::read(path).with_context(|| format!("read {origin}"))?, None, None)
@@ -73,6 +72,12 @@ impl Plugin {
         let [fresh, live] = <[_; 2]>::try_from(guests).map_err(|_| anyhow!("not two guests"))?;
         Ok(Guests { fresh, live })
     }
+}
+
+/// The cache folder of compiled code: the one that the environment names, or the user's.
+fn cache_folder() -> Option<PathBuf> {
+    let named = std::env::var_os("PINTLE_CACHE_DIR").map(PathBuf::from);
+    named.or_else(|| pintle_wasm::user_cache(|name| std::env::var_os(name)))
 }
 
 fn is_kept(is_of_folder: bool, n_bytes: usize) -> bool {

@@ -36,11 +36,6 @@ const MAX_ENTRIES: usize = 64;
 const CODE: &str = ".cwasm";
 const DIGEST: &str = ".sha256";
 
-/// End of names of components that builds begin with, which are kept in the same way.
-const IMAGE: &str = ".image";
-/// Maximum of them. The one of Python takes 15 MB, and there is one for each set of libraries.
-const MAX_IMAGES: usize = 8;
-
 /// wasmtime's version is part of its compatibility hash as well; it is explicit in case that changes.
 const WASMTIME: &str = "48.0.8";
 
@@ -73,18 +68,7 @@ impl CodeCache {
 
     /// Loads the component from the cache, or compiles and stores it.
     pub(crate) fn component(&self, engine: &Engine, compiler: &Compiler, bytes: &[u8]) -> wasmtime::Result<Component> {
-        self.component_of(bytes, engine, compiler, bytes)
-    }
-
-    /// As [`CodeCache::component`], for a component that follows from `origin`, up to what does not matter.
-    pub(crate) fn component_of(
-        &self,
-        origin: &[u8],
-        engine: &Engine,
-        compiler: &Compiler,
-        bytes: &[u8],
-    ) -> wasmtime::Result<Component> {
-        let key = hex(&Sha256::new().chain_update(self.settings).chain_update(origin).finalize());
+        let key = hex(&Sha256::new().chain_update(self.settings).chain_update(bytes).finalize());
         let (code, digest) = (format!("{key}{CODE}"), format!("{key}{DIGEST}"));
         if let Some(component) = self.load(engine, &code, &digest) {
             return Ok(component);
@@ -95,7 +79,7 @@ impl CodeCache {
             None => compile(),
         }?;
         let compiled = component.serialize()?;
-        if let Err(error) = self.store(&code, &digest, &compiled).and_then(|()| self.prune(CODE, MAX_ENTRIES)) {
+        if let Err(error) = self.store(&code, &digest, &compiled).and_then(|()| self.prune()) {
             tracing::warn!(folder = %self.folder.path.display(), %error, "compiled code is not cached");
             return Ok(component);
         }
@@ -103,33 +87,19 @@ impl CodeCache {
         Ok(self.load(engine, &code, &digest).unwrap_or(component))
     }
 
-    /// The image with this key, which determines it; `None` if it is not there, or not as it was written.
-    pub(crate) fn image(&self, key: &str) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.folder.file(&format!("{key}{IMAGE}")).ok()?.read_to_end(&mut bytes).ok()?;
-        let recorded = self.recorded(&format!("{key}{DIGEST}")).unwrap_or_default();
-        (hex(&Sha256::digest(&bytes)) == recorded).then_some(bytes)
-    }
-
-    /// Keeps an image, and at most [`MAX_IMAGES`].
-    pub(crate) fn keep_image(&self, key: &str, image: &[u8]) -> io::Result<()> {
-        self.store(&format!("{key}{IMAGE}"), &format!("{key}{DIGEST}"), image)?;
-        self.prune(IMAGE, MAX_IMAGES)
-    }
-
     fn store(&self, file: &str, digest: &str, bytes: &[u8]) -> io::Result<()> {
         self.folder.replace(file, bytes)?;
         self.folder.replace(digest, hex(&Sha256::digest(bytes)).as_bytes())
     }
 
-    /// Removes the oldest files with this end.
-    fn prune(&self, end: &str, max: usize) -> io::Result<()> {
-        let entries = self.folder.by_age(end)?;
-        let n_surplus = entries.len().saturating_sub(max);
+    /// Removes the oldest entries.
+    fn prune(&self) -> io::Result<()> {
+        let entries = self.folder.by_age(CODE)?;
+        let n_surplus = entries.len().saturating_sub(MAX_ENTRIES);
         for file in entries.into_iter().take(n_surplus) {
             self.folder.remove(&file)?;
             // A digest without its file is harmless.
-            let _ = self.folder.remove(&file.replace(end, DIGEST));
+            let _ = self.folder.remove(&file.replace(CODE, DIGEST));
         }
         Ok(())
     }
