@@ -119,9 +119,10 @@ pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
         n_runs: args.runs,
         settle: args.settle,
     };
-    if let Some(file) = &args.export {
-        let n_cases = cases::export(&options, file).map_err(with_diff)?;
-        return output::line(&format!("{n_cases} cases in {}", file.display()));
+    if let Some(folder) = &args.export {
+        logging::quiet()?;
+        let lines = cases::export(&options, folder).await.map_err(with_diff)?;
+        return output::line(&lines.join("\n"));
     }
     logging::quiet()?;
     let report = cases::test(&options).await.map_err(with_diff)?;

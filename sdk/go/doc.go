@@ -19,7 +19,7 @@
 // To read: [Get], [List], [Query], [Selecting], [Dependents], [Config]. From the API server itself: [Live], [LiveSubresource], [Ask].
 // To write: [Outcome], [Sequential], [Parallel], [Create], [Patch], [Apply], [Delete]; to want a set of children: [Children].
 // To clean up: [HasFinalizer], [AddFinalizer], [RemoveFinalizer]. To tell: [PatchStatus], [SetCondition], [NewEvent], [Infof].
-// To notice changes: [Hash]. To test without WebAssembly: package pintletest.
+// To notice changes: [Hash]. To step through a case with a debugger, and to start a cluster for a test: package pintletest.
 //
 // # Other keys
 //

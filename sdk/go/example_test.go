@@ -4,11 +4,59 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	pintle "pintle.dev/sdk"
-	"pintle.dev/sdk/pintletest"
 )
+
+// cached is a lister with these objects in the cache, and with one answer to each type of needs. Other reads panic.
+type cached struct {
+	pintle.Lister
+	objects []pintle.Object
+	answers map[pintle.NeedType]string
+}
+
+func (c cached) GetJSON(kind pintle.Kind, namespace, name string) json.RawMessage {
+	for _, text := range c.ListJSON(kind, pintle.Query{}) {
+		var of struct{ Metadata pintle.ObjectMeta }
+		if json.Unmarshal(text, &of) == nil && of.Metadata.Namespace == namespace && of.Metadata.Name == name {
+			return text
+		}
+	}
+	return nil
+}
+
+// ListJSON takes the kind, the namespace and the owner of a query into account. The order is that of the objects.
+func (c cached) ListJSON(kind pintle.Kind, query pintle.Query) []json.RawMessage {
+	var found []json.RawMessage
+	for _, object := range c.objects {
+		text, err := json.Marshal(object)
+		if err != nil {
+			panic(err)
+		}
+		var of struct {
+			APIVersion, Kind string
+			Metadata         pintle.ObjectMeta
+		}
+		if err := json.Unmarshal(text, &of); err != nil {
+			panic(err)
+		}
+		isOwned := func(owner pintle.OwnerReference) bool { return owner.UID == query.Owner.UID }
+		if pintle.KindOf(of.APIVersion, of.Kind) == kind && (query.Namespace == "" || query.Namespace == of.Metadata.Namespace) &&
+			(query.Owner.UID == "" || slices.ContainsFunc(of.Metadata.OwnerReferences, isOwned)) {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// Answer prints what is asked for.
+func (c cached) Answer(need pintle.Need) *pintle.Answer {
+	fmt.Println(strings.TrimSpace(string(need.Type) + " " + need.Body))
+	return &pintle.Answer{Body: []byte(c.answers[need.Type])}
+}
 
 var (
 	namespaces      = pintle.MustKind("v1/Namespace")
@@ -40,24 +88,13 @@ func robots(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
 	return new(pintle.Outcome).Then(pintle.Parallel(plan.Mutations...)), nil
 }
 
-const robotsManifest = `
-watches:
-  - {kind: v1/Namespace, fields: [metadata.deletionTimestamp]}
-  - {kind: v1/ServiceAccount, whole: true}
-queues: [{name: robots}]
-`
-
 func Example() {
-	fixture, err := pintletest.Parse([]byte(robotsManifest), []byte(`
-key: {kind: v1/Namespace, name: default}
-objects:
-  - {apiVersion: v1, kind: Namespace, metadata: {name: default}}
-`))
+	namespace := pintle.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": pintle.Object{"name": "default", "uid": "u"}}
+	outcome, err := robots(pintle.Key{Kind: namespaces, Name: "default"}, cached{objects: []pintle.Object{namespace}})
 	if err != nil {
 		panic(err)
 	}
-	result, _ := fixture.Run(robots)
-	for _, mutation := range result.Outcome.Steps[0].Mutations {
+	for _, mutation := range outcome.Steps[0].Mutations {
 		fmt.Println(mutation.Patch, mutation.Kind, mutation.Namespace, mutation.Name)
 	}
 	// Output: apply v1/ServiceAccount default robot
@@ -88,21 +125,18 @@ func sweep(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
 }
 
 func ExampleOutcome_ObserveAt() {
-	fixture, err := pintletest.Parse([]byte("queues: [{name: nodes}]"), []byte(`
-key: {kind: v1/Node, name: n1}
-live:
-  - {apiVersion: v1, kind: Pod, metadata: {name: web, namespace: default}, spec: {nodeName: n1}}
-  - {apiVersion: v1, kind: Pod, metadata: {name: db, namespace: default}, spec: {nodeName: n2}}
-`))
+	found := `[{"metadata": {"name": "web", "namespace": "default"}}]`
+	lister := cached{answers: map[pintle.NeedType]string{pintle.LiveList: found}}
+	outcome, err := sweep(pintle.Key{Kind: pintle.MustKind("v1/Node"), Name: "n1"}, lister)
 	if err != nil {
 		panic(err)
 	}
-	result, _ := fixture.Run(sweep)
-	for _, sample := range result.Outcome.Observations {
+	for _, sample := range outcome.Observations {
 		fmt.Println(sample.Metric, sample.At.When, sample.At.Place)
 	}
-	fmt.Println(result.Outcome.Steps[0].Mutations[0].Name, result.Outcome.Wakes[0].Key.Name, result.Outcome.Wakes[0].After)
+	fmt.Println(outcome.Steps[0].Mutations[0].Name, outcome.Wakes[0].Key.Name, outcome.Wakes[0].After)
 	// Output:
+	// list
 	// pods_deleted_total done {0 0}
 	// web n2 1m0s
 }
@@ -127,20 +161,11 @@ func admit(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
 }
 
 func ExampleAsk() {
-	fixture, err := pintletest.Parse([]byte("queues: [{name: users}]"), []byte(`
-key: {kind: example.com/v1/User, name: ann}
-reviews: [{kind: authorization.k8s.io/v1/SubjectAccessReview, spec: {user: ann}, status: {allowed: true}}]
-signatures: [{by: signer, claims: {sub: ann}, answer: for.ann.x}]
-calls: [{endpoint: desk, operation: hand-over, answer: {}}]
-`))
-	if err != nil {
-		panic(err)
+	answers := map[pintle.NeedType]string{
+		pintle.LiveReview: `{"status": {"allowed": true}}`, pintle.SignedJWT: "for.ann.x", pintle.EndpointCall: "{}",
 	}
-	result, asked := fixture.Run(admit)
-	for _, need := range asked {
-		fmt.Println(need.Type, need.Body)
-	}
-	fmt.Println(result.Err)
+	_, err := admit(pintle.Key{Kind: pintle.MustKind("example.com/v1/User"), Name: "ann"}, cached{answers: answers})
+	fmt.Println(err)
 	// Output:
 	// review {"spec":{"resourceAttributes":{"resource":"pods","verb":"get"},"user":"ann"}}
 	// sign-jwt {"sub":"ann"}

@@ -11,15 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pintle "pintle.dev/sdk"
-	"pintle.dev/sdk/pintletest"
 )
-
-const widgets = `
-watches:
-  - {kind: v1/ConfigMap, whole: true}
-  - {kind: v1/Secret, fields: [metadata.annotations, metadata.ownerReferences, metadata.deletionTimestamp, data]}
-queues: [{name: q}]
-`
 
 var (
 	widget    = pintle.MustKind("example.com/v1/Widget")
@@ -37,17 +29,9 @@ func wanted(name string) pintle.Object {
 }
 
 // plan is what children say of a cache.
-func plan(t *testing.T, children *pintle.Children, cached ...pintle.Object) (*pintle.ChildrenPlan, error) {
+func plan(t *testing.T, children *pintle.Children, objects ...pintle.Object) (*pintle.ChildrenPlan, error) {
 	t.Helper()
-	input, err := json.Marshal(pintle.Object{"key": pintle.Object{"kind": "example.com/v1/Widget", "name": "w"}, "objects": cached})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fixture, err := pintletest.Parse([]byte(widgets), input)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return children.Plan(fixture.Lister)
+	return children.Plan(cached{objects: objects})
 }
 
 func only(t *testing.T, children *pintle.Children, cached ...pintle.Object) pintle.Mutation {
@@ -186,7 +170,7 @@ func TestWhatIsNoLongerWantedIsDeletedKindByKind(t *testing.T) {
 	asItIs := func(pintle.Object) {}
 	going := func(m pintle.Object) { m["deletionTimestamp"] = "2026-01-01T00:00:00Z" }
 	p, err := plan(t, children().Own(configMap).Want(wanted("kept")),
-		of("Secret", "z", asItIs), of("Secret", "b", asItIs), of("Secret", "going", going), of("ConfigMap", "going", going),
+		of("Secret", "b", asItIs), of("Secret", "z", asItIs), of("Secret", "going", going), of("ConfigMap", "going", going),
 		of("Secret", "elsewhere", func(m pintle.Object) { m["namespace"] = "other" }),
 		of("Secret", "foreign", func(m pintle.Object) { m["ownerReferences"].([]any)[0].(pintle.Object)["uid"] = "x" }),
 		of("ConfigMap", "twice", asItIs), applied(t, wanted("kept")),

@@ -42,9 +42,9 @@ pub struct TestArgs {
     #[arg(long)]
     pub settle: bool,
 
-    /// Export the manifest and the cases to this file as one JSON document instead of running them, for test programs in languages
-    /// without a YAML library.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["update", "runs", "settle"])]
+    /// Run each case once, and write it to NAME.json in this folder: the key, the answer to each read of the run, the manifest, and the
+    /// expected outcome. The SDKs run `reconcile` natively with such a file, under a debugger.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["update", "runs", "settle"])]
     pub export: Option<PathBuf>,
 
     /// Output format.

@@ -68,7 +68,7 @@ fn install_python() -> anyhow::Result<()> {
     fs::write(installed, wanted).context("note what is installed")
 }
 
-/// Tests of the SDKs themselves, and the native cases of their examples.
+/// Tests of the SDKs themselves, and the cases of their examples.
 pub(crate) fn test() -> anyhow::Result<()> {
     let sdk = root().join("sdk");
     // The packages below `internal` are for WebAssembly alone; a build of the example compiles them.
@@ -76,7 +76,6 @@ pub(crate) fn test() -> anyhow::Result<()> {
     for example in examples::of("go")? {
         go(&example, &["."])?;
     }
-    // This is one project with its examples.
     process::run(Command::new("npm").current_dir(sdk.join("js")).arg("test"))?;
     let unittest = |folder: PathBuf, more: &[&str]| {
         let mut python = Command::new(python().join("bin/python"));
@@ -85,10 +84,18 @@ pub(crate) fn test() -> anyhow::Result<()> {
         process::run(&mut python)
     };
     unittest(sdk.join("python"), &["discover", "-s", "tests", "-t", "."])?;
-    for example in examples::of("python")? {
-        unittest(example, &[])?;
+    unittest(sdk.join("python/examples/downscaler"), &[])?;
+    for language in ["go", "js", "python"] {
+        examples::of(language)?.iter().try_for_each(|example| cases(example))?;
     }
     Ok(())
+}
+
+/// Builds an example, and runs its cases in the component.
+fn cases(example: &Path) -> anyhow::Result<()> {
+    let mut test = Command::new(crate::chores::pintle());
+    test.arg("test").arg(example).arg("--cases").arg(examples::cases(example)).env("VIRTUAL_ENV", python());
+    process::run(&mut test).with_context(|| format!("test {}", example.display()))
 }
 
 fn go(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {

@@ -93,8 +93,12 @@ fn fill(common: &str, parts: &BTreeMap<&str, String>) -> anyhow::Result<String> 
         let Some((name, rest)) = piece.split_once("}}") else { bail!("{{{{ without }}}} before {piece:?}") };
         let part = parts.get(name).with_context(|| format!("the part {name} is missing"))?;
         unused.retain(|other| *other != name);
-        // A part that is empty leaves no empty lines.
-        let rest = if part.is_empty() && text.ends_with("\n\n") { rest.trim_start_matches('\n') } else { rest };
+        // A part that is empty leaves no empty lines, and no empty paragraph.
+        let rest = match part.is_empty() {
+            true if text.ends_with("\n\n") => rest.trim_start_matches('\n'),
+            true if text.ends_with('\n') => rest.strip_prefix('\n').unwrap_or(rest),
+            _ => rest,
+        };
         text += part;
         text += rest;
     }

@@ -166,32 +166,19 @@ func (d *Dev) connect() error {
 	if err != nil {
 		return err
 	}
-	asJSON, err := yamlToJSON(text)
-	if err != nil {
-		return err
+	// It is the file that pintle dev writes, one field a line.
+	field := func(name string) string {
+		for line := range strings.Lines(string(text)) {
+			if value, found := strings.CutPrefix(strings.TrimSpace(line), name+": "); found {
+				return strings.Trim(value, `"'`)
+			}
+		}
+		return ""
 	}
-	var config struct {
-		Clusters []struct {
-			Cluster struct {
-				Server    string `json:"server"`
-				Authority string `json:"certificate-authority-data"`
-			} `json:"cluster"`
-		} `json:"clusters"`
-		Users []struct {
-			User struct {
-				Certificate string `json:"client-certificate-data"`
-				Key         string `json:"client-key-data"`
-			} `json:"user"`
-		} `json:"users"`
-	}
-	if err := json.Unmarshal(asJSON, &config); err != nil || len(config.Clusters) == 0 || len(config.Users) == 0 {
-		return fmt.Errorf("%s is not a kubeconfig of pintle dev: %w", d.Kubeconfig, err)
-	}
-	cluster, user := config.Clusters[0].Cluster, config.Users[0].User
 	var pems [3][]byte
-	for i, data := range []string{cluster.Authority, user.Certificate, user.Key} {
-		if pems[i], err = base64.StdEncoding.DecodeString(data); err != nil {
-			return fmt.Errorf("%s: %w", d.Kubeconfig, err)
+	for i, name := range []string{"certificate-authority-data", "client-certificate-data", "client-key-data"} {
+		if pems[i], err = base64.StdEncoding.DecodeString(field(name)); err != nil || len(pems[i]) == 0 {
+			return fmt.Errorf("%s is not a kubeconfig of pintle dev: %s: %w", d.Kubeconfig, name, err)
 		}
 	}
 	roots := x509.NewCertPool()
@@ -201,7 +188,7 @@ func (d *Dev) connect() error {
 		return fmt.Errorf("%s: %w", d.Kubeconfig, err)
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}}}
-	d.server, d.client = cluster.Server, &http.Client{Transport: transport, Timeout: time.Minute}
+	d.server, d.client = field("server"), &http.Client{Transport: transport, Timeout: time.Minute}
 	return nil
 }
 

@@ -3,12 +3,30 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { APPLIED, Children, hash, Outcome, Step, Terminal } from "pintle";
-import { Fixture } from "pintle/testing";
+import { APPLIED, Children, hash, Kind, Lister, Terminal } from "pintle";
 
-const MANIFEST = "watches: [{kind: v1/Namespace}, {kind: v1/ConfigMap, whole: true}, {kind: v1/Secret, whole: true}]\nqueues: [{name: q}]";
 const OWNER = { apiVersion: "example.com/v1", kind: "Widget", metadata: { name: "w", namespace: "ns", uid: "u" } };
 const REFERENCE = { apiVersion: "example.com/v1", kind: "Widget", name: "w", uid: "u", controller: true, blockOwnerDeletion: true };
+
+/**
+ * A lister with these objects in the cache, ordered by name.
+ * @param {any[]} objects
+ */
+function cached(objects) {
+  const sorted = objects.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  const of = (/** @type {Kind} */ kind) => sorted.filter((object) => String(Kind.ofObject(object)) === String(kind));
+  return new Lister(/** @type {any} */ ({
+    get: (/** @type {Kind} */ kind, /** @type {{namespace: string, name: string}} */ { namespace, name }) => {
+      const found = of(kind).find(({ metadata }) => (metadata.namespace ?? "") === namespace && metadata.name === name);
+      return found === undefined ? null : JSON.stringify(found);
+    },
+    list: (/** @type {Kind} */ kind, /** @type {import("../src/lister.js").RawQuery} */ { namespace, owner }) =>
+      of(kind)
+        .filter(({ metadata }) => namespace === null || metadata.namespace === namespace)
+        .filter(({ metadata }) => owner === null || metadata.ownerReferences?.some((/** @type {any} */ { uid }) => uid === owner.val))
+        .map((object) => JSON.stringify(object)),
+  }));
+}
 
 /**
  * @param {object[]} objects The cache.
@@ -16,16 +34,18 @@ const REFERENCE = { apiVersion: "example.com/v1", kind: "Widget", name: "w", uid
  * @param {import("pintle").KubernetesObject} [owner]
  */
 function plan(objects, want, owner = OWNER) {
-  const fixture = Fixture.parse(MANIFEST, JSON.stringify({ key: { kind: "v1/Namespace", name: "x" }, objects }));
-  /** @type {string[][]} */
-  let rest = [];
-  const shown = fixture.run((_, lister) => {
-    const { mutations, conflicts, waiting } = want(new Children(owner, "me")).plan(lister);
-    rest = [conflicts.map(String), waiting.map(String)];
-    return new Outcome().step(Step.parallel(mutations));
-  });
-  const mutations = shown.steps[0]?.mutations ?? [];
-  return { mutations, brief: mutations.map((/** @type {any} */ one) => `${one.patch ?? `delete ${one.delete}`} ${one.if?.uid ?? "-"}`), rest };
+  const { mutations, conflicts, waiting } = want(new Children(owner, "me")).plan(cached(objects));
+  const of = (/** @type {any} */ { kind, namespace, name }) => `${kind} ${namespace}/${name}`;
+  return {
+    mutations: mutations.map((/** @type {any} */ one) => ({
+      patch: of(one),
+      form: one.type,
+      ...(one.preconditions?.uid === undefined ? {} : { if: one.preconditions }),
+      body: one.body,
+    })),
+    brief: mutations.map((/** @type {any} */ one) => `${one.verb === "delete" ? "delete " : ""}${of(one)} ${one.preconditions.uid ?? "-"}`),
+    rest: [conflicts.map(String), waiting.map(String)],
+  };
 }
 
 /** @param {string} name @param {object} [metadata] */
@@ -43,7 +63,7 @@ test("what is missing is applied with owner and hash, and the wanted object stay
   assert.deepEqual(mutations, [
     {
       patch: "v1/ConfigMap ns/a",
-      form: "apply by me, force: true",
+      form: { fieldManager: "me", force: true },
       body: map("a", { namespace: "ns", ownerReferences: [REFERENCE], annotations: { x: "y", [APPLIED]: hash(complete) } }),
     },
   ]);
@@ -103,7 +123,6 @@ test("mistakes are told", () => {
     [(children) => children.own("v1/ConfigMap").want(map("a", { namespace: "x" })), /v1\/ConfigMap x\/a is in another namespace/],
     [(children) => children.own("v1/ConfigMap").want({ ...map("a"), data: 0.5 }), /not an integer/],
   ])) {
-    const fixture = Fixture.parse(MANIFEST, "key: {kind: v1/Namespace, name: x}");
-    assert.throws(() => want(new Children(OWNER, "me")).plan(fixture.lister), (error) => error instanceof Terminal && message.test(error.message));
+    assert.throws(() => want(new Children(OWNER, "me")).plan(cached([])), (error) => error instanceof Terminal && message.test(error.message));
   }
 });

@@ -3,12 +3,12 @@
 import json
 import unittest
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-from pintle import APPLIED, Children, Key, Lister, Object, Outcome, Plan, Step, Terminal, hash_json
-from pintle.testing import Fixture
+from pintle import APPLIED, Children, Kind, Lister, Object, ObjectKey, Plan, Query, Terminal, hash_json
+from pintle.lister import View
+from pintle.mutation import Apply, Delete, Patch
 
-MANIFEST = "watches: [{kind: v1/Namespace}, {kind: v1/ConfigMap, whole: true}, {kind: v1/Secret, whole: true}]\nqueues: [{name: q}]"
 OWNER: Object = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "ns", "uid": "u"}}
 REFERENCE = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "u", "controller": True, "blockOwnerDeletion": True}
 
@@ -22,20 +22,37 @@ def applied(name: str, **metadata: Any) -> Object:
     return config_map(name, **{"namespace": "ns", "uid": name, "ownerReferences": [REFERENCE], "annotations": annotations, **metadata})
 
 
-def plan(objects: list[Object], want: Callable[[Children], Children], owner: Object = OWNER) -> tuple[list[Object], Plan]:
-    found: list[Plan] = []
+class Cached:
+    """A view with objects in the cache, ordered by name."""
 
-    def reconcile(_key: Key, lister: Lister) -> Outcome:
-        found.append(want(Children(owner, "me")).plan(lister))
-        return Outcome().step(Step.parallel(found[0].mutations))
+    def __init__(self, objects: list[Object]) -> None:
+        self._objects = sorted(objects, key=lambda one: str(one["metadata"]["name"]))
 
-    given = json.dumps({"key": {"kind": "v1/Namespace", "name": "x"}, "objects": objects})
-    steps = Fixture.parse(MANIFEST, given).run(reconcile)["steps"]
-    return (steps[0]["mutations"] if steps else []), found[0]
+    def get(self, kind: Kind, key: ObjectKey) -> str | None:
+        of_kind = (one for one in self._objects if Kind.of(f"{one['apiVersion']}/{one['kind']}") == kind)
+        names = ((one, one["metadata"]) for one in of_kind)
+        return next((json.dumps(one) for one, meta in names if (meta.get("namespace", ""), meta["name"]) == (key.namespace, key.name)), None)
+
+    def list(self, kind: Kind, query: Query) -> list[str]:
+        assert query.owner is not None
+        uid = query.owner.uid
+        return [
+            json.dumps(one)
+            for one in self._objects
+            if Kind.of(f"{one['apiVersion']}/{one['kind']}") == kind
+            and query.namespace in (None, one["metadata"].get("namespace"))
+            and any(owner["uid"] == uid for owner in one["metadata"].get("ownerReferences", []))
+        ]
 
 
-def brief(mutations: list[Object]) -> list[str]:
-    return [f"{one.get('patch') or 'delete ' + one['delete']} {one.get('if', {}).get('uid', '-')}" for one in mutations]
+def plan(objects: list[Object], want: Callable[[Children], Children], owner: Object = OWNER) -> tuple[list[Patch | Delete], Plan]:
+    found = want(Children(owner, "me")).plan(Lister(cast(View, Cached(objects))))
+    actions = [one.action for one in found.mutations]
+    return [one for one in actions if isinstance(one, (Patch, Delete))], found
+
+
+def brief(actions: list[Patch | Delete]) -> list[str]:
+    return [f"{'delete ' if isinstance(one, Delete) else ''}{one.kind} {one.object.namespace}/{one.object.name} {one.uid or '-'}" for one in actions]
 
 
 class Plans(unittest.TestCase):
@@ -44,7 +61,8 @@ class Plans(unittest.TestCase):
         mutations, _ = plan([], lambda children: children.own("v1/ConfigMap").want(wanted))
         annotations = {"x": "y", APPLIED: hash_json(config_map("a", annotations={"x": "y"}, namespace="ns"))}
         body = config_map("a", namespace="ns", ownerReferences=[REFERENCE], annotations=annotations)
-        self.assertEqual(mutations, [{"patch": "v1/ConfigMap ns/a", "form": "apply by me, force: true", "body": body}])
+        expected = Patch(Kind.of("v1/ConfigMap"), ObjectKey("ns", "a"), Apply("me", True), body, None, None, None)
+        self.assertEqual(mutations, [expected])
         self.assertEqual(wanted, config_map("a", annotations={"x": "y"}))
 
     def test_what_is_there_is_left_alone_adopted_applied_again_waited_for_or_somebody_elses(self) -> None:
@@ -68,9 +86,9 @@ class Plans(unittest.TestCase):
             (mutations[0], "orphan", "7", [node, REFERENCE]),
             (mutations[1], "unlike", "8", [REFERENCE]),
         ]:
-            conditions = {"uid": name, "resourceVersion": version}
             body = {"metadata": {"ownerReferences": owners}}
-            self.assertEqual(adoption, {"patch": f"v1/ConfigMap ns/{name}", "form": "merge", "if": conditions, "body": body})
+            expected_adoption = Patch(Kind.of("v1/ConfigMap"), ObjectKey("ns", name), "merge", body, None, name, version)
+            self.assertEqual(adoption, expected_adoption)
         self.assertEqual([*map(str, found.conflicts)], ["v1/ConfigMap ns/foreign is controlled by v1/Pod p"])
         self.assertEqual([*map(str, found.waiting)], ["v1/ConfigMap ns/deleted"])
 
@@ -100,7 +118,6 @@ class Plans(unittest.TestCase):
             (lambda children: children.own("v1/ConfigMap").want(config_map("a", namespace="x")), "x/a is in another namespace"),
             (lambda children: children.own("v1/ConfigMap").want({**config_map("a"), "data": 0.5}), "not an integer"),
         ]
-        fixture = Fixture.parse(MANIFEST, "key: {kind: v1/Namespace, name: x}")
         for want, message in mistakes:
             with self.assertRaisesRegex(Terminal, message):
-                want(Children(OWNER, "me")).plan(fixture.lister)
+                want(Children(OWNER, "me")).plan(Lister(cast(View, Cached([]))))

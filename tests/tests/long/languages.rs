@@ -1,17 +1,17 @@
-//! One controller in every language: the same mutations, natively (each SDK's own tests) and as components (here), also after
-//! thousands of runs on one instance; and what each language costs.
+//! One controller in every language: the same mutations, also after thousands of runs on one instance; and what each language costs.
 //!
 //! And in Rust and Go, the same sources give the same bytes.
 //!
 //! The tables are printed: `cargo test --workspace --test long languages:: -- --nocapture`.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
 use pintle_tests::authors;
-use pintle_tests::languages::{Built, build, built, errands, test};
+use pintle_tests::languages::{Built, build, built, errands, pintle, test};
 use pintle_tests::pintle::{Answer, binary, command};
 use pintle_tests::{TestCluster, components, target_dir, workspace_dir};
 use pintle_wasm::{WasmConfig, WasmEngine};
@@ -97,6 +97,118 @@ fn every_language_has_each_part_of_contract_0_2_with_its_denials_and_limits() ->
         rows.iter_mut().zip(column).for_each(|(row, cell)| row.push_str(&format!("{cell:>8}")));
     }
     println!("{}", rows.join("\n"));
+    Ok(())
+}
+
+const DEBUG_GO: &str = r#"package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pintle.dev/sdk/pintletest"
+)
+
+func TestDebug(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join(os.Getenv("CASES"), "*.json"))
+	for _, file := range files {
+		n := 0
+		if outcome := pintletest.Debug(file, reconcile).Outcome; outcome != nil {
+			for _, step := range outcome.Steps {
+				n += len(step.Mutations)
+			}
+		}
+		fmt.Println("case", strings.TrimSuffix(filepath.Base(file), ".json"), n)
+	}
+}
+"#;
+
+const DEBUG_JS: &str = r#"import { readdirSync } from "node:fs";
+const { debugCase } = await import(`${process.env.SDK}/src/testing/index.js`);
+const { reconcile } = await import(`${process.env.SDK}/examples/errand/src/controller.ts`);
+for (const file of readdirSync(process.env.CASES)) {
+  let n = 0;
+  try {
+    n = (debugCase(`${process.env.CASES}/${file}`, reconcile)?.steps ?? []).flatMap(({ mutations }) => mutations).length;
+  } catch (error) {
+    if (!["Retry", "Terminal"].includes(error.constructor.name)) throw error;
+  }
+  console.log("case", file.replace(".json", ""), n);
+}
+"#;
+
+const DEBUG_PYTHON: &str = r#"import os, pathlib
+from errand.controller import reconcile
+from pintle import Retry, Terminal
+from pintle.testing import debug_case
+
+for file in pathlib.Path(os.environ["CASES"]).iterdir():
+    n = 0
+    try:
+        outcome = debug_case(file, reconcile)
+        n = sum(len(step.mutations) for step in outcome.steps) if outcome else 0
+    except (Retry, Terminal):
+        pass
+    print("case", file.stem, n)
+"#;
+
+/// What a native program prints that runs all exported cases of the Errand of a language: `case NAME N`, with the number of mutations.
+fn debug_all(language: &str, exported: &Path) -> Result<String> {
+    let sdk = workspace_dir().join("sdk").join(language);
+    let example = sdk.join("examples/errand");
+    let work = tempfile::tempdir()?;
+    let write = |name: &str, text: &str| {
+        let path = work.path().join(name);
+        std::fs::write(&path, text).map(|()| path)
+    };
+    let mut program = match language {
+        "go" => {
+            let source = write("debug_test.go", DEBUG_GO)?;
+            let overlay = json!({"Replace": {(example.join("debug_test.go").display().to_string()): source}});
+            let mut go = Command::new("go");
+            go.args(["test", "-count=1", "-v", "-run=TestDebug", "-overlay"])
+                .arg(write("overlay.json", &overlay.to_string())?);
+            go
+        }
+        "js" => {
+            let mut node = Command::new("node");
+            node.arg("--import").arg(sdk.join("typescript.js")).arg(write("debug.mjs", DEBUG_JS)?).env("SDK", &sdk);
+            node
+        }
+        _ => {
+            let mut python = Command::new("python3");
+            python.arg(write("debug.py", DEBUG_PYTHON)?).env("PYTHONDONTWRITEBYTECODE", "1");
+            python.env("PYTHONPATH", format!("{}:{}", sdk.display(), example.display()));
+            python
+        }
+    };
+    Answer::of(program.current_dir(&example).env("CASES", exported))?.success()
+}
+
+/// What a debugger steps through: `reconcile`, natively, with an exported case. It wants what the case expects of the component.
+#[test]
+fn exported_cases_run_natively() -> Result<()> {
+    let cases = workspace_dir().join("tests/errand/cases");
+    for Built { language, component, .. } in errands()?.iter().filter(|built| built.language != "rust") {
+        let folder = tempfile::tempdir()?;
+        let [test, with, export] = ["test", "--cases", "--export"].map(Path::new);
+        pintle(&[test, component, with, &cases, export, folder.path()])?;
+        let printed = debug_all(language, folder.path())?;
+        let mut n_cases = 0;
+        for file in std::fs::read_dir(folder.path())? {
+            let case: Value = serde_json::from_str(&std::fs::read_to_string(file?.path())?)?;
+            let steps = case["expected"]["steps"].as_array().into_iter().flatten();
+            let mutations = steps.flat_map(|step| step["mutations"].as_array().into_iter().flatten());
+            let n: u64 = mutations.map(|mutation| mutation["times"].as_u64().unwrap_or(1)).sum();
+            let line = format!("case {} {n}", case["case"].as_str().context("no name")?);
+            assert!(printed.lines().any(|printed| printed == line), "{language}: no {line:?} in\n{printed}");
+            n_cases += 1;
+        }
+        assert_eq!(n_cases, std::fs::read_dir(&cases)?.count(), "{language}");
+    }
     Ok(())
 }
 

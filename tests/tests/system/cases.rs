@@ -251,17 +251,20 @@ fn many_runs_on_one_instance_tell_how_it_grows() -> Result<()> {
 }
 
 #[test]
-fn cases_can_be_exported_for_languages_without_yaml() -> Result<()> {
-    let folder = Folder::new("faulty", WIDGET, &[("panic", "steps: []\n")])?;
-    let file = folder.folder.path().join("cases.json");
-    let (is_good, told) = folder.test(&["--export", &file.display().to_string()])?;
-    assert!(is_good && told == "1 cases in DIR/cases.json\n", "{told}");
-    let document: Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+fn a_case_is_exported_with_the_answers_to_its_reads() -> Result<()> {
+    let folder = Folder::new("faulty", WIDGET, &[("panic", "steps: []\n"), ("leak", "steps: []\n")])?;
+    let exported = folder.folder.path().join("exported");
+    let (is_good, told) = folder.test(&["--export", &exported.display().to_string()])?;
+    let mut lines = told.lines();
+    assert_eq!((is_good, lines.next()), (true, Some("DIR/exported/leak.json")), "{told}");
+    let fault = lines.next().context("no second case")?;
+    assert!(fault.starts_with("DIR/exported/panic.json: the run ends with a fault: trap: "), "{told}");
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(exported.join("panic.json"))?)?;
     assert_eq!(document["manifest"]["name"], "faulty");
-    let case = json!({
-        "name": "panic", "expected": {"steps": []}, "input": {"key": {"kind": WIDGET, "namespace": "ns", "name": "panic"}},
-    });
-    assert_eq!(document["cases"], json!([case]));
+    let key = json!({"kind": WIDGET, "namespace": "ns", "name": "panic"});
+    assert_eq!((&document["input"]["key"], &document["expected"]), (&key, &json!({"steps": []})));
+    assert_eq!(document["key"]["queue"], document["manifest"]["queues"][0]["name"]);
+    assert_eq!((&document["now"], &document["attempt"]), (&json!("2026-01-01T00:00:00Z"), &json!(0)));
     Ok(())
 }
 

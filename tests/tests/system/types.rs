@@ -66,9 +66,17 @@ fn the_definitions_of_a_plugin_become_types_in_its_language() -> Result<()> {
         assert!(text.lines().next().is_some_and(|line| line.contains(MARK)), "{text}");
         assert!(!text.contains(&*folder.to_string_lossy()), "a path of this machine is in\n{text}");
         // A file has the same text, and is written again.
+        let file = if marker == "package.json" { "out.d.ts" } else { "out" };
         for _ in 0..2 {
-            types(folder, &["-o", "out"])?.success()?;
-            assert_eq!(fs::read_to_string(folder.join("out"))?, text, "{marker}");
+            types(folder, &["-o", file])?.success()?;
+            assert_eq!(fs::read_to_string(folder.join(file))?, text, "{marker}");
+        }
+        if marker == "package.json" {
+            let told = error(folder, &["-o", "team.js"])?;
+            assert!(
+                told.contains("cannot contain types: write declarations, for example with `-o team.d.ts`"),
+                "{told}"
+            );
         }
     }
     Ok(())

@@ -4,15 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pintle_core::contract::check::CheckedOutcome;
 use pintle_core::contract::outcome::{Answers, Need, Outcome, ReconcileError};
 use pintle_core::object::id::Key;
 use pintle_core::ports::guest::{Guest, PluginFault, Usage};
+use pintle_core::ports::view::View;
 use serde_json::{Value, json};
 use tracing::instrument::{WithDispatch, WithSubscriber as _};
 use tracing::subscriber::NoSubscriber;
 
 use super::cluster::CaseCluster;
+use super::export::Recorder;
 use super::input::Case;
 use super::plugin::Guests;
 use super::settle::{self, Settled};
@@ -292,14 +295,37 @@ fn tried(case: &Case, cluster: &CaseCluster, ran: Ran) -> Tried {
     }
 }
 
-/// Calls until there are no more needs.
+/// Runs the case once, and answers the recorded reads of its last call. The fault, if it ended with one.
+pub(crate) async fn record(
+    guest: &Arc<dyn Guest>,
+    cluster: &CaseCluster,
+) -> (Option<Arc<Recorder>>, Option<PluginFault>) {
+    let last = Mutex::new(None);
+    let ran = once_with(guest, cluster, |view| {
+        let recorder = Arc::new(Recorder::new(view));
+        *last.lock() = Some(recorder.clone());
+        recorder
+    });
+    let fault = ran.await.shown.err();
+    (last.into_inner(), fault)
+}
+
 async fn once(guest: &Arc<dyn Guest>, cluster: &CaseCluster) -> Ran {
+    once_with(guest, cluster, |view| view).await
+}
+
+/// Calls until there are no more needs; `show` makes the view of each call.
+async fn once_with(
+    guest: &Arc<dyn Guest>,
+    cluster: &CaseCluster,
+    show: impl Fn(Arc<dyn View>) -> Arc<dyn View>,
+) -> Ran {
     cluster.begin().await;
     let mut asked: Vec<Need> = Vec::new();
     let mut answers = Answers::new();
     let mut usage = Usage::default();
     for _ in 0..MAX_ROUNDS {
-        let run = guest.reconcile(&cluster.key, cluster.view(&answers)).await;
+        let run = guest.reconcile(&cluster.key, show(cluster.view(&answers))).await;
         usage = usage.most(run.usage);
         let result = match run.result {
             Ok(result) => result.map(CheckedOutcome::into_inner),

@@ -5,7 +5,7 @@
 //! component gives in other circumstances ([`checks`]).
 //!
 //! *Invariants*: what a case sees comes from the caches that a cluster would fill, so projections, indexes and refusals are the
-//! host's. The format of the file is that of the SDKs' own `testing`: one case, one expectation, whoever runs it.
+//! host's.
 //!
 //! A case with `settle` is also carried out on the embedded API server, again and again ([`settle`]).
 //!
@@ -13,6 +13,7 @@
 
 mod checks;
 mod cluster;
+mod export;
 mod input;
 mod mask;
 mod order;
@@ -153,18 +154,25 @@ fn update(cases: &[Case], tried: &mut [Tried]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes one JSON document with the manifest and all cases, for test programs that do not read YAML. Gives the number of cases.
+/// Runs each case once, and writes it to `NAME.json` in a folder, with the answer to each of its reads: for a native `reconcile` under a
+/// debugger. Answers one line for each case: its file, and the fault that ended its run.
 ///
 /// # Errors
-/// The plugin does not build or load, a case cannot be read, or the file cannot be written.
-pub fn export(options: &Options, file: &Path) -> anyhow::Result<usize> {
+/// The plugin does not build or load, a case cannot be read, or a file cannot be written.
+pub async fn export(options: &Options, folder: &Path) -> anyhow::Result<Vec<String>> {
     let (plugin, cases) = open(options)?;
-    let documents: Vec<_> = cases
-        .iter()
-        .map(|case| serde_json::json!({"name": case.name, "input": case.raw, "expected": case.expected}))
-        .collect();
-    let document = serde_json::json!({"manifest": plugin.raw_manifest(), "cases": documents});
-    let text = serde_json::to_string(&document).context("write JSON")?;
-    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
-    Ok(documents.len())
+    let guests = plugin.guests()?;
+    let clusters = checks::open(&guests, &cases).await?;
+    std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    let mut lines = Vec::new();
+    for (case, cluster) in cases.iter().zip(&clusters) {
+        let (recorder, fault) = checks::record(&guests.fresh, cluster).await;
+        let recorder = recorder.context("the case was not run")?;
+        let text = serde_json::to_string_pretty(&recorder.document(case, cluster, &plugin.raw_manifest()))?;
+        let file = folder.join(format!("{}.json", case.name));
+        std::fs::write(&file, text + "\n").with_context(|| format!("write {}", file.display()))?;
+        let fault = fault.map(|fault| format!(": the run ends with a fault: {fault}")).unwrap_or_default();
+        lines.push(format!("{}{fault}", file.display()));
+    }
+    Ok(lines)
 }

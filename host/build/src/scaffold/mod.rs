@@ -1,4 +1,4 @@
-//! `pintle new`: a small plugin that works, with cases, native tests and the SDK that it is written against.
+//! `pintle new`: a small plugin that works, with cases and the SDK that it is written against.
 //!
 //! Templates are `scaffold/common` and `scaffold/<language>`; `{{name}}` and the like stand for what [`Scaffold`] knows. With a custom
 //! kind, `scaffold/kind` has more of them, which replace those of the same name.
@@ -212,16 +212,9 @@ fn commands(language: Language) -> &'static [&'static str] {
     const DEV: &str = "pintle dev --plugin .  # an embedded cluster; each save is swapped in";
     match language {
         Language::Rust => &["cargo test             # the cases, natively", TEST, DEV],
-        Language::Go => &["go test ./...          # the cases, natively", TEST, DEV],
-        Language::JavaScript | Language::TypeScript => {
-            &["npm install", "npm test               # the cases, natively", TEST, DEV]
-        }
-        Language::Python => &[
-            "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
-            ".venv/bin/python -m unittest   # the cases, natively",
-            TEST,
-            DEV,
-        ],
+        Language::Go => &[TEST, DEV],
+        Language::JavaScript | Language::TypeScript => &["npm install", TEST, DEV],
+        Language::Python => &["python3 -m venv .venv && .venv/bin/pip install -r requirements.txt", TEST, DEV],
     }
 }
 

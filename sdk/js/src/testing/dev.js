@@ -7,7 +7,6 @@ import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parse } from "yaml";
 
 /** @import { ChildProcess } from "node:child_process" */
 /** @import { IncomingMessage } from "node:http" */
@@ -133,14 +132,19 @@ export class Dev {
   }
 
   #connect() {
-    const config = parse(readFileSync(this.kubeconfig, "utf8"));
-    const cluster = config.clusters[0].cluster;
-    const user = config.users[0].user;
-    /** @param {string} data */
-    const decoded = (data) => Buffer.from(data, "base64");
-    const [cert, key] = [decoded(user["client-certificate-data"]), decoded(user["client-key-data"])];
-    this.#tls = { ca: decoded(cluster["certificate-authority-data"]), cert, key };
-    this.#server = new URL(cluster.server);
+    const text = readFileSync(this.kubeconfig, "utf8");
+    /** @param {string} name One field a line, as `pintle dev` writes it. */
+    const field = (name) => {
+      const [, value] = new RegExp(`^ *(?:- )?${name}: *["']?([^"'\\n]+)`, "m").exec(text) ?? [];
+      if (value === undefined) {
+        throw new Error(`${this.kubeconfig} is not a kubeconfig of pintle dev: it has no ${name}`);
+      }
+      return value;
+    };
+    /** @param {string} name */
+    const decoded = (name) => Buffer.from(field(name), "base64");
+    this.#tls = { ca: decoded("certificate-authority-data"), cert: decoded("client-certificate-data"), key: decoded("client-key-data") };
+    this.#server = new URL(field("server"));
   }
 
   /**

@@ -1,4 +1,4 @@
-"""A cluster for a test: `pintle dev` with a controller, started and queried from the test program. Needs PyYAML.
+"""A cluster for a test: `pintle dev` with a controller, started and queried from the test program.
 
     from pintle.testing.dev import Dev
 
@@ -15,6 +15,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -25,8 +26,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 from urllib.parse import quote, urlsplit
-
-import yaml
 
 __all__ = ["ApiError", "Dev"]
 
@@ -104,16 +103,22 @@ class Dev:
             time.sleep(_PAUSE_SECONDS)
 
     def _connect(self) -> None:
-        config = yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8"))
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-        self._tls = ssl.create_default_context(cadata=authority)
+        text = self.kubeconfig.read_text(encoding="utf-8")
+
+        def field(name: str) -> str:
+            # One field a line, as `pintle dev` writes it.
+            found = re.search(rf"^ *(?:- )?{name}: *[\"']?([^\"'\n]+)", text, re.MULTILINE)
+            if found is None:
+                raise RuntimeError(f"{self.kubeconfig} is not a kubeconfig of `pintle dev`: it has no {name}")
+            return found[1]
+
+        self._tls = ssl.create_default_context(cadata=base64.b64decode(field("certificate-authority-data")).decode())
         # The library reads certificates from files only.
         pem = Path(self._folder.name) / "client.pem"
         pem.touch(mode=0o600)
-        pem.write_bytes(base64.b64decode(user["client-certificate-data"]) + base64.b64decode(user["client-key-data"]))
+        pem.write_bytes(base64.b64decode(field("client-certificate-data")) + base64.b64decode(field("client-key-data")))
         self._tls.load_cert_chain(pem)
-        self._server = urlsplit(cluster["server"])
+        self._server = urlsplit(field("server"))
 
     def log(self) -> str:
         """What it has printed so far: the lines of the plugins are among them."""

@@ -1,5 +1,0 @@
-import { checkCases } from "pintle/testing";
-
-import { reconcile } from "./controller.js";
-
-checkCases(".", reconcile);
