@@ -500,7 +500,7 @@ mod tests {
 
     fn candidate() -> Candidate {
         let manifest = json!({
-            "name": "p", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
+            "name": "p", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}],
             "config": {"ca": {"type": "string", "fromFile": true}, "text": {"type": "string"}},
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();

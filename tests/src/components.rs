@@ -74,15 +74,14 @@ pub fn with_manifest(component: &[u8], change: impl FnOnce(&mut Value)) -> Resul
     Ok(rest)
 }
 
-/// The component of a controller whose core module is written as text, for code that no compiler would produce. It is
-/// for contract 0.1.
+/// The component of a controller whose core module is written as text, for code that no compiler would produce.
 ///
 /// # Errors
 /// The text is not a core module that fits the contract.
 pub fn of_text(module: &str, manifest: &Value) -> Result<Vec<u8>> {
     let mut module = wat::parse_str(module)?;
     let mut contract = Resolve::default();
-    let (package, _) = contract.push_path(workspace_dir().join("wit/released/0.1")).context("read the contract")?;
+    let (package, _) = contract.push_path(workspace_dir().join("wit")).context("read the contract")?;
     let world = contract.select_world(&[package], Some("controller"))?;
     embed_component_metadata(&mut module, &contract, world, StringEncoding::UTF8, false)?;
     pintle_build::assemble(&module, &serde_json::to_vec(manifest)?)

@@ -197,7 +197,7 @@ mod tests {
 
     fn wrong_in(language: Language, world: &str, inside: &str) -> String {
         let bytes = wat::parse_str(format!("(component {inside})")).unwrap();
-        component(&bytes, language, world, "0.1.0").map_or_else(|why| why.to_string(), |()| String::new())
+        component(&bytes, language, world, "0.2.0").map_or_else(|why| why.to_string(), |()| String::new())
     }
 
     const RECONCILE: &str = r#"
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_component_of_the_contract_is_taken() {
-        let log = r#"(import "pintle:controller/log@0.1.0" (instance))"#;
+        let log = r#"(import "pintle:controller/log@0.2.0" (instance))"#;
         assert_eq!(wrong(Language::Go, &format!("{log} {RECONCILE}")), "");
         // A function that tools add hurts nobody.
         let more = format!(r#"{RECONCILE} (export "init" (func $f))"#);
@@ -237,7 +237,7 @@ mod tests {
         let why = wrong(Language::Go, &format!(r#"(import "pintle:controller/log@0.9.0" (instance)) {RECONCILE}"#));
         assert!(
             why.contains("pintle:controller/log@0.9.0")
-                && why.contains("the contract of the project is of version 0.1.0"),
+                && why.contains("the contract of the project is of version 0.2.0"),
             "{why}"
         );
     }
@@ -259,7 +259,7 @@ mod tests {
                 r#"{RECONCILE} (instance $g (export "keys-of" (func $f))) (export "pintle:controller/mapping@{version}" (instance $g))"#
             )
         };
-        assert_eq!(wrong_in(Language::Go, contract::MAPPING_CONTROLLER, &mapping("0.1.0")), "");
+        assert_eq!(wrong_in(Language::Go, contract::MAPPING_CONTROLLER, &mapping("0.2.0")), "");
         let why = wrong_in(Language::Go, contract::MAPPING_CONTROLLER, &mapping("2.0.0"));
         assert!(why.contains("mapping@2.0.0"), "{why}");
     }

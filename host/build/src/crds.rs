@@ -203,7 +203,7 @@ mod tests {
 
     const MANIFEST: &str = "name: p
 version: 1.0.0
-contract: \"0.1\"
+contract: \"0.2\"
 watches:
   - kind: v1/Pod
     fields: [spec.nodeName, status.phase]

@@ -22,7 +22,7 @@ pub struct Project {
     pub name: String,
     /// Its manifest as JSON.
     pub manifest: Vec<u8>,
-    /// The version of the contract that the manifest declares, for example `0.1`.
+    /// The version of the contract that the manifest declares, for example `0.2`.
     pub contract_version: String,
     /// What it is written in.
     pub language: Language,
@@ -119,7 +119,7 @@ impl Contract {
         }
     }
 
-    /// Its version, for example `0.1.0`.
+    /// Its version, for example `0.2.0`.
     ///
     /// # Errors
     /// It cannot be read.
@@ -140,7 +140,7 @@ fn world(manifest: &Manifest) -> &'static str {
 mod tests {
     use super::*;
 
-    const MANIFEST: &str = "name: web\nversion: 0.1.0\ncontract: \"0.1\"\nwatches: [{kind: v1/Pod, enqueue: [{to: RULE}]}]\nqueues: [{name: web}]\n";
+    const MANIFEST: &str = "name: web\nversion: 0.1.0\ncontract: \"0.2\"\nwatches: [{kind: v1/Pod, enqueue: [{to: RULE}]}]\nqueues: [{name: web}]\n";
 
     fn project(files: &[(&str, &str)]) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -178,10 +178,10 @@ mod tests {
         };
         assert!(why(&[("go.mod", "")]).starts_with("$DIR has no manifest.yaml, which says what the plugin watches"));
         assert!(why(&[("go.mod", ""), ("manifest.yaml", "name: web")]).starts_with("$DIR/manifest.yaml: "));
-        let number = MANIFEST.replace("RULE", "self").replace("\"0.1\"", "0.1");
+        let number = MANIFEST.replace("RULE", "self").replace("\"0.2\"", "0.2");
         assert_eq!(
             why(&[("go.mod", ""), ("manifest.yaml", &number)]),
-            "$DIR/manifest.yaml: contract: invalid type: floating point `0.1`, expected a string; text that looks like a number needs quotes"
+            "$DIR/manifest.yaml: contract: invalid type: floating point `0.2`, expected a string; text that looks like a number needs quotes"
         );
         let manifest = MANIFEST.replace("RULE", "self");
         assert!(why(&[("manifest.yaml", &manifest)]).starts_with("$DIR is not a plugin in a language"));
@@ -192,7 +192,6 @@ mod tests {
         let manifest = MANIFEST.replace("RULE", "self");
         let folder = project(&[
             ("wit/controller.wit", contract::of(Language::Go).0),
-            ("wit/released/0.1/controller.wit", "package pintle:controller@0.1.0;\n"),
             ("sdk/go/go.mod", ""),
             ("sdk/go/examples/web/manifest.yaml", &manifest),
             ("sdk/go/examples/web/go.mod", ""),

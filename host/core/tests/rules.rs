@@ -100,7 +100,7 @@ fn object(kind: &str, metadata: Value) -> (Kind, Arc<Object>) {
 /// Whether a Pod `default/p` that refers to an owner in this way is found to dangle.
 fn dangles(api_version: &str, kind: &str, name: &str, uid: &str) -> bool {
     let manifest = json!({
-        "name": "gc", "version": "1", "contract": "0.1", "queues": [{"name": "gc"}],
+        "name": "gc", "version": "1", "contract": "0.2", "queues": [{"name": "gc"}],
         "watches": [{"every": {}, "enqueue": [{"to": "self", "dangling": true}]}],
     });
     let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();

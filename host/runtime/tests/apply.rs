@@ -63,7 +63,7 @@ fn digest(bytes: &[u8]) -> String {
 
 fn script(version: &str, change: impl FnOnce(&mut Value)) -> Component {
     let mut script = json!({"manifest": {
-        "name": "widgets", "version": version, "contract": "0.1",
+        "name": "widgets", "version": version, "contract": "0.2",
         "watches": [{"kind": "v1/Pod", "enqueue": [{"to": "self"}]}],
         "queues": [{"name": "widgets"}],
         "grants": [{"verbs": ["create"], "kinds": ["v1/Pod"]}],

@@ -26,7 +26,7 @@ fn parse(bytes: &[u8]) -> (String, usize) {
 impl Loader for Texts {
     fn inspect(&self, _: &str, bytes: &[u8]) -> Result<Inspected, LoadFailure> {
         let manifest = json!({
-            "name": "guard", "version": parse(bytes).0, "contract": "0.1", "queues": [{"name": "guard"}],
+            "name": "guard", "version": parse(bytes).0, "contract": "0.2", "queues": [{"name": "guard"}],
             "watches": [
                 {"kind": "apps/v1/ReplicaSet", "enqueue": [{"to": "self"}]},
                 {"kind": "v1/Pod", "fields": ["metadata.ownerReferences"], "enqueue": []},

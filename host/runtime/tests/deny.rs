@@ -255,7 +255,7 @@ fn ask(view: &dyn View, refused: &Mutex<BTreeSet<Request>>, is_done: &AtomicBool
 
 fn manifest(watches: &Value, grants: &[Grant]) -> Arc<Manifest> {
     let manifest = json!({
-        "name": "greedy", "version": "1.0.0", "contract": "0.1",
+        "name": "greedy", "version": "1.0.0", "contract": "0.2",
         "watches": watches, "queues": [{"name": "greedy"}], "grants": grants,
     });
     Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap())
@@ -430,7 +430,7 @@ async fn only_those_who_are_given_discovery_learn_what_the_server_offers() {
     for (given, expected) in rows {
         let told = Arc::new(Mutex::new(Vec::new()));
         let manifest = json!({
-            "name": "curious", "version": "1.0.0", "contract": "0.1", "queues": [{"name": "curious"}],
+            "name": "curious", "version": "1.0.0", "contract": "0.2", "queues": [{"name": "curious"}],
             "watches": [{"kind": SET, "enqueue": [{"to": "self"}]}], "discovery": true,
         });
         let manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());

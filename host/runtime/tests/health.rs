@@ -38,7 +38,7 @@ impl Host {
             });
             let watches: Vec<Value> = watches.collect();
             let manifest = json!({
-                "name": name, "version": "1.0.0", "contract": "0.1", "watches": watches, "queues": [{"name": name}],
+                "name": name, "version": "1.0.0", "contract": "0.2", "watches": watches, "queues": [{"name": name}],
             });
             let manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
             let fails = fails.clone();

@@ -61,7 +61,7 @@ impl Writes {
 
 fn manifest(name: &str) -> Arc<Manifest> {
     let manifest = json!({
-        "name": name, "version": "1.0.0", "contract": "0.1",
+        "name": name, "version": "1.0.0", "contract": "0.2",
         "watches": [
             {"kind": "apps/v1/ReplicaSet", "fields": ["spec.replicas"], "enqueue": [{"to": "self"}]},
             {"kind": "v1/Pod", "fields": ["metadata.ownerReferences"],

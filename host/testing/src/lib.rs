@@ -57,7 +57,7 @@ pub fn resource(kind: &Kind) -> Arc<ApiResource> {
 /// A manifest that may write Pods; `change` makes it another one.
 pub fn manifest(change: impl FnOnce(&mut serde_json::Value)) -> Arc<Manifest> {
     let mut manifest = serde_json::json!({
-        "name": "widgets", "version": "1.0.0", "contract": "0.1",
+        "name": "widgets", "version": "1.0.0", "contract": "0.2",
         "watches": [{"kind": "v1/Pod", "enqueue": [{"to": "self"}]}],
         "queues": [{"name": "widgets"}],
         "grants": [{"verbs": ["create", "patch", "delete", "get", "list"], "kinds": ["v1/Pod"]}],

@@ -1,4 +1,4 @@
-//! What contract 0.2 and WASI cost: the same sources for contract 0.1 and 0.2, and for a target with and without WASI.
+//! What parts of the contract and WASI cost: the same sources for a target with and without WASI.
 //!
 //! Samples of what is compared are interleaved, and each number is the median of many, because what else the machine does changes
 //! within a second.
@@ -26,10 +26,9 @@ const SAMPLE: Duration = Duration::from_micros(500);
 const COSTS: &str = "costs";
 
 /// A plugin with `instances` of a kind.
-fn load(component: &[u8], contract: &str, instances: &str) -> Arc<dyn Guest> {
+fn load(component: &[u8], instances: &str) -> Arc<dyn Guest> {
     let mut manifest: serde_json::Value =
         serde_json::from_str(&pintle_wasm::inspect(COSTS, support::component(COSTS)).unwrap().manifest_json).unwrap();
-    manifest["contract"] = json!(contract);
     manifest["instances"] = json!(instances);
     ENGINE.load(COSTS, &with_manifest(component, &manifest.to_string())).unwrap()
 }
@@ -134,22 +133,11 @@ fn with_wasi() -> Vec<u8> {
 }
 
 fn main() {
-    let next = without_manifest(component(COSTS));
-    let released = without_manifest(component("costs-released"));
+    let plain = without_manifest(component(COSTS));
     let wasi = with_wasi();
-    let [fresh, pooled] = ["fresh", "pooled"].map(|instances| load(&next, "0.2", instances));
-    let [fresh_released, pooled_released] = ["fresh", "pooled"].map(|instances| load(&released, "0.1", instances));
-    let [fresh_wasi, pooled_wasi] = ["fresh", "pooled"].map(|instances| load(&wasi, "0.2", instances));
+    let [fresh, pooled] = ["fresh", "pooled"].map(|instances| load(&plain, instances));
+    let [fresh_wasi, pooled_wasi] = ["fresh", "pooled"].map(|instances| load(&wasi, instances));
 
-    compare(
-        "the same plugin for contract 0.1, and for 0.2",
-        [
-            [Row::new("nothing, fresh", &fresh_released, "nothing"), Row::new("", &fresh, "nothing")],
-            [Row::new("nothing, pooled", &pooled_released, "nothing"), Row::new("", &pooled, "nothing")],
-            [Row::new("reads and a patch, fresh", &fresh_released, "patch"), Row::new("", &fresh, "patch")],
-            [Row::new("reads and a patch, pooled", &pooled_released, "patch"), Row::new("", &pooled, "patch")],
-        ],
-    );
     compare(
         "the same plugin without WASI, and with it",
         [
@@ -159,11 +147,11 @@ fn main() {
             [Row::new("reads and a patch, pooled", &pooled, "patch"), Row::new("", &pooled_wasi, "patch")],
         ],
     );
-    for (name, guest, component) in [("without WASI", &fresh, &next), ("with WASI", &fresh_wasi, &wasi)] {
+    for (name, guest, component) in [("without WASI", &fresh, &plain), ("with WASI", &fresh_wasi, &wasi)] {
         let memory = run_with(&**guest, "patch", TestView::default()).usage.memory_bytes;
         println!("  {name:32} {:9} KiB of linear memory, component of {} KiB", memory >> 10, component.len() >> 10);
     }
-    println!("\nwhat is new in 0.2, pooled");
+    println!("\nparts of the contract, pooled");
     let mut rows = vec![
         Row::new("nothing", &pooled, "nothing"),
         Row::new("one wake", &pooled, "wake-1"),

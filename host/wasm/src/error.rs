@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use pintle_core::contract::manifest::{LimitError, ManifestError};
+use pintle_core::contract::manifest::{CONTRACT_VERSIONS, LimitError, ManifestError};
 use pintle_core::policy::file_access::ChangedBy;
 
-use crate::contract::Contract;
+use crate::contract;
 
 /// The engine cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -137,21 +137,17 @@ pub enum LoadProblem {
         exports: Vec<String>,
     },
     /// The manifest has `to: plugin`, but the component exports no mapping function.
-    #[error("the manifest maps changes with `to: plugin`, but the component does not export {interface}")]
-    NoMapping {
-        /// The missing export.
-        interface: String,
-    },
-    /// The manifest and the component are of different versions of the contract.
+    #[error("the manifest maps changes with `to: plugin`, but the component does not export {}", contract::MAPPING)]
+    NoMapping,
+    /// The component was built for another version of the contract.
     #[error(
-        "the manifest says `contract: \"{manifest}\"`, but the component was built for {component}; write the version of the SDK that \
-         builds it"
+        "the component was built for contract {} ({interface}), and this host supports {}: build it again with the SDK of this host",
+        contract::version_of(interface).map_or("", contract::short),
+        CONTRACT_VERSIONS.join(", ")
     )]
     OtherContract {
-        /// The manifest's version.
-        manifest: String,
         /// An interface that the component imports or exports.
-        component: String,
+        interface: String,
     },
     /// Its imports or exports have the right names but other types.
     #[error("component does not fit the contract: {0}")]
@@ -162,10 +158,7 @@ pub enum LoadProblem {
 }
 
 fn allowed_imports() -> String {
-    let interfaces = Contract::ALL.map(|contract| {
-        ["log", "types", "view"].map(|name| format!("pintle:controller/{name}@{}", contract.version())).join(", ")
-    });
-    interfaces.join(", ")
+    [contract::LOG, contract::TYPES, contract::VIEW].join(", ")
 }
 
 fn some(names: &[String]) -> String {

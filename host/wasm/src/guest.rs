@@ -20,8 +20,7 @@ use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{ComponentExportIndex, Instance, InstancePre, Resource, TypedFunc};
 use wasmtime::{Store, UpdateDeadline};
 
-use crate::contract::released::v0_1;
-use crate::contract::{Contract, KEYS_OF, RECONCILE, types};
+use crate::contract::{KEYS_OF, MAPPING, RECONCILE, types};
 use crate::engine::Shared;
 use crate::error::LoadProblem;
 use crate::fault::{self, HostTrap};
@@ -48,9 +47,11 @@ const SWELL_BYTES: u64 = 4 << 20;
 const MAX_UNDROPPED: u32 = 10_000;
 
 type KeysOfParams<'a> = (&'a types::Kind, Option<&'a str>, Option<&'a str>, Resource<Lister>);
-type KeysOfResult<K> = (Vec<K>,);
+type KeysOfResult = (Vec<types::Wake>,);
 type ReconcileParams = (types::Key, Resource<Lister>);
-type ReconcileResult<O> = (Result<O, types::ReconcileError>,);
+type ReconcileResult = (Result<types::Outcome, types::ReconcileError>,);
+/// The export of an instance. Its type is checked once, because that takes as long as a run that does nothing.
+type Reconcile = TypedFunc<ReconcileParams, ReconcileResult>;
 
 /// A compiled component.
 pub(crate) struct WasmGuest {
@@ -59,8 +60,6 @@ pub(crate) struct WasmGuest {
     name: Arc<str>,
     limits: EffectiveLimits,
     pre: InstancePre<StoreState>,
-    /// The version of the component.
-    contract: Contract,
     reconcile: ComponentExportIndex,
     keys_of: Option<ComponentExportIndex>,
     /// The plugin's share of the processors.
@@ -82,13 +81,6 @@ pub(crate) struct Live {
     reconcile: Option<Reconcile>,
 }
 
-/// The export of an instance. Its type is checked once, because that takes as long as a run that does nothing.
-#[derive(Clone, Copy)]
-enum Reconcile {
-    V0_1(TypedFunc<ReconcileParams, ReconcileResult<v0_1::Outcome>>),
-    V0_2(TypedFunc<ReconcileParams, ReconcileResult<types::Outcome>>),
-}
-
 impl Live {
     /// Its memory, in bytes.
     pub(crate) fn n_bytes(&self) -> u64 {
@@ -99,11 +91,7 @@ impl Live {
         if let Some(found) = self.reconcile {
             return Ok(found);
         }
-        let (instance, store, export) = (&self.instance, &mut self.store, &guest.reconcile);
-        let found = match guest.contract {
-            Contract::V0_1 => Reconcile::V0_1(instance.get_typed_func(store, export)?),
-            Contract::V0_2 => Reconcile::V0_2(instance.get_typed_func(store, export)?),
-        };
+        let found = self.instance.get_typed_func(&mut self.store, guest.reconcile)?;
         Ok(*self.reconcile.insert(found))
     }
 }
@@ -125,10 +113,8 @@ impl WasmGuest {
         pre: InstancePre<StoreState>,
     ) -> Result<Self, LoadProblem> {
         let wrong_types = |error: wasmtime::Error| LoadProblem::WrongTypes(format!("{error:#}"));
-        let unknown = || LoadProblem::WrongTypes(format!("contract {} is not known", manifest.contract));
-        let contract = Contract::of_manifest(&manifest).ok_or_else(unknown)?;
-        let reconcile = reconcile(&pre, contract).map_err(wrong_types)?;
-        let keys_of = keys_of(&pre, contract).map_err(wrong_types)?;
+        let reconcile = reconcile(&pre).map_err(wrong_types)?;
+        let keys_of = keys_of(&pre).map_err(wrong_types)?;
         let pooled = manifest.instances == Instances::Pooled;
         let name: Arc<str> = manifest.name.as_str().into();
         let max_calls = (PLUGIN_MEMORY_BYTES / limits.memory_bytes.max(1)).clamp(1, MAX_PLUGIN_CALLS) as usize;
@@ -142,7 +128,6 @@ impl WasmGuest {
             limits,
             manifest,
             pre,
-            contract,
             reconcile,
             keys_of,
             n_instances: Arc::default(),
@@ -252,17 +237,8 @@ impl Call<'_> {
         lister: Resource<Lister>,
     ) -> wasmtime::Result<Result<types::Outcome, types::ReconcileError>> {
         let (function, key) = (self.live.reconcile(self.guest)?, lift::lower_key(key));
-        let store = &mut self.live.store;
-        match function {
-            Reconcile::V0_1(function) => {
-                let (answer,) = function.call_async(store, (key, lister)).await?;
-                Ok(answer.map(Into::into))
-            }
-            Reconcile::V0_2(function) => {
-                let (answer,) = function.call_async(store, (key, lister)).await?;
-                Ok(answer)
-            }
-        }
+        let (answer,) = function.call_async(&mut self.live.store, (key, lister)).await?;
+        Ok(answer)
     }
 
     async fn keys_of(
@@ -274,20 +250,9 @@ impl Call<'_> {
         lister: Resource<Lister>,
     ) -> wasmtime::Result<Vec<types::Wake>> {
         let Live { store, instance, .. } = &mut self.live;
-        match self.guest.contract {
-            Contract::V0_1 => {
-                type Keys = KeysOfResult<types::Key>;
-                let function = instance.get_typed_func::<KeysOfParams<'_>, Keys>(&mut *store, export)?;
-                let (keys,) = function.call_async(store, (kind, old, new, lister)).await?;
-                Ok(keys.into_iter().map(|key| types::Wake { key, after_ms: None }).collect())
-            }
-            Contract::V0_2 => {
-                type Keys = KeysOfResult<types::Wake>;
-                let function = instance.get_typed_func::<KeysOfParams<'_>, Keys>(&mut *store, export)?;
-                let (keys,) = function.call_async(store, (kind, old, new, lister)).await?;
-                Ok(keys)
-            }
-        }
+        let function = instance.get_typed_func::<KeysOfParams<'_>, KeysOfResult>(&mut *store, export)?;
+        let (keys,) = function.call_async(store, (kind, old, new, lister)).await?;
+        Ok(keys)
     }
 
     /// Ends the run, and keeps the instance if it can be reused.
@@ -358,7 +323,7 @@ impl Guest for WasmGuest {
 }
 
 /// Finds the function of the run and checks its type, so that a wrong one is rejected at load.
-fn reconcile(pre: &InstancePre<StoreState>, contract: Contract) -> wasmtime::Result<ComponentExportIndex> {
+fn reconcile(pre: &InstancePre<StoreState>) -> wasmtime::Result<ComponentExportIndex> {
     let component = pre.component();
     let export = component.component_type().get_export(component.engine(), RECONCILE).map(|export| export.ty);
     let (Some(ComponentItem::ComponentFunc(function)), Some(index)) =
@@ -366,23 +331,19 @@ fn reconcile(pre: &InstancePre<StoreState>, contract: Contract) -> wasmtime::Res
     else {
         return Err(wasmtime::Error::msg(format!("there is no function {RECONCILE:?}")));
     };
-    let instance = pre.instance_type();
-    match contract {
-        Contract::V0_1 => function.typecheck::<ReconcileParams, ReconcileResult<v0_1::Outcome>>(&instance),
-        Contract::V0_2 => function.typecheck::<ReconcileParams, ReconcileResult<types::Outcome>>(&instance),
-    }
-    .map_err(|error| error.context(format!("type-checking export func `{RECONCILE}`")))?;
+    function
+        .typecheck::<ReconcileParams, ReconcileResult>(&pre.instance_type())
+        .map_err(|error| error.context(format!("type-checking export func `{RECONCILE}`")))?;
     Ok(index)
 }
 
 /// Finds the mapping function and checks its type, as for [`reconcile`].
-fn keys_of(pre: &InstancePre<StoreState>, contract: Contract) -> wasmtime::Result<Option<ComponentExportIndex>> {
+fn keys_of(pre: &InstancePre<StoreState>) -> wasmtime::Result<Option<ComponentExportIndex>> {
     let component = pre.component();
     let engine = component.engine();
-    let mapping = contract.mapping();
-    let Some(interface) = component.get_export_index(None, &mapping) else { return Ok(None) };
+    let Some(interface) = component.get_export_index(None, MAPPING) else { return Ok(None) };
     let component_type = component.component_type();
-    let function = component_type.get_export(engine, &mapping).and_then(|export| match export.ty {
+    let function = component_type.get_export(engine, MAPPING).and_then(|export| match export.ty {
         ComponentItem::ComponentInstance(instance) => match instance.get_export(engine, KEYS_OF)?.ty {
             ComponentItem::ComponentFunc(function) => Some(function),
             _ => None,
@@ -390,14 +351,11 @@ fn keys_of(pre: &InstancePre<StoreState>, contract: Contract) -> wasmtime::Resul
         _ => None,
     });
     let Some(function) = function else {
-        return Err(wasmtime::Error::msg(format!("{mapping} has no function {KEYS_OF:?}")));
+        return Err(wasmtime::Error::msg(format!("{MAPPING} has no function {KEYS_OF:?}")));
     };
-    let instance = pre.instance_type();
-    match contract {
-        Contract::V0_1 => function.typecheck::<KeysOfParams<'_>, KeysOfResult<types::Key>>(&instance),
-        Contract::V0_2 => function.typecheck::<KeysOfParams<'_>, KeysOfResult<types::Wake>>(&instance),
-    }
-    .map_err(|error| error.context(format!("type of {KEYS_OF:?}")))?;
+    function
+        .typecheck::<KeysOfParams<'_>, KeysOfResult>(&pre.instance_type())
+        .map_err(|error| error.context(format!("type of {KEYS_OF:?}")))?;
     Ok(component.get_export_index(Some(&interface), KEYS_OF))
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Handwritten rather than generated, so that texts cross without a clone (`Arc<str>` is lowered directly).
 
-use std::sync::Arc;
-
 use pintle_core::contract::check::MAX_U32;
 use pintle_core::contract::outcome::{MutationFailure, NeedError};
 use pintle_core::ports::api::ApiResource;
@@ -13,7 +11,7 @@ use wasmtime::{Engine, Result, StoreContextMut};
 
 use crate::contract::log::Level;
 use crate::contract::types::{Kind, ObjectKey};
-use crate::contract::{Contract, released, types, view};
+use crate::contract::{LOG, VIEW, types, view};
 use crate::lift;
 use crate::size::Size;
 use crate::store::{Lister, StoreState};
@@ -24,10 +22,8 @@ type Handle = Resource<Lister>;
 /// Creates a linker with everything that a component may import.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
-    for contract in Contract::ALL {
-        add_lister(&mut linker.instance(&contract.view())?, contract)?;
-        add_log(&mut linker.instance(&contract.log())?)?;
-    }
+    add_lister(&mut linker.instance(VIEW)?)?;
+    add_log(&mut linker.instance(LOG)?)?;
     Ok(linker)
 }
 
@@ -45,7 +41,7 @@ fn add_log(log: &mut LinkerInstance<'_, StoreState>) -> Result<()> {
     })
 }
 
-fn add_lister(view: &mut LinkerInstance<'_, StoreState>, contract: Contract) -> Result<()> {
+fn add_lister(view: &mut LinkerInstance<'_, StoreState>) -> Result<()> {
     view.resource("lister", ResourceType::host::<Lister>(), |mut cx, _| {
         cx.data_mut().count_drop();
         Ok(())
@@ -94,37 +90,24 @@ fn add_lister(view: &mut LinkerInstance<'_, StoreState>, contract: Contract) -> 
     view.func_wrap("[method]lister.failures", |mut cx: Cx<'_>, (lister,): (Handle,)| {
         cx.data_mut().read(&lister, 0, |view| Ok(view.failures().iter().map(lower_failure).collect::<Vec<_>>()))
     })?;
-    match contract {
-        Contract::V0_1 => view
-            .func_wrap("[method]lister.answer", |mut cx: Cx<'_>, (lister, need): (Handle, released::v0_1::Need)| {
-                answer(&mut cx, &lister, need.into())
-            }),
-        Contract::V0_2 => {
-            view.func_wrap("[method]lister.uptime", |mut cx: Cx<'_>, (lister,): (Handle,)| {
-                cx.data_mut().read(&lister, 0, |view| Ok(view.uptime().as_secs_f64()))
-            })?;
-            view.func_wrap(
-                "[method]lister.resources-of",
-                |mut cx: Cx<'_>, (lister, group, name): (Handle, String, String)| {
-                    cx.data_mut().read(&lister, (&group, &name).n_bytes(), |view| {
-                        let all = view.resources()?;
-                        let of_kind = |one: &&ApiResource| *one.kind.group == *group && *one.kind.name == *name;
-                        Ok(all.iter().filter(of_kind).map(lower_resource).collect::<Vec<_>>())
-                    })
-                },
-            )?;
-            view.func_wrap("[method]lister.answer", |mut cx: Cx<'_>, (lister, need): (Handle, types::Need)| {
-                answer(&mut cx, &lister, need)
+    view.func_wrap("[method]lister.uptime", |mut cx: Cx<'_>, (lister,): (Handle,)| {
+        cx.data_mut().read(&lister, 0, |view| Ok(view.uptime().as_secs_f64()))
+    })?;
+    view.func_wrap(
+        "[method]lister.resources-of",
+        |mut cx: Cx<'_>, (lister, group, name): (Handle, String, String)| {
+            cx.data_mut().read(&lister, (&group, &name).n_bytes(), |view| {
+                let all = view.resources()?;
+                let of_kind = |one: &&ApiResource| *one.kind.group == *group && *one.kind.name == *name;
+                Ok(all.iter().filter(of_kind).map(lower_resource).collect::<Vec<_>>())
             })
-        }
-    }
-}
-
-type Answer = Option<Result<Arc<str>, view::ApiError>>;
-
-fn answer(cx: &mut Cx<'_>, lister: &Handle, need: types::Need) -> Result<(Answer,)> {
-    let (n_bytes, need) = (need.n_bytes(), lift::need(need));
-    cx.data_mut().read(lister, n_bytes, |view| Ok(view.answer(&need).map(|answer| answer.map_err(lower_need_error))))
+        },
+    )?;
+    view.func_wrap("[method]lister.answer", |mut cx: Cx<'_>, (lister, need): (Handle, types::Need)| {
+        let (n_bytes, need) = (need.n_bytes(), lift::need(need));
+        cx.data_mut()
+            .read(&lister, n_bytes, |view| Ok(view.answer(&need).map(|answer| answer.map_err(lower_need_error))))
+    })
 }
 
 fn saturate(count: usize) -> u32 {

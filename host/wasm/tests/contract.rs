@@ -1,4 +1,4 @@
-//! Contract 0.1 through a guest that uses every item of it. `next` has what later contracts add.
+//! The contract, through a guest that uses its items. `newest` has further ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

@@ -58,9 +58,9 @@ fn a_manifest_is_needed_once_and_must_be_right() {
         ],
     );
     check(
-        &with_manifest(&bare, &minimal_manifest().replace("0.1", "9.0")),
+        &with_manifest(&bare, &minimal_manifest().replace("0.2", "9.0")),
         expect![[
-            r#"plugin.wasm: the manifest is not valid: contract: version "9.0" is not known to this host, which loads 0.1, 0.2"#
+            r#"plugin.wasm: the manifest is not valid: contract: the plugin is for contract "9.0", and this host supports 0.2: build it with the SDK of this host"#
         ]],
     );
     let maps =
@@ -68,7 +68,7 @@ fn a_manifest_is_needed_once_and_must_be_right() {
     check(
         &with_manifest(&without_manifest(component("faulty")), &maps),
         expect![
-            "plugin.wasm: the manifest maps changes with `to: plugin`, but the component does not export pintle:controller/mapping@0.1.0"
+            "plugin.wasm: the manifest maps changes with `to: plugin`, but the component does not export pintle:controller/mapping@0.2.0"
         ],
     );
 }
@@ -143,12 +143,38 @@ fn imports_beside_the_contract_are_refused_by_name() {
             r#"(component
                 (import "wasi:cli/environment@0.3.0" (instance))
                 (import "wasi:http/incoming-handler@0.2.9" (instance))
-                (import "pintle:controller/view@9.0.0" (instance))
+                (import "pintle:controller/store@0.2.0" (instance))
                 (import "run" (func))
             )"#,
         ),
         expect![
-            "plugin.wasm: component imports wasi:cli/environment@0.3.0, wasi:http/incoming-handler@0.2.9, pintle:controller/view@9.0.0, run, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0, pintle:controller/log@0.2.0, pintle:controller/types@0.2.0, pintle:controller/view@0.2.0, and interfaces of WASI 0.2; of WASI, the host offers versions 0.2.x: build for WASI 0.2, for example for wasm32-wasip2; a plugin neither serves nor calls a network: it reads through the lister, asks for more with needs, and writes with its outcome"
+            "plugin.wasm: component imports wasi:cli/environment@0.3.0, wasi:http/incoming-handler@0.2.9, pintle:controller/store@0.2.0, run, which this host does not offer; allowed are pintle:controller/log@0.2.0, pintle:controller/types@0.2.0, pintle:controller/view@0.2.0, and interfaces of WASI 0.2; of WASI, the host offers versions 0.2.x: build for WASI 0.2, for example for wasm32-wasip2; a plugin neither serves nor calls a network: it reads through the lister, asks for more with needs, and writes with its outcome"
+        ],
+    );
+}
+
+#[test]
+fn a_component_for_another_contract_is_rejected_by_its_version() {
+    // Whatever its manifest declares, and even if it imports things that no contract has.
+    check(
+        &text(
+            r#"(component
+                (import "wasi:http/incoming-handler@0.2.9" (instance))
+                (import "pintle:controller/log@0.1.0" (instance))
+            )"#,
+        ),
+        expect![
+            "plugin.wasm: the component was built for contract 0.1 (pintle:controller/log@0.1.0), and this host supports 0.2: build it again with the SDK of this host"
+        ],
+    );
+    let exports = r#"(component
+        (instance $mapping)
+        (export "pintle:controller/mapping@1.0.0" (instance $mapping))
+    )"#;
+    check(
+        &text(exports),
+        expect![
+            "plugin.wasm: the component was built for contract 1.0 (pintle:controller/mapping@1.0.0), and this host supports 0.2: build it again with the SDK of this host"
         ],
     );
 }
@@ -158,14 +184,14 @@ fn imports_of_the_contract_must_have_its_types() {
     check(
         &text(
             r#"(component
-                (import "pintle:controller/log@0.1.0" (instance (export "shout" (func))))
+                (import "pintle:controller/log@0.2.0" (instance (export "shout" (func))))
                 (core module $m (func (export "f")))
                 (core instance $i (instantiate $m))
                 (func (export "reconcile") (canon lift (core func $i "f")))
             )"#,
         ),
         expect![
-            "plugin.wasm: component does not fit the contract: component imports instance `pintle:controller/log@0.1.0`, but a matching implementation was not found in the linker: instance export `shout` has the wrong type: function implementation is missing"
+            "plugin.wasm: component does not fit the contract: component imports instance `pintle:controller/log@0.2.0`, but a matching implementation was not found in the linker: instance export `shout` has the wrong type: function implementation is missing"
         ],
     );
 }
@@ -343,13 +369,13 @@ fn inspection_tells_what_a_component_is_without_running_it() {
     let bytes = component("everything");
     let inspection = inspect("everything", bytes).unwrap();
     assert_eq!(inspection.manifest.name, "everything");
-    assert_eq!(inspection.contract, "0.1.0");
+    assert_eq!(inspection.contract, "0.2.0");
     assert_eq!(inspection.size_bytes, bytes.len());
     assert_eq!(inspection.digest.len(), 64);
     assert!(inspection.maps());
     expect![[r#"
-        ["pintle:controller/log@0.1.0", "pintle:controller/types@0.1.0", "pintle:controller/view@0.1.0"]
-        ["reconcile", "pintle:controller/mapping@0.1.0"]"#]]
+        ["pintle:controller/log@0.2.0", "pintle:controller/types@0.2.0", "pintle:controller/view@0.2.0"]
+        ["reconcile", "pintle:controller/mapping@0.2.0"]"#]]
     .assert_eq(&format!("{:?}\n{:?}", inspection.imports, inspection.exports));
 }
 

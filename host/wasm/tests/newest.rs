@@ -1,4 +1,4 @@
-//! What contract 0.2 has more than 0.1, through a guest that uses all of it.
+//! Other keys, more live reads, reviews and samples tied to writes, through a guest that uses all of it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

@@ -27,7 +27,7 @@ const N_CHILDREN: [(usize, &str); 2] = [(10, "100"), (1_000, "20")];
 /// leaves for later is no leak, but a leak of one object in each run is more.
 const GROWTH_BYTES: u64 = 8 << 20;
 
-/// What an errand does -> the part of contract 0.2 that it exercises.
+/// What an errand does -> the part of the contract that it exercises.
 const PARTS: [(&str, &str); 14] = [
     ("greet", "settings"),
     ("wake", "other keys"),
@@ -212,7 +212,7 @@ fn exported_cases_run_natively() -> Result<()> {
     Ok(())
 }
 
-/// What the manifest has of contract 0.2, each language in a host of its own: X1, X3, X4, X9, X10 and X11.
+/// What the manifest leads to, each language in a host of its own: X1, X3, X4, X9, X10 and X11.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_language_is_led_to_its_runs_by_the_manifest() -> Result<()> {
     let hosts = errands()?.into_iter().map(async |Built { language, component, .. }| {

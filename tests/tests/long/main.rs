@@ -14,7 +14,6 @@ mod languages;
 mod mistakes;
 mod monitoring;
 mod recordings;
-mod released;
 mod silence;
 mod snippets;
 mod storm;

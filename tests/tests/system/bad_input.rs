@@ -103,7 +103,7 @@ fn leb128(mut n: usize) -> Vec<u8> {
 }
 
 const MANIFEST: &str =
-    r#"{"name": "widgets", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}]}"#;
+    r#"{"name": "widgets", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}]}"#;
 
 #[test]
 fn no_way_to_the_cluster_is_told() {
@@ -226,12 +226,12 @@ fn a_component_that_is_of_no_use_is_told() {
         pintle: field.wasm: the manifest does not parse: unknown field `watch`, expected one of `name`, `aliases`, `version`, `contract`, `description`, `eventSource`, `events`, `instances`, `discovery`, `watches`, `queues`, `grants`, `config`, `endpoints`, `metrics`, `limits`, `builtIn` at line 1 column 62
     "#]],
     );
-    component(folder, "contract.wasm", &MANIFEST.replace("0.1", "7.0"), "");
+    component(folder, "contract.wasm", &MANIFEST.replace("0.2", "7.0"), "");
     check(
         folder,
         &["dev", "contract.wasm"],
         expect![[r#"
-        pintle: contract.wasm: the manifest is not valid: contract: version "7.0" is not known to this host, which loads 0.1, 0.2
+        pintle: contract.wasm: the manifest is not valid: contract: the plugin is for contract "7.0", and this host supports 0.2: build it with the SDK of this host
     "#]],
     );
     component(folder, "import.wasm", MANIFEST, r#"(import "wasi:http/incoming-handler@0.2.0" (instance))"#);
@@ -239,7 +239,7 @@ fn a_component_that_is_of_no_use_is_told() {
         folder,
         &["dev", "import.wasm"],
         expect![[r#"
-        pintle: import.wasm: component imports wasi:http/incoming-handler@0.2.0, which this host does not offer; allowed are pintle:controller/log@0.1.0, pintle:controller/types@0.1.0, pintle:controller/view@0.1.0, pintle:controller/log@0.2.0, pintle:controller/types@0.2.0, pintle:controller/view@0.2.0, and interfaces of WASI 0.2; a plugin neither serves nor calls a network: it reads through the lister, asks for more with needs, and writes with its outcome
+        pintle: import.wasm: component imports wasi:http/incoming-handler@0.2.0, which this host does not offer; allowed are pintle:controller/log@0.2.0, pintle:controller/types@0.2.0, pintle:controller/view@0.2.0, and interfaces of WASI 0.2; a plugin neither serves nor calls a network: it reads through the lister, asks for more with needs, and writes with its outcome
     "#]],
     );
     component(folder, "empty.wasm", MANIFEST, "");

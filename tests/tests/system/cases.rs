@@ -405,7 +405,7 @@ fn manifests_and_cases_fit_the_schemas_that_editors_read() -> Result<()> {
             &manifest,
             &[
                 json!({"name": "x", "version": "1", "watches": [], "queues": [{"name": "x"}]}),
-                json!({"name": "x", "version": "1", "contract": "0.1", "watch": [], "queues": [{"name": "x"}]}),
+                json!({"name": "x", "version": "1", "contract": "0.2", "watch": [], "queues": [{"name": "x"}]}),
             ],
         ),
     ] {

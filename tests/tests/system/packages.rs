@@ -83,8 +83,8 @@ fn a_manifest_and_a_component_that_do_not_fit_are_refused() -> Result<()> {
     manifest(
         "\"0.2\"",
         "\"0.1\"",
-        "pintle: component.wasm: the manifest says `contract: \"0.1\"`, but the component was built for \
-         pintle:controller/log@0.2.0; write the version of the SDK that builds it\n",
+        "pintle: manifest.yaml: the manifest is not valid: contract: the plugin is for contract \"0.1\", and this host supports 0.2: \
+         build it with the SDK of this host\n",
     )?;
     manifest("watches", "watch", "pintle: manifest.yaml: unknown field `watch`")?;
     let component = |from: &str, to: &str, expected: &str| refused(&COMPONENT.replace(from, to), MANIFEST, expected);
@@ -92,6 +92,12 @@ fn a_manifest_and_a_component_that_do_not_fit_are_refused() -> Result<()> {
         "pintle:controller/log@0.2.0",
         "wasi:http/incoming-handler@0.2.12",
         "pintle: component.wasm: component imports wasi:http/incoming-handler@0.2.12, which this host does not offer",
+    )?;
+    component(
+        "pintle:controller/log@0.2.0",
+        "pintle:controller/log@0.1.0",
+        "pintle: component.wasm: the component was built for contract 0.1 (pintle:controller/log@0.1.0), and this host supports 0.2: \
+         build it again with the SDK of this host\n",
     )?;
     component(
         "\"reconcile\"",

@@ -159,7 +159,7 @@ async fn seen(cluster: TestCluster) -> Result<String> {
     cases.extend(updates_and_deletes(client).await?);
     made(client, "key").await?;
     let manifest = json!({
-        "name": "writing", "version": "1", "contract": "0.1",
+        "name": "writing", "version": "1", "contract": "0.2",
         "watches": [{"kind": "v1/ConfigMap", "namespace": "default", "enqueue": [{"to": "self"}]}],
         "queues": [{"name": "q", "concurrency": 1}],
         "grants": [{"verbs": ["*"], "kinds": ["v1/ConfigMap"]}],

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use pintle_core::contract::manifest::{Manifest, later_contracts};
+use pintle_core::contract::manifest::Manifest;
 use pintle_core::ports::guest::Usage;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -22,9 +22,6 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
         let _ = write!(text, ", built in {:.1} s", took.as_secs_f64());
     }
     text.push('\n');
-    if let Some(later) = later_contracts(contract) {
-        let _ = writeln!(text, "not used: {later}");
-    }
     for case in tried {
         let word = match (case.problems.is_empty(), case.is_new) {
             (false, _) => "FAILED",

@@ -290,7 +290,7 @@ fn a_definition_that_an_api_server_rejects_is_an_error() {
 
 /// A plugin's folder with these files.
 fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
-    const MANIFEST: &str = "name: web\nversion: 0.1.0\ncontract: \"0.1\"\nwatches: [{kind: v1/Pod, enqueue: [{to: self}]}]\nqueues: [{name: web}]\n";
+    const MANIFEST: &str = "name: web\nversion: 0.1.0\ncontract: \"0.2\"\nwatches: [{kind: v1/Pod, enqueue: [{to: self}]}]\nqueues: [{name: web}]\n";
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files.iter().chain(&[("manifest.yaml", MANIFEST)]) {
         let path = folder.path().join(name);

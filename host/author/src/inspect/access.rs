@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn watches_and_grants_of_a_kind_stand_together() {
         let manifest = json!({
-            "name": "p", "version": "1", "contract": "0.1", "queues": [{"name": "q"}],
+            "name": "p", "version": "1", "contract": "0.2", "queues": [{"name": "q"}],
             "watches": [
                 {"kind": "v1/Pod", "fields": ["spec.nodeName"], "namespace": "a", "labelSelector": "app=web"},
                 {"kind": "v1/ConfigMap", "whole": true},

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pintle_core::contract::manifest::{BuiltIn, EmptySelector, Enqueue, Manifest, To, Watch, describe_contract};
+use pintle_core::contract::manifest::{BuiltIn, EmptySelector, Enqueue, Manifest, To, Watch};
 use pintle_core::text::{Printable, bytes, table};
 use pintle_wasm::{Producer, WASI_INTERFACES};
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(super) fn text(inspected: &Inspected<'_>) -> String {
     line("signed", &signed(inspected));
     line("language", &producers(&found.producers.languages));
     line("made with", &producers(&found.producers.tools));
-    line("contract", &describe_contract(&manifest.contract));
+    line("contract", &manifest.contract);
     line("instances", &format!("{:?}", manifest.instances).to_lowercase());
     line("world", world(found.maps()));
     for import in &found.imports {
@@ -87,7 +87,7 @@ fn describe(text: &mut String, manifest: &Manifest) {
     }
     let rules: Vec<String> = manifest.watches.iter().flat_map(rules).collect();
     if !rules.is_empty() {
-        let _ = writeln!(text, "\nrules of contract 0.2");
+        let _ = writeln!(text, "\nrules");
         for rule in &rules {
             let _ = writeln!(text, "  {}", Printable(rule));
         }
@@ -140,7 +140,7 @@ fn describe(text: &mut String, manifest: &Manifest) {
     }
 }
 
-/// What contract 0.1 does not have of a watch's rules and selectors.
+/// Rules and selectors of a watch that need an explanation.
 fn rules(watch: &Watch) -> impl Iterator<Item = String> {
     let of = watch.kind.as_ref().map_or_else(|| "every kind".to_owned(), ToString::to_string);
     let selects = watch.selects.as_ref().filter(|selects| selects.empty == EmptySelector::Everything);
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_contract_0_2_adds_to_rules_queues_and_metrics_is_shown() {
+    fn rules_by_index_and_field_queues_and_metrics_are_shown() {
         let manifest = json!({
             "name": "p", "version": "1", "contract": "0.2", "queues": [{"name": "q", "metric": "pods"}, {"name": "sweep"}],
             "watches": [
@@ -195,7 +195,7 @@ mod tests {
               q, 5 at once, metrics as pods
               sweep, 5 at once
 
-            rules of contract 0.2
+            rules
               v1/Pod -> the tick key, queue sweep
               v1/Node -> v1/Pod whose index node has its name
               v1/Node -> v1/Pod whose index node has spec.providerID
@@ -258,11 +258,11 @@ mod tests {
     #[test]
     fn imports_of_wasi_show_what_they_give() {
         let manifest =
-            json!({"name": "p", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}]});
-        let found = found(&manifest, &["pintle:controller/log@0.1.0", "wasi:cli/exit@0.2.6"]);
+            json!({"name": "p", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}]});
+        let found = found(&manifest, &["pintle:controller/log@0.2.0", "wasi:cli/exit@0.2.6"]);
         let inspected = Inspected { file: "a", found: &found, n_signatures: 0, is_verified: false };
         let text = text(&inspected);
-        assert!(text.contains("\n  import pintle:controller/log@0.1.0;\n"), "{text}");
+        assert!(text.contains("\n  import pintle:controller/log@0.2.0;\n"), "{text}");
         assert!(text.contains("\n  import wasi:cli/exit@0.2.6; // a call is a fault\n"), "{text}");
         let accepts =
             text.lines().find_map(|line| line.strip_prefix("accepts    the contract, and of WASI 0.2 ")).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     fn no_word_of_a_manifest_looks_like_a_line_of_the_answer() {
         let hostile = "useful\n\nsigned     yes\u{1b}[2J\u{202e}";
         let manifest = json!({
-            "name": "p", "version": "1", "contract": "0.1", "description": hostile, "watches": [],
+            "name": "p", "version": "1", "contract": "0.2", "description": hostile, "watches": [],
             "queues": [{"name": "q\nsigned     yes"}],
             "config": {"s": {"type": "string", "default": hostile, "description": hostile}},
         });

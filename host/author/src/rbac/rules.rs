@@ -214,9 +214,9 @@ mod tests {
 
     use super::*;
 
-    fn check(contract: &str, watches: Value, grants: Value, expect: Expect) {
+    fn check(watches: Value, grants: Value, expect: Expect) {
         let manifest = json!({
-            "name": "widgets", "version": "1.0.0", "contract": contract, "events": false,
+            "name": "widgets", "version": "1.0.0", "contract": "0.2", "events": false,
             "watches": watches, "queues": [{"name": "widgets"}], "grants": grants,
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
@@ -237,7 +237,6 @@ mod tests {
     #[test]
     fn rules_express_all_that_rbac_can_express() {
         check(
-            "0.1",
             json!([
                 {"kind": "v1/Pod"},
                 {"kind": "apps/v1/ReplicaSet"},
@@ -267,7 +266,6 @@ mod tests {
             "#]],
         );
         check(
-            "0.1",
             json!([{"every": {"verbs": ["delete"]}}]),
             json!([
                 {"verbs": ["get", "patch"], "kinds": ["*"]},
@@ -286,7 +284,6 @@ mod tests {
     fn only_a_plugin_that_asks_for_it_may_escalate() {
         const ROLE: &str = "rbac.authorization.k8s.io/v1/ClusterRole";
         check(
-            "0.2",
             json!([]),
             json!([{"verbs": ["escalate", "patch"], "kinds": [ROLE], "of": "any"}]),
             expect![[r#"
@@ -294,7 +291,6 @@ mod tests {
             "#]],
         );
         check(
-            "0.2",
             json!([]),
             json!([{"verbs": ["*"], "kinds": [ROLE]}]),
             expect![[r#"
@@ -325,7 +321,6 @@ mod tests {
     #[test]
     fn paths_are_resources_or_urls() {
         check(
-            "0.1",
             json!([]),
             json!([{"verbs": ["get"], "paths": [
                 "/version", "/openapi/*", "/apis/metrics.k8s.io/v1beta1/*", "/apis/metrics.k8s.io/v1beta1/nodes",

@@ -225,7 +225,7 @@ fn source_files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    const MANIFEST: &str = "name: web\nversion: 0.1.0\ncontract: \"0.1\"\nwatches: [{kind: v1/Pod, enqueue: [{to: self}]}]\nqueues: [{name: web}]\n";
+    const MANIFEST: &str = "name: web\nversion: 0.1.0\ncontract: \"0.2\"\nwatches: [{kind: v1/Pod, enqueue: [{to: self}]}]\nqueues: [{name: web}]\n";
 
     fn project(files: &[(&str, &str)]) -> (tempfile::TempDir, Project) {
         let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,6 @@ mod built_in;
 mod fields;
 mod grant;
 mod limits;
-mod newer;
 mod number;
 mod setting;
 mod watch;
@@ -35,34 +34,7 @@ pub use watch::{Change, EmptySelector, Enqueue, Every, Index, SelectorForm, Sele
 pub const SECTION: &str = "pintle:manifest";
 
 /// Versions of the contract (`wit/`) that this host supports.
-pub const CONTRACT_VERSIONS: &[&str] = &["0.1", "0.2"];
-/// What each version has more than the one before it, in a few words; `wit/CHANGES.md` has all of it.
-const ADDED: &[(&str, &[&str])] = &[(
-    "0.2",
-    &[
-        "keys to wake",
-        "live reads of subresources, by field selectors and of whole objects",
-        "reviews",
-        "signatures",
-        "calls of endpoints",
-        "a clock that nobody sets",
-        "samples tied to writes",
-        "labels of runs",
-    ],
-)];
-
-/// A version of the contract in words, with what later versions have more, which the plugin could use.
-pub fn describe_contract(version: &str) -> String {
-    later_contracts(version).map_or_else(|| version.to_owned(), |later| format!("{version} ({later})"))
-}
-
-/// What later versions of the contract have more than this one; `None` if there is no later one.
-pub fn later_contracts(version: &str) -> Option<String> {
-    let place = CONTRACT_VERSIONS.iter().position(|known| *known == version).map_or(0, |place| place + 1);
-    let later = CONTRACT_VERSIONS[place..].iter().filter_map(|version| ADDED.iter().find(|(of, _)| of == version));
-    let later: Vec<String> = later.map(|(version, added)| format!("{version} adds {}", added.join(", "))).collect();
-    (!later.is_empty()).then(|| format!("{}: see wit/CHANGES.md", later.join("; ")))
-}
+pub const CONTRACT_VERSIONS: &[&str] = &["0.2"];
 
 /// The JSON Schema of a manifest, for editors and references. Its dialect is draft 7, the newest that all editors know.
 pub fn schema() -> serde_json::Value {
@@ -81,7 +53,7 @@ pub struct Manifest {
     pub aliases: Vec<String>,
     /// Version of the plugin, for humans.
     pub version: String,
-    /// Version of the contract, for example `0.1`.
+    /// Version of the contract, for example `0.2`.
     pub contract: String,
     /// One sentence.
     #[serde(default)]
@@ -142,7 +114,7 @@ pub struct Queue {
     /// Name of the queue, unique within the plugin, and the `name` label of its `workqueue_*` metrics unless `metric` is set.
     pub name: String,
     /// The `name` label of its `workqueue_*` metrics. Queues with the same label, of other plugins too, add up; the longest run is that
-    /// of any. From contract 0.2 on.
+    /// of any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     /// Concurrent runs: a number, or `{config: SETTING}`. Default 5, at most 1,000.
@@ -158,8 +130,7 @@ pub struct Queue {
     /// 0 means no resync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resync_ms: Option<Number>,
-    /// Period of an additional key in milliseconds, at least 10: a number, or `{config: SETTING}`, where 0 means no tick. The key has kind `pintle/v1/Tick`, no namespace, the name of the queue. (In
-    /// contract 0.1: kind `v1/Namespace`, name `tick`.)
+    /// Period of an additional key in milliseconds, at least 10: a number, or `{config: SETTING}`, where 0 means no tick. The key has kind `pintle/v1/Tick`, no namespace, the name of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_ms: Option<Number>,
 }
@@ -280,7 +251,7 @@ pub struct Metric {
     /// Source of its values.
     #[serde(default, skip_serializing_if = "MetricSource::is_observations")]
     pub of: MetricSource,
-    /// For gauges: what the host keeps a value for. Otherwise a series has the last value that any run has set. From contract 0.2 on.
+    /// For gauges: what the host keeps a value for. Otherwise a series has the last value that any run has set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<Per>,
 }
@@ -311,7 +282,7 @@ pub enum MetricSource {
     Observations,
     /// The host: a counter counts the runs of keys, a histogram observes their duration in seconds, including writes. The
     /// host knows the labels `code` (200 if nothing failed, otherwise the HTTP status code of the first failed write, or 500) and `result`
-    /// (`success` or `error`); the values of others are those that the run names. (In contract 0.1: only `code`.)
+    /// (`success` or `error`); the values of others are those that the run names.
     Runs,
 }
 
@@ -372,20 +343,16 @@ impl Manifest {
         self.watches.iter().filter_map(|watch| watch.kind.as_ref())
     }
 
-    /// The tick key of a queue. In contract 0.1 it is that of a Namespace called `tick`.
-    pub fn tick_key(&self, queue: &str) -> Key {
-        let (kind, name) = match self.contract.as_str() {
-            "0.1" => (Kind::new("", "v1", "Namespace"), "tick"),
-            _ => (Kind::new("pintle", "v1", "Tick"), queue),
-        };
-        Key { queue: queue.into(), kind, object: ObjectKey::new("", name) }
+    /// The tick key of a queue.
+    pub fn tick_key(queue: &str) -> Key {
+        Key { queue: queue.into(), kind: Kind::new("pintle", "v1", "Tick"), object: ObjectKey::new("", queue) }
     }
 
     /// The tick keys that rules lead to (`to: tick`), each once.
     pub fn ticks_of_rules(&self) -> BTreeSet<Key> {
         let first = self.queues.first().map_or("", |queue| queue.name.as_str());
         let rules = self.watches.iter().flat_map(|watch| &watch.enqueue).filter(|rule| rule.to == To::Tick);
-        rules.map(|rule| self.tick_key(rule.queue.as_deref().unwrap_or(first))).collect()
+        rules.map(|rule| Self::tick_key(rule.queue.as_deref().unwrap_or(first))).collect()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -394,7 +361,7 @@ impl Manifest {
         }
         if !CONTRACT_VERSIONS.contains(&self.contract.as_str()) {
             return Err(format!(
-                "contract: version {:?} is not known to this host, which loads {}",
+                "contract: the plugin is for contract {:?}, and this host supports {}: build it with the SDK of this host",
                 self.contract,
                 CONTRACT_VERSIONS.join(", ")
             ));
@@ -402,7 +369,6 @@ impl Manifest {
         if self.queues.is_empty() {
             return Err("queues: at least one is needed".into());
         }
-        newer::check(self)?;
         bounds::check(self)?;
         for (name, setting) in &self.config {
             setting.check().map_err(|why| format!("config.{name}.{why}"))?;
@@ -431,11 +397,6 @@ impl Manifest {
         for (i, metric) in self.metrics.iter().enumerate().filter(|(_, metric)| metric.of == MetricSource::Runs) {
             if metric.kind == MetricType::Gauge {
                 return Err(format!("metrics[{i}].type: runs are counted, or their times observed by a histogram"));
-            }
-            // An outcome of 0.1 has no labels of the run.
-            let other = metric.labels.iter().find(|label| *label != "code").filter(|_| self.contract == "0.1");
-            if let Some(label) = other {
-                return Err(format!("metrics[{i}].labels: {label:?} is not known of runs; known is code"));
             }
         }
         for (i, metric) in self.metrics.iter().enumerate() {
@@ -478,23 +439,9 @@ pub fn is_label(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_contract_is_described_by_what_later_ones_have_more() {
-        expect_test::expect!["0.2"].assert_eq(&describe_contract("0.2"));
-        expect_test::expect![[
-            r#"0.1 (0.2 adds keys to wake, live reads of subresources, by field selectors and of whole objects, reviews, signatures, calls of endpoints, a clock that nobody sets, samples tied to writes, labels of runs: see wit/CHANGES.md)"#
-        ]]
-        .assert_eq(&describe_contract("0.1"));
-        // Every version but the first adds something.
-        assert_eq!(
-            ADDED.iter().map(|(version, _)| *version).collect::<Vec<_>>(),
-            CONTRACT_VERSIONS.iter().skip(1).copied().collect::<Vec<_>>()
-        );
-    }
-
     fn minimal() -> serde_json::Value {
         serde_json::json!({
-            "name": "widgets", "version": "1.0.0", "contract": "0.1",
+            "name": "widgets", "version": "1.0.0", "contract": "0.2",
             "watches": [{"kind": "example.com/v1/Widget", "enqueue": [{"to": "self"}]}],
             "queues": [{"name": "widgets"}],
         })
@@ -522,7 +469,9 @@ mod tests {
         );
         check(
             |m| m["contract"] = "9.9".into(),
-            expect![[r#"contract: version "9.9" is not known to this host, which loads 0.1, 0.2"#]],
+            expect![[
+                r#"contract: the plugin is for contract "9.9", and this host supports 0.2: build it with the SDK of this host"#
+            ]],
         );
         check(|m| m["queues"] = serde_json::json!([]), expect!["queues: at least one is needed"]);
         check(
@@ -550,10 +499,6 @@ mod tests {
             expect!["metrics[0].type: runs are counted, or their times observed by a histogram"],
         );
         check(
-            |m| m["metrics"] = metric("histogram", &["verb"]),
-            expect![[r#"metrics[0].labels: "verb" is not known of runs; known is code"#]],
-        );
-        check(
             |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),
             expect![[
                 r#"grants[0].verbs: "read" is not one of *, get, list, watch, create, update, patch, delete, deletecollection, escalate"#
@@ -561,7 +506,7 @@ mod tests {
         );
         check(
             |m| m["grants"] = serde_json::json!([{"verbs": ["escalate"], "kinds": ["v1/Pod"]}]),
-            expect!["grants[0].verbs: escalate: needs contract 0.2, and this manifest declares 0.1"],
+            expect!["ok: widgets"],
         );
     }
 
@@ -585,12 +530,11 @@ mod tests {
     }
 
     #[test]
-    fn rules_by_index_by_two_fields_and_to_ticks_are_of_contract_0_2_and_checked() {
+    fn rules_by_index_by_two_fields_and_to_ticks_are_checked() {
         use expect_test::expect;
-        let rule = |contract: &str, rule: serde_json::Value, expect| {
+        let rule = |rule: serde_json::Value, expect| {
             check(
                 |m| {
-                    m["contract"] = contract.into();
                     m["watches"][0]["indexes"] = serde_json::json!([{"name": "node", "field": "spec.node"}]);
                     m["watches"][0]["enqueue"][0] = rule;
                 },
@@ -599,119 +543,59 @@ mod tests {
         };
         let indexed = |kind: &str, index: &str| serde_json::json!({"to": "indexed", "kind": kind, "index": index});
         let (widget, gadget) = ("example.com/v1/Widget", "example.com/v1/Gadget");
-        rule("0.2", indexed(widget, "node"), expect!["ok: widgets"]);
+        rule(indexed(widget, "node"), expect!["ok: widgets"]);
         rule(
-            "0.1",
-            indexed(widget, "node"),
-            expect!["watches[0].enqueue[0].to: indexed: needs contract 0.2, and this manifest declares 0.1"],
-        );
-        rule(
-            "0.2",
             indexed(widget, "nod"),
             expect![[
                 r#"watches[0].enqueue[0].index: "nod" is not declared in a watch of example.com/v1/Widget; declared are node"#
             ]],
         );
         rule(
-            "0.2",
             indexed(gadget, "node"),
             expect![[
                 r#"watches[0].enqueue[0].index: "node" is not declared in a watch of example.com/v1/Gadget; no index is"#
             ]],
         );
         rule(
-            "0.2",
             serde_json::json!({"to": "indexed", "kind": widget}),
             expect!["watches[0].enqueue[0].index: is needed with to: indexed"],
         );
         rule(
-            "0.2",
             serde_json::json!({"to": "indexed", "index": "node"}),
             expect!["watches[0].enqueue[0].kind: is needed with to: indexed"],
         );
         rule(
-            "0.2",
             serde_json::json!({"to": "self", "index": "node"}),
             expect!["watches[0].enqueue[0].index: is for to: indexed, not for to: self"],
         );
         let fields = |to: &str| serde_json::json!({"to": to, "kind": gadget, "field": "spec.ref.name", "namespaceField": "spec.ref.namespace"});
-        rule("0.2", fields("field"), expect!["ok: widgets"]);
-        rule(
-            "0.1",
-            fields("field"),
-            expect!["watches[0].enqueue[0].namespaceField: needs contract 0.2, and this manifest declares 0.1"],
-        );
-        rule(
-            "0.2",
-            fields("label"),
-            expect!["watches[0].enqueue[0].namespaceField: is for to: field, not for to: label"],
-        );
-        rule("0.2", serde_json::json!({"to": "tick"}), expect!["ok: widgets"]);
-        rule(
-            "0.1",
-            serde_json::json!({"to": "tick"}),
-            expect!["watches[0].enqueue[0].to: tick: needs contract 0.2, and this manifest declares 0.1"],
-        );
+        rule(fields("field"), expect!["ok: widgets"]);
+        rule(fields("label"), expect!["watches[0].enqueue[0].namespaceField: is for to: field, not for to: label"]);
+        rule(serde_json::json!({"to": "tick"}), expect!["ok: widgets"]);
     }
 
     #[test]
-    fn values_per_key_labels_of_queues_and_a_number_of_series_are_of_contract_0_2_and_checked() {
+    fn values_per_key_labels_of_queues_and_a_number_of_series_are_checked() {
         use expect_test::expect;
-        let with = |contract: &str, field: &str, value: serde_json::Value, expect| {
+        let with = |field: &str, value: serde_json::Value, expect| {
             check(
                 |m| {
-                    m["contract"] = contract.into();
                     m[field] = value;
                 },
                 expect,
             );
         };
         let gauge = |kind: &str| serde_json::json!([{"name": "x", "help": "", "type": kind, "per": "key"}]);
-        with("0.2", "metrics", gauge("gauge"), expect!["ok: widgets"]);
-        with(
-            "0.1",
-            "metrics",
-            gauge("gauge"),
-            expect!["metrics[0].per: key: needs contract 0.2, and this manifest declares 0.1"],
-        );
-        with("0.2", "metrics", gauge("counter"), expect!["metrics[0].per: key is for gauges, not for a counter"]);
-        with("0.2", "metrics", gauge("histogram"), expect!["metrics[0].per: key is for gauges, not for a histogram"]);
+        with("metrics", gauge("gauge"), expect!["ok: widgets"]);
+        with("metrics", gauge("counter"), expect!["metrics[0].per: key is for gauges, not for a counter"]);
+        with("metrics", gauge("histogram"), expect!["metrics[0].per: key is for gauges, not for a histogram"]);
         let queue = |metric: &str| serde_json::json!([{"name": "widgets", "metric": metric}]);
-        with("0.2", "queues", queue("all"), expect!["ok: widgets"]);
-        with(
-            "0.1",
-            "queues",
-            queue("all"),
-            expect!["queues[0].metric: needs contract 0.2, and this manifest declares 0.1"],
-        );
-        with("0.2", "queues", queue(""), expect!["queues[0].metric: has 0 bytes; 1 to 128 are valid"]);
-        with("0.2", "queues", queue(&"x".repeat(128)), expect!["ok: widgets"]);
-        with("0.2", "queues", queue(&"x".repeat(129)), expect!["queues[0].metric: has 129 bytes; 1 to 128 are valid"]);
+        with("queues", queue("all"), expect!["ok: widgets"]);
+        with("queues", queue(""), expect!["queues[0].metric: has 0 bytes; 1 to 128 are valid"]);
+        with("queues", queue(&"x".repeat(128)), expect!["ok: widgets"]);
+        with("queues", queue(&"x".repeat(129)), expect!["queues[0].metric: has 129 bytes; 1 to 128 are valid"]);
         let series = serde_json::json!({"series": 20_000});
-        with("0.2", "limits", series.clone(), expect!["ok: widgets"]);
-        with("0.1", "limits", series, expect!["limits.series: needs contract 0.2, and this manifest declares 0.1"]);
-    }
-
-    #[test]
-    fn empty_selectors_match_everything_from_contract_0_2_on() {
-        use expect_test::expect;
-        let selects = |contract: &str, empty: &str, expect| {
-            check(
-                |m| {
-                    m["contract"] = contract.into();
-                    m["watches"][0]["selects"] =
-                        serde_json::json!({"field": "spec.selector", "form": "map", "empty": empty});
-                },
-                expect,
-            );
-        };
-        selects("0.2", "everything", expect!["ok: widgets"]);
-        selects("0.1", "nothing", expect!["ok: widgets"]);
-        selects(
-            "0.1",
-            "everything",
-            expect!["watches[0].selects.empty: everything: needs contract 0.2, and this manifest declares 0.1"],
-        );
+        with("limits", series.clone(), expect!["ok: widgets"]);
     }
 
     #[test]
@@ -721,7 +605,6 @@ mod tests {
             let every = serde_json::json!({"every": {}, "indexes": [{"name": "uid", "field": "metadata.uid"}]});
             check(
                 |m| {
-                    m["contract"] = "0.2".into();
                     let kind = if index == "named" { "example.com/v1/Widget" } else { "v1/Pod" };
                     m["watches"][0]["enqueue"][0] = serde_json::json!({"to": "indexed", "kind": kind, "index": "uid"});
                     m["watches"].as_array_mut().unwrap().push(every);

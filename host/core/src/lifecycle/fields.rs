@@ -111,7 +111,7 @@ mod tests {
 
     fn manifest() -> Manifest {
         let manifest = json!({
-            "name": "p", "version": "1", "contract": "0.1", "queues": [{"name": "p"}],
+            "name": "p", "version": "1", "contract": "0.2", "queues": [{"name": "p"}],
             "watches": [
                 {"kind": team(), "fields": ["metadata.labels", "metadata.deletionTimestamp", "spec.membrs", "spec.size"]},
                 {"kind": "v1/Pod", "fields": ["spec.nodeName"]},

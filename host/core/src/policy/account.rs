@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_plugin_name_cannot_select_the_account_of_another_controller() {
         let carried = json!({
-            "name": "widget-controller", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
+            "name": "widget-controller", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}],
             "builtIn": {"serviceAccount": "generic-widgets"},
         });
         let carried = Manifest::parse(carried.to_string().as_bytes()).unwrap();

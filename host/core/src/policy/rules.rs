@@ -150,7 +150,7 @@ impl Rules {
             let target = Target {
                 to: rule.to,
                 queue: queue.into(),
-                kind: if rule.to == To::Tick { Some(manifest.tick_key(queue).kind) } else { rule.kind.clone() },
+                kind: if rule.to == To::Tick { Some(Manifest::tick_key(queue).kind) } else { rule.kind.clone() },
                 via: rule.via.clone(),
                 field,
                 namespace_field,

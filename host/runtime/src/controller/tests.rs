@@ -159,7 +159,7 @@ fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
         metrics: metrics.queue(queue.metric()),
         concurrency: queue.n_workers() as usize,
         resync: queue.resync(),
-        tick_key: manifest.tick_key(&queue.name),
+        tick_key: Manifest::tick_key(&queue.name),
     };
     Version::new(VersionParts {
         manifest: manifest.clone(),

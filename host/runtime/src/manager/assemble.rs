@@ -46,7 +46,7 @@ impl Manager {
             metrics: self.metrics.queue(queue.metric()),
             concurrency,
             resync,
-            tick_key: manifest.tick_key(&queue.name),
+            tick_key: Manifest::tick_key(&queue.name),
         });
         let grants = Grants::new(&manifest.grants, given);
         if manifest.events && grants.withholds_events() {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_core::contract::manifest::{Manifest, Metric, MetricSource, MetricType};
+use pintle_core::contract::manifest::{Metric, MetricSource, MetricType};
 use pintle_core::contract::outcome::{Moment, Observation};
 use pintle_core::policy::correlator::cut;
 use pintle_core::serving::metrics::is_reserved;
@@ -30,10 +30,8 @@ use prometheus_client::registry::Registry;
 
 use super::per_key::SeriesId;
 
-/// Maximum combinations of label values of a plugin of contract 0.1, over all of its metrics.
-const MAX_SERIES: usize = 2_000;
-/// Maximum bytes of the text of the metrics of such a plugin.
-const MAX_TEXT_BYTES: usize = 2 << 20;
+/// Bytes of text for each series, on average.
+const SERIES_TEXT_BYTES: usize = 1_048;
 /// Longest label value in bytes; longer ones are cut.
 const MAX_LABEL_BYTES: usize = 128;
 /// Bytes of a line beside the names and the label values: the value, quotes, commas, the suffix and the limit of a bucket.
@@ -62,14 +60,11 @@ pub(crate) struct SeriesLimits {
 }
 
 impl SeriesLimits {
-    /// `n_series`: the limit `series` of the version. Contract 0.1 has none: there, a plugin has one number for all metrics.
-    pub(crate) fn new(manifest: &Manifest, n_series: u32) -> Self {
-        if manifest.contract == "0.1" {
-            return Self { per_metric: MAX_SERIES, in_all: MAX_SERIES, text_bytes: MAX_TEXT_BYTES };
-        }
+    /// `n_series`: the limit `series` of the version.
+    pub(crate) fn new(n_series: u32) -> Self {
         let per_metric = n_series as usize;
         let in_all = per_metric.saturating_mul(2);
-        Self { per_metric, in_all, text_bytes: in_all.saturating_mul(MAX_TEXT_BYTES / MAX_SERIES) }
+        Self { per_metric, in_all, text_bytes: in_all.saturating_mul(SERIES_TEXT_BYTES) }
     }
 }
 

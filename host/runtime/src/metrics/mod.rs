@@ -217,7 +217,7 @@ impl Metrics {
         shares: bool,
         n_series: u32,
     ) -> Result<DeclaredMetrics, DeclaredError> {
-        let limits = SeriesLimits::new(manifest, n_series);
+        let limits = SeriesLimits::new(n_series);
         self.declared.lock().declare(&manifest.name, shares, &manifest.metrics, limits)
     }
 

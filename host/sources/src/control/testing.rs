@@ -30,7 +30,7 @@ impl Loader for TextLoader {
         };
         let aliases = if name.starts_with("twin") { "alias-of-twins".to_owned() } else { format!("alias-of-{name}") };
         let manifest = json!({
-            "name": name, "aliases": [aliases], "version": version, "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
+            "name": name, "aliases": [aliases], "version": version, "contract": "0.2", "watches": [], "queues": [{"name": "q"}],
             "config": {"a": {"type": "string", "default": ""}},
         });
         let manifest =

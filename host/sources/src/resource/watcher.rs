@@ -369,7 +369,7 @@ pub(super) fn manifest(watches: Value) -> Manifest {
     let manifest = json!({
         "name": WRITER,
         "version": env!("CARGO_PKG_VERSION"),
-        "contract": "0.1",
+        "contract": "0.2",
         "watches": watches,
         "queues": [{"name": "none"}],
     });

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
 
 pub use self::producers::{Producer, Producers};
-use crate::contract::{self, Contract};
+use crate::contract;
 use crate::error::{LoadError, LoadProblem};
 use crate::wasi;
 
@@ -42,7 +42,7 @@ pub struct Inspection {
 impl Inspection {
     /// Whether the component exports the mapping.
     pub fn maps(&self) -> bool {
-        Contract::of_manifest(&self.manifest).is_some_and(|contract| self.exports.contains(&contract.mapping()))
+        self.exports.iter().any(|export| export == contract::MAPPING)
     }
 }
 
@@ -65,7 +65,12 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
     let mut found = Found::default();
     found.read(bytes)?;
 
-    let foreign = |import: &&String| Contract::of(import).is_none() && wasi::wasi_interface(import).is_none();
+    let is_other = |name: &&String| contract::version_of(name).is_some_and(|version| version != contract::VERSION);
+    if let Some(interface) = found.imports.iter().chain(&found.exports).find(is_other) {
+        return Err(LoadProblem::OtherContract { interface: interface.clone() });
+    }
+    let ours = [contract::LOG, contract::TYPES, contract::VIEW];
+    let foreign = |import: &&String| !ours.contains(&import.as_str()) && wasi::wasi_interface(import).is_none();
     let unknown: Vec<String> = found.imports.iter().filter(foreign).cloned().collect();
     if !unknown.is_empty() {
         return Err(LoadProblem::UnknownImports { imports: unknown });
@@ -80,12 +85,7 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
     if !found.functions.iter().any(|function| function == contract::RECONCILE) {
         return Err(LoadProblem::NoReconcile { exports: found.exports });
     }
-    let version = |name: &String| name.strip_prefix("pintle:controller/")?.split_once('@').map(|(_, v)| v.to_owned());
-    let of_manifest = Contract::of_manifest(&manifest);
-    let is_other = |name: &&String| Contract::of(name).is_some_and(|contract| Some(contract) != of_manifest);
-    if let Some(other) = found.imports.iter().chain(&found.exports).find(is_other) {
-        return Err(LoadProblem::OtherContract { manifest: manifest.contract, component: other.clone() });
-    }
+    let version = |name: &String| contract::version_of(name).map(str::to_owned);
     let inspection = Inspection {
         contract: found.imports.iter().chain(&found.exports).find_map(version).unwrap_or_default(),
         manifest: Arc::new(manifest),
@@ -99,8 +99,7 @@ pub(crate) fn look(bytes: &[u8]) -> Result<Inspection, LoadProblem> {
     };
     let rules = inspection.manifest.watches.iter().flat_map(|watch| &watch.enqueue);
     if rules.into_iter().any(|rule| rule.to == To::Plugin) && !inspection.maps() {
-        let interface = of_manifest.map(Contract::mapping).unwrap_or_default();
-        return Err(LoadProblem::NoMapping { interface });
+        return Err(LoadProblem::NoMapping);
     }
     Ok(inspection)
 }

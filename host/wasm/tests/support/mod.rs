@@ -68,7 +68,7 @@ pub fn text(wat: &str) -> Vec<u8> {
 /// A manifest of the least size.
 pub fn minimal_manifest() -> String {
     serde_json::json!({
-        "name": "minimal", "version": "1.0.0", "contract": "0.1", "watches": [], "queues": [{"name": "widgets"}],
+        "name": "minimal", "version": "1.0.0", "contract": "0.2", "watches": [], "queues": [{"name": "widgets"}],
     })
     .to_string()
 }

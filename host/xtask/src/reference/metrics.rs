@@ -89,7 +89,7 @@ pub(super) fn page(plugins: &[Manifest]) -> String {
     page.push_str(BOUNDS);
     let _ = writeln!(
         page,
-        "At most {MAX_KINDS} kinds have separate series in a metric (with the label `plugin`: of each plugin); further ones are counted as `other`.\nEach metric that a plugin of contract 0.2 declares has at most 1,000 series, all of them twice as many, and 1 KiB of text for each on average; `limits.series` of its manifest asks for up to 20,000, and `--max-limits series=NUMBER` bounds that.\nThe metrics of a plugin of contract 0.1 have at most 2,000 series and 2 MiB of text together.\nWhat finds no room is dropped, and counted in `pintle_dropped_samples_total`.\nQueues with the same label `name`, of one controller or of several, have the same series: depth and unfinished work are sums, the longest run is that of any."
+        "At most {MAX_KINDS} kinds have separate series in a metric (with the label `plugin`: of each plugin); further ones are counted as `other`.\nEach metric that a plugin declares has at most 1,000 series, all of them twice as many, and 1 KiB of text for each on average; `limits.series` of its manifest asks for up to 20,000, and `--max-limits series=NUMBER` bounds that.\nWhat finds no room is dropped, and counted in `pintle_dropped_samples_total`.\nQueues with the same label `name`, of one controller or of several, have the same series: depth and unfinished work are sums, the longest run is that of any."
     );
     page.push_str(MISSING);
     for missing in NOT_SERVED {

@@ -1,11 +1,8 @@
-//! Does little, so that the cost of a call can be measured; the name of the key's object says what. The same source for both contracts.
+//! Does little, so that the cost of a call can be measured; the name of the key's object says what.
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    #[cfg(not(feature = "released"))]
     wit_bindgen::generate!({ world: "controller", path: "../../../wit/controller.wit" });
-    #[cfg(feature = "released")]
-    wit_bindgen::generate!({ world: "controller", path: "../../../wit/released/0.1/controller.wit" });
 }
 
 use bindings::pintle::controller::types::{
@@ -24,9 +21,7 @@ impl bindings::Guest for Costs {
             "nothing" => Ok(nothing()),
             "patch" => Ok(patch(&key, &lister)),
             "live" => Ok(live(&lister)),
-            #[cfg(not(feature = "released"))]
             "wake-1" => Ok(wakes(&key, 1)),
-            #[cfg(not(feature = "released"))]
             "wake-1000" => Ok(wakes(&key, 1_000)),
             other => Err(ReconcileError::Terminal(format!("nothing is called {other}"))),
         }
@@ -40,11 +35,8 @@ fn nothing() -> Outcome {
         requeue_after_ms: None,
         state: vec![],
         observations: vec![],
-        #[cfg(not(feature = "released"))]
         wake: vec![],
-        #[cfg(not(feature = "released"))]
         run_labels: vec![],
-        #[cfg(not(feature = "released"))]
         error: None,
     }
 }
@@ -82,7 +74,6 @@ fn live(lister: &Lister) -> Outcome {
     let need = Need::LiveObject(LiveObject {
         kind: pod(),
         object: ObjectKey { namespace: "a".into(), name: "web".into() },
-        #[cfg(not(feature = "released"))]
         subresource: None,
     });
     if lister.answer(&need).is_some() {
@@ -91,7 +82,6 @@ fn live(lister: &Lister) -> Outcome {
     Outcome { needs: vec![need], ..nothing() }
 }
 
-#[cfg(not(feature = "released"))]
 fn wakes(key: &Key, n: u32) -> Outcome {
     use bindings::pintle::controller::types::Wake;
 

@@ -1,16 +1,16 @@
-//! Uses every item of the contract; the name of the key's object says which part.
+//! Uses most items of the contract; the name of the key's object says which part.
 
 mod reads;
 mod writes;
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit/released/0.1" });
+    wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit" });
 }
 
 use bindings::exports::pintle::controller::mapping;
 use bindings::pintle::controller::log::{self, Level};
-use bindings::pintle::controller::types::{Key, Kind, ObjectKey, Outcome, ReconcileError, Retry};
+use bindings::pintle::controller::types::{Key, Kind, ObjectKey, Outcome, ReconcileError, Retry, Wake};
 use bindings::pintle::controller::view::Lister;
 
 struct Everything;
@@ -44,11 +44,10 @@ impl bindings::Guest for Everything {
 }
 
 impl mapping::Guest for Everything {
-    fn keys_of(kind: Kind, old: Option<String>, new: Option<String>, lister: Lister) -> Vec<Key> {
-        let key = |queue: &str, name: String| Key {
-            queue: queue.into(),
-            kind: kind.clone(),
-            object: ObjectKey { namespace: String::new(), name },
+    fn keys_of(kind: Kind, old: Option<String>, new: Option<String>, lister: Lister) -> Vec<Wake> {
+        let key = |queue: &str, name: String| {
+            let object = ObjectKey { namespace: String::new(), name };
+            Wake { key: Key { queue: queue.into(), kind: kind.clone(), object }, after_ms: None }
         };
         let sizes = format!("{:?}-{:?}", old.map(|text| text.len()), new.map(|text| text.len()));
         vec![key("widgets", sizes), key("nodes", lister.count(&kind, &reads::query()).to_string())]
@@ -68,5 +67,14 @@ fn object(namespace: &str, name: &str) -> ObjectKey {
 }
 
 fn outcome() -> Outcome {
-    Outcome { needs: vec![], steps: vec![], requeue_after_ms: None, state: vec![], observations: vec![] }
+    Outcome {
+        needs: vec![],
+        steps: vec![],
+        requeue_after_ms: None,
+        state: vec![],
+        observations: vec![],
+        wake: vec![],
+        run_labels: vec![],
+        error: None,
+    }
 }

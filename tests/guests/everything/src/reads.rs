@@ -1,6 +1,8 @@
 //! Every method of the lister. What they returned is told as keyed state, which any host can show.
 
-use crate::bindings::pintle::controller::types::{Key, LiveList, LiveObject, Need, Observation, Outcome, StateWrite};
+use crate::bindings::pintle::controller::types::{
+    Detail, Key, LiveList, LiveObject, Moment, Need, Observation, Outcome, StateWrite,
+};
 use crate::bindings::pintle::controller::view::{IndexQuery, Lister, OwnedBy, Query};
 use crate::{kind, object, outcome, pod};
 
@@ -43,11 +45,13 @@ pub(crate) fn all(key: &Key, lister: &Lister) -> Outcome {
 /// Asks on the first round, tells the answers on the second.
 pub(crate) fn needs(lister: &Lister) -> Outcome {
     let needs = [
-        Need::LiveObject(LiveObject { kind: pod(), object: object("a", "p") }),
+        Need::LiveObject(LiveObject { kind: pod(), object: object("a", "p"), subresource: None }),
         Need::LiveList(LiveList {
             kind: pod(),
             namespace: "a".into(),
             label_selector: Some("x=y".into()),
+            field_selector: None,
+            detail: Detail::Metadata,
             limit: 2_147_483_647,
         }),
         Need::RawPath("/healthz".into()),
@@ -57,8 +61,12 @@ pub(crate) fn needs(lister: &Lister) -> Outcome {
     if answers.is_empty() {
         return Outcome { needs: needs.into(), ..outcome() };
     }
-    let observation =
-        Observation { metric: "everything_runs_total".into(), labels: vec!["answered".into()], value: 1.5 };
+    let observation = Observation {
+        metric: "everything_runs_total".into(),
+        labels: vec!["answered".into()],
+        value: 1.5,
+        at: Moment::Now,
+    };
     let state = vec![
         StateWrite { name: "answers".into(), value: Some(format!("{answers:?}")) },
         StateWrite { name: "forgotten".into(), value: None },

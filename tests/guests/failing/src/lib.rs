@@ -4,7 +4,7 @@
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "controller", path: "../../../wit/released/0.1" });
+    wit_bindgen::generate!({ world: "controller", path: "../../../wit" });
 }
 
 use bindings::pintle::controller::log::{self, Level};
@@ -52,7 +52,7 @@ fn reconcile(key: &Key, lister: &Lister) -> Result<Outcome, ReconcileError> {
         }
         "not-granted" => Ok(writing(&kind("Secret"), namespace)),
         "live" => {
-            let need = Need::LiveObject(LiveObject { kind: kind("Secret"), object: token });
+            let need = Need::LiveObject(LiveObject { kind: kind("Secret"), object: token, subresource: None });
             match lister.answer(&need) {
                 None => Ok(Outcome { needs: vec![need], ..nothing() }),
                 Some(Ok(_)) => Err(ReconcileError::Terminal(format!("there is one; {told}"))),
@@ -72,7 +72,16 @@ fn everything() -> Query {
 }
 
 fn nothing() -> Outcome {
-    Outcome { needs: vec![], steps: vec![], requeue_after_ms: None, state: vec![], observations: vec![] }
+    Outcome {
+        needs: vec![],
+        steps: vec![],
+        requeue_after_ms: None,
+        state: vec![],
+        observations: vec![],
+        wake: vec![],
+        run_labels: vec![],
+        error: None,
+    }
 }
 
 fn writing(kind: &Kind, namespace: &str) -> Outcome {

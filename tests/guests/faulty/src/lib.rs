@@ -2,7 +2,7 @@
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "controller", path: "../../../wit/released/0.1" });
+    wit_bindgen::generate!({ world: "controller", path: "../../../wit" });
 }
 
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use bindings::pintle::controller::log::{self, Level};
 use bindings::pintle::controller::types::{
-    Action, Create, Key, Kind, Mutation, Observation, Order, Outcome, ReconcileError, Retry, StateWrite, Step,
+    Action, Create, Key, Kind, Moment, Mutation, Observation, Order, Outcome, ReconcileError, Retry, StateWrite, Step,
 };
 use bindings::pintle::controller::view::{Lister, Query};
 
@@ -28,8 +28,16 @@ impl bindings::Guest for Faulty {
     fn reconcile(key: Key, lister: Lister) -> Result<Outcome, ReconcileError> {
         let calls = CALLS.get() + 1;
         CALLS.set(calls);
-        let mut outcome =
-            Outcome { needs: vec![], steps: vec![], requeue_after_ms: None, state: vec![], observations: vec![] };
+        let mut outcome = Outcome {
+            needs: vec![],
+            steps: vec![],
+            requeue_after_ms: None,
+            state: vec![],
+            observations: vec![],
+            wake: vec![],
+            run_labels: vec![],
+            error: None,
+        };
         let name = key.object.name.as_str();
         match name {
             // How often this instance has been called.
@@ -139,7 +147,7 @@ fn state(n_bytes: usize) -> StateWrite {
 }
 
 fn observation() -> Observation {
-    Observation { metric: "nobody_declared_this".into(), labels: vec![], value: 1.0 }
+    Observation { metric: "nobody_declared_this".into(), labels: vec![], value: 1.0, at: Moment::Now }
 }
 
 fn step(n_mutations: usize) -> Step {

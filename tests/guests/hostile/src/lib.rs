@@ -7,7 +7,7 @@ mod mapping;
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit/released/0.1" });
+    wit_bindgen::generate!({ world: "mapping-controller", path: "../../../wit" });
 }
 
 use std::cell::{Cell, RefCell};
@@ -15,8 +15,8 @@ use std::hint::black_box;
 
 use bindings::pintle::controller::log::{self, Level};
 use bindings::pintle::controller::types::{
-    Action, Create, Delete, Event, EventType, Key, Kind, LiveObject, Mutation, Need, ObjectKey, Observation, Order,
-    Outcome, Patch, PatchType, Preconditions, ReconcileError, StateWrite, Step,
+    Action, Create, Delete, Event, EventType, Key, Kind, LiveObject, Moment, Mutation, Need, ObjectKey, Observation,
+    Order, Outcome, Patch, PatchType, Preconditions, ReconcileError, StateWrite, Step,
 };
 use bindings::pintle::controller::view::{IndexQuery, Lister, Query};
 
@@ -96,7 +96,7 @@ impl bindings::Guest for Hostile {
             "rules-that-fan-out" => nothing(),
             "secret-need" => {
                 let object = object("calm", "token");
-                ask(&lister, Need::LiveObject(LiveObject { kind: kind("Secret"), object }))
+                ask(&lister, Need::LiveObject(LiveObject { kind: kind("Secret"), object, subresource: None }))
             }
             "selector-of-many-requirements" => {
                 select(&key, &lister, &requirements(65));
@@ -282,7 +282,7 @@ fn metric_labels(key: &Key) -> Outcome {
     let observation = |i| {
         N_OBSERVED.set(N_OBSERVED.get() + 1);
         let label = format!("{} {} {i}", key.object.name, N_OBSERVED.get());
-        Observation { metric: "hostile_labels_total".into(), labels: vec![label], value: 1.0 }
+        Observation { metric: "hostile_labels_total".into(), labels: vec![label], value: 1.0, at: Moment::Now }
     };
     Outcome { observations: (0..1_000).map(observation).collect(), ..again() }
 }
@@ -314,7 +314,16 @@ fn deeper(depth: u32) -> u32 {
 
 /// An outcome without effect.
 fn nothing() -> Outcome {
-    Outcome { needs: vec![], steps: vec![], requeue_after_ms: None, state: vec![], observations: vec![] }
+    Outcome {
+        needs: vec![],
+        steps: vec![],
+        requeue_after_ms: None,
+        state: vec![],
+        observations: vec![],
+        wake: vec![],
+        run_labels: vec![],
+        error: None,
+    }
 }
 
 /// An outcome that asks for another run at once.

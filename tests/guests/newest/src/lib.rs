@@ -1,4 +1,4 @@
-//! Uses what contract 0.2 has more than 0.1; the name of the key's object says which part.
+//! Uses what the guest `everything` does not; the name of the key's object says which part.
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
@@ -37,7 +37,7 @@ impl bindings::Guest for Next {
             "labels" => Ok(Outcome { run_labels: vec![("action".into(), "tried".into())], ..nothing() }),
             // The tick key of the queue.
             "nodes" => Ok(keep("tick", format!("{:?}", lister.get(&key.kind, &key.object)))),
-            other => Err(ReconcileError::Terminal(format!("nothing of contract 0.2 is called {other}"))),
+            other => Err(ReconcileError::Terminal(format!("no part of the contract is called {other}"))),
         }
     }
 }

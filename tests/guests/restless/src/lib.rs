@@ -2,7 +2,7 @@
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "controller", path: "../../../wit/released/0.1" });
+    wit_bindgen::generate!({ world: "controller", path: "../../../wit" });
 }
 
 use bindings::pintle::controller::types::{
@@ -112,5 +112,14 @@ fn delete(key: &Key) -> Mutation {
 fn outcome(mutations: Vec<Mutation>) -> Outcome {
     let steps =
         if mutations.is_empty() { vec![] } else { vec![Step { order: Order::Sequential, mutations, always: false }] };
-    Outcome { needs: vec![], steps, requeue_after_ms: None, state: vec![], observations: vec![] }
+    Outcome {
+        needs: vec![],
+        steps,
+        requeue_after_ms: None,
+        state: vec![],
+        observations: vec![],
+        wake: vec![],
+        run_labels: vec![],
+        error: None,
+    }
 }

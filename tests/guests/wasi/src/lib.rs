@@ -2,7 +2,7 @@
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 mod bindings {
-    wit_bindgen::generate!({ world: "controller", path: "../../../wit/released/0.1" });
+    wit_bindgen::generate!({ world: "controller", path: "../../../wit" });
 }
 
 use std::mem::forget;
@@ -144,6 +144,15 @@ impl bindings::Guest for Wasi {
             "leak" => (0..1_000).for_each(|_| forget(stdout::get_stdout())),
             other => panic!("{other}"),
         }
-        Ok(Outcome { needs: vec![], steps: vec![], requeue_after_ms: None, state: vec![], observations: vec![] })
+        Ok(Outcome {
+            needs: vec![],
+            steps: vec![],
+            requeue_after_ms: None,
+            state: vec![],
+            observations: vec![],
+            wake: vec![],
+            run_labels: vec![],
+            error: None,
+        })
     }
 }

@@ -43,7 +43,7 @@ const MODULE: &str = r#"
 /// The component.
 pub(crate) fn component() -> Vec<u8> {
     let manifest = json!({
-        "name": "outcome", "version": "1", "contract": "0.1", "watches": [], "queues": [{"name": "q"}],
+        "name": "outcome", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}],
         "metrics": [{"name": "m", "help": "", "type": "counter"}],
     });
     components::of_text(MODULE, &manifest).unwrap()

@@ -212,7 +212,7 @@ impl Hosted {
             queues().filter(|queue| is_due(queue.resync())).map(|queue| queue.name.as_str()).collect();
         let mut keys = self.subscription.all_keys();
         keys.retain(|key| resynced.contains(&*key.queue));
-        keys.extend(queues().filter(|queue| is_due(queue.tick())).map(|queue| self.manifest.tick_key(&queue.name)));
+        keys.extend(queues().filter(|queue| is_due(queue.tick())).map(|queue| Manifest::tick_key(&queue.name)));
         keys
     }
 

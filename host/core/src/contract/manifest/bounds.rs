@@ -147,7 +147,7 @@ mod tests {
 
     fn check(change: impl FnOnce(&mut Value), expect: Expect) {
         let mut manifest = json!({
-            "name": "widgets", "version": "1.0.0", "contract": "0.1",
+            "name": "widgets", "version": "1.0.0", "contract": "0.2",
             "watches": [{"kind": "example.com/v1/Widget", "enqueue": [{"to": "self"}]}],
             "queues": [{"name": "widgets"}],
         });

@@ -459,7 +459,7 @@ mod tests {
 
     fn manifest(built_in: &Value) -> Result<Manifest, String> {
         let manifest = json!({
-            "name": "widgets", "version": "1", "contract": "0.1", "watches": [],
+            "name": "widgets", "version": "1", "contract": "0.2", "watches": [],
             "queues": [{"name": "q", "concurrency": 2, "resyncMs": 300_000}, {"name": "other"}],
             "config": {
                 "n": {"type": "integer", "default": 60_000}, "ca": {"type": "string"},

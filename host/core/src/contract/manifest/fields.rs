@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn paths_of_a_custom_kind_are_checked_with_its_schema() {
         let manifest = json!({
-            "name": "p", "version": "1", "contract": "0.1", "queues": [{"name": "p"}],
+            "name": "p", "version": "1", "contract": "0.2", "queues": [{"name": "p"}],
             "watches": [{"kind": "example.org/v1/Team", "fields": ["spec.members", "spec.membrs"]}],
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();

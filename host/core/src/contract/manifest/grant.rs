@@ -13,8 +13,8 @@ use crate::object::id::Kind;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grant {
     /// One of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no grants
-    /// for its watches, which request them implicitly; an operator grants them as `list` and `watch`. Also `escalate` (from contract
-    /// 0.2 on), which `*` does not include: to write roles that allow more than the writer may do. Only the API server asks for it.
+    /// for its watches, which request them implicitly; an operator grants them as `list` and `watch`. Also `escalate`,
+    /// which `*` does not include: to write roles that allow more than the writer may do. Only the API server asks for it.
     pub verbs: Vec<String>,
     /// Kinds in text form, or `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

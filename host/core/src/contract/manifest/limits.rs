@@ -36,7 +36,7 @@ pub struct Limits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<u64>,
     /// Combinations of label values of each of the plugin's metrics; samples of further ones are dropped. All metrics together have at
-    /// most twice as many. Default 1,000, at most 20,000. From contract 0.2 on.
+    /// most twice as many. Default 1,000, at most 20,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<u32>,
 }

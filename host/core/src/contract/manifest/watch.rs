@@ -81,7 +81,7 @@ pub struct Selects {
     pub field: String,
     /// Format of the selector.
     pub form: SelectorForm,
-    /// What an empty selector (`{}`) matches: `everything` from contract 0.2 on. An absent selector matches nothing in any case.
+    /// What an empty selector (`{}`) matches: `nothing` or `everything`. An absent selector matches nothing in any case.
     #[serde(default, skip_serializing_if = "EmptySelector::is_nothing")]
     pub empty: EmptySelector,
 }
@@ -141,8 +141,7 @@ pub struct Enqueue {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// For `field`, if the namespace is a field as well: its path. `field` then has only the name. Both belong together if they
-    /// are fields of the same object, in lists too. Where it is absent, the namespace is that of the changed object. From contract
-    /// 0.2 on.
+    /// are fields of the same object, in lists too. Where it is absent, the namespace is that of the changed object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_field: Option<String>,
     /// For `indexed`: an index that the watch of `kind` declares.
@@ -196,7 +195,7 @@ pub enum To {
     Selecting,
     /// Objects of `kind` whose declared `index` has the object's name, or a value of `field`, in its namespace (in all, if
     /// either is cluster-scoped). The caches decide, when the rule is evaluated: what comes into the index later needs rules of the
-    /// watch of `kind`, mostly `self`. From contract 0.2 on.
+    /// watch of `kind`, mostly `self`.
     Indexed,
     /// The object of `kind` that a field names.
     Field,
@@ -206,17 +205,10 @@ pub enum To {
     NamespaceKeys,
     /// Its Namespace, as a key of kind `v1/Namespace`.
     Namespace,
-    /// The queue's tick key (`pintle/v1/Tick`), whether or not the queue declares a period. From contract 0.2 on.
+    /// The queue's tick key (`pintle/v1/Tick`), whether or not the queue declares a period.
     Tick,
     /// The plugin's `mapping` decides.
     Plugin,
-}
-
-impl To {
-    /// Whether contract 0.1 does not have it.
-    pub(super) fn is_new_in_0_2(self) -> bool {
-        matches!(self, Self::Indexed | Self::Tick)
-    }
 }
 
 /// A change of an object in the cache.

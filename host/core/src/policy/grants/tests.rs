@@ -105,7 +105,7 @@ fn a_path_that_streams_or_leads_into_a_pod_must_be_spelled_out() {
 fn discovery_and_events_are_the_operators_to_give() {
     let manifest = |discovery: bool| {
         let manifest = json!({
-            "name": "widgets", "version": "1", "contract": "0.1", "queues": [{"name": "q"}], "watches": [], "discovery": discovery,
+            "name": "widgets", "version": "1", "contract": "0.2", "queues": [{"name": "q"}], "watches": [], "discovery": discovery,
         });
         Manifest::parse(manifest.to_string().as_bytes()).unwrap()
     };
@@ -259,7 +259,7 @@ fn a_denial_names_the_grant_and_where_to_add_it() {
 
 fn manifest(watches: serde_json::Value, grants: Value) -> Manifest {
     let manifest = json!({
-        "name": "widgets", "version": "1.0.0", "contract": "0.1",
+        "name": "widgets", "version": "1.0.0", "contract": "0.2",
         "watches": watches, "queues": [{"name": "widgets"}], "grants": grants,
     });
     Manifest::parse(manifest.to_string().as_bytes()).unwrap()

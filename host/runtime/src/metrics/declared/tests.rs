@@ -8,9 +8,13 @@ fn metric(kind: MetricType, name: &str) -> Metric {
     Metric { name: name.into(), help: "Help.".into(), kind, labels: vec!["color".into()], buckets, of, per: None }
 }
 
-/// Those of a plugin of contract 0.1.
+/// Series of all metrics of a plugin with `limits()`.
+const MAX_SERIES: usize = 2_000;
+/// Bytes of their text.
+const MAX_TEXT_BYTES: usize = MAX_SERIES * SERIES_TEXT_BYTES;
+
 fn limits() -> SeriesLimits {
-    SeriesLimits { per_metric: MAX_SERIES, in_all: MAX_SERIES, text_bytes: MAX_TEXT_BYTES }
+    SeriesLimits { per_metric: MAX_SERIES, ..SeriesLimits::new(1_000) }
 }
 
 fn observation(metric: &str, color: &str, value: f64) -> Observation {
@@ -101,15 +105,10 @@ fn runs_have_labels_of_the_host_and_of_the_plugin_in_any_order() {
 }
 
 #[test]
-fn a_plugin_of_contract_0_2_has_as_many_series_of_each_metric_as_its_limit_and_twice_as_many_in_all() {
-    let of_contract = |contract: &str| {
-        let manifest = serde_json::json!({"name": "w", "version": "1", "contract": contract, "watches": [], "queues": [{"name": "q"}]});
-        SeriesLimits::new(&Manifest::parse(manifest.to_string().as_bytes()).unwrap(), 100)
-    };
-    assert_eq!(of_contract("0.1"), limits());
+fn a_plugin_has_as_many_series_of_each_metric_as_its_limit_and_twice_as_many_in_all() {
     let mut all = DeclaredRegistry::default();
     let metrics = ["a_total", "b_total", "c_total"].map(|name| metric(MetricType::Counter, name));
-    let declared = all.declare("widgets", false, &metrics, of_contract("0.2")).unwrap();
+    let declared = all.declare("widgets", false, &metrics, SeriesLimits::new(100)).unwrap();
     let of = |name: &str, n: usize| -> Vec<_> { (0..n).map(|i| observation(name, &i.to_string(), 1.0)).collect() };
     assert_eq!(declared.observe(&of("a_total", 100)), 0);
     assert_eq!(declared.observe(&of("a_total", 103)), 3, "those that are there go on");
@@ -118,7 +117,7 @@ fn a_plugin_of_contract_0_2_has_as_many_series_of_each_metric_as_its_limit_and_t
     // The text is bounded as well: 1,048 bytes for each series of 200.
     drop(declared);
     let long = Metric { name: "m".repeat(128), labels: vec!["l".repeat(128); 8], ..metric(MetricType::Gauge, "") };
-    let declared = all.declare("widgets", false, std::slice::from_ref(&long), of_contract("0.2")).unwrap();
+    let declared = all.declare("widgets", false, std::slice::from_ref(&long), SeriesLimits::new(100)).unwrap();
     let flood = (0..100).map(|i| Observation {
         metric: long.name.clone(),
         labels: vec![format!("{i:0>128}"); 8],

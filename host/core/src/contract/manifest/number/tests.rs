@@ -262,25 +262,6 @@ fn a_number_is_a_whole_one_or_the_name_of_a_setting() {
 }
 
 #[test]
-fn contract_0_1_has_constants_alone() {
-    let of = |change: fn(&mut Value)| {
-        parse(|m| {
-            m["contract"] = json!("0.1");
-            m["config"] = json!({"millis": {"type": "integer", "default": 2_000}});
-            change(m);
-        })
-        .map_or_else(|why| why, |_| "ok".to_owned())
-    };
-    assert_eq!(of(|_| ()), "ok");
-    expect!["queues[0].tickMs.config: needs contract 0.2, and this manifest declares 0.1"]
-        .assert_eq(&of(|m| put(m, "tickMs", json!({"config": "millis"}))));
-    expect!["config.millis.type: duration: needs contract 0.2, and this manifest declares 0.1"]
-        .assert_eq(&of(|m| m["config"]["millis"] = json!({"type": "duration", "default": "1s"})));
-    expect!["config.millis.optional: needs contract 0.2, and this manifest declares 0.1"]
-        .assert_eq(&of(|m| m["config"]["millis"] = json!({"type": "integer", "optional": true})));
-}
-
-#[test]
 fn a_setting_knows_the_numbers_that_it_gives() {
     let manifest = parse(|m| {
         for place in ["tickMs", "fixedMs", "delayMs"] {
