@@ -54,7 +54,7 @@ enum Chore {
         #[arg(long)]
         release: bool,
     },
-    /// Build what is published of a version: static binaries, archives, images, bills of materials, checksums.
+    /// Build what is published of a version: archives of static binaries, the chart, checksums.
     Release {
         /// Folder for the files; target/release-VERSION by default.
         #[arg(long, value_name = "FOLDER")]

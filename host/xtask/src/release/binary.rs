@@ -1,4 +1,4 @@
-//! Static binaries: targets, how they are built, and what shows that one needs nothing of the machine.
+//! Static binaries: targets, how they are built, and what shows that one needs no other file of the machine.
 
 use std::fmt;
 use std::fs;
@@ -7,9 +7,6 @@ use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
-use object::elf::{FileHeader64, PT_DYNAMIC, PT_INTERP};
-use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, elf};
 
 use crate::guests::{self, Set};
 use crate::{process, root};
@@ -121,29 +118,6 @@ impl Target {
     }
 }
 
-/// Whether an ELF file needs neither a loader nor libraries.
-///
-/// # Errors
-/// It is not a 64-bit ELF file.
-pub fn is_static(bytes: &[u8]) -> anyhow::Result<bool> {
-    let header = FileHeader64::<Endianness>::parse(bytes).context("this is not a program for 64-bit Linux")?;
-    let endian = header.endian()?;
-    for segment in header.program_headers(endian, bytes)? {
-        if segment.p_type(endian) == PT_INTERP {
-            return Ok(false);
-        }
-        if segment.p_type(endian) == PT_DYNAMIC
-            && let Some(entries) = segment.dynamic(endian, bytes)?
-        {
-            use object::read::elf::Dyn as _;
-            if entries.iter().any(|entry| entry.tag(endian) == elf::DT_NEEDED) {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(true)
-}
-
 /// Runs `pintle version` where there is no other file.
 ///
 /// # Errors
@@ -166,9 +140,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_need_the_machine_are_not_static() -> anyhow::Result<()> {
-        assert!(!is_static(&fs::read(std::env::current_exe()?)?)?);
-        assert!(is_static(b"#!/bin/sh").is_err());
+    fn programs_that_need_the_machine_do_not_run_alone() -> anyhow::Result<()> {
+        let why = runs_alone(&std::env::current_exe()?).unwrap_err();
+        assert_eq!(why.to_string(), "run the binary without any other file");
         Ok(())
     }
 

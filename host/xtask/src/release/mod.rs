@@ -1,19 +1,17 @@
 //! `cargo xtask release`: everything that is published of a version, in one folder.
 //!
 //! ```text
-//! build (static) ──> check (no loader, runs in an empty root) ──> archive, image, SBOM for each target ──> chart, SHA256SUMS
+//! build (static) ──> run in an empty root ──> archive for each target ──> chart, SHA256SUMS
 //! ```
 //!
 //! Invariants:
-//! 1. A binary that needs a loader or a library of the machine is not released.
+//! 1. A binary for this machine that needs another file of it is not released.
 //! 2. The same binary gives the same bytes: archives hold no time, no user and no order of the file system.
 //!
-//! Not here: where the files are published, and signatures.
+//! Not here: the container image, which `host/deploy/Dockerfile` makes of an archive; a bill of materials; where the files are published;
+//! signatures.
 
 mod binary;
-pub mod image;
-mod sbom;
-pub mod tree;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +19,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-pub use self::binary::{Target, is_static};
-use self::tree::Tree;
+pub use self::binary::Target;
 use crate::{process, root};
 
 /// What is released.
@@ -42,47 +39,29 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Makes a release; answers its files, `SHA256SUMS` last.
 ///
 /// # Errors
-/// A binary cannot be built or is not static, or a file cannot be written. A target that this machine cannot build for is an error only
+/// A binary cannot be built or does not run alone, or a file cannot be written. A target that this machine cannot build for is an error only
 /// if it was asked for.
 pub fn release(options: &Options) -> anyhow::Result<Vec<PathBuf>> {
     fs::create_dir_all(&options.out).with_context(|| format!("create {}", options.out.display()))?;
-    let mut files = Vec::new();
+    let mut names = Vec::new();
     for (target, binary) in binaries(options)? {
-        ensure!(
-            is_static(&fs::read(&binary)?)?,
-            "{} needs a loader or libraries; it is not released",
-            binary.display()
-        );
         if target.is_of_this_machine() {
             binary::runs_alone(&binary)?;
         }
         let name = format!("pintle-{VERSION}-linux-{}", target.architecture());
-        let bom = sbom::of(target, &binary)?;
-        let texts = Texts::of(&binary, target)?;
-        let mut write = |suffix: &str, bytes: &[u8]| -> anyhow::Result<()> {
-            let file = options.out.join(format!("{name}{suffix}"));
-            fs::write(&file, bytes).with_context(|| format!("write {}", file.display()))?;
-            files.push(file);
-            Ok(())
-        };
-        write(".tar.gz", &archive(&name, &binary, &texts, &bom)?.compressed()?)?;
-        write(".image.tar", &image::archive(&fs::read(&binary)?, target.architecture(), VERSION)?)?;
-        write(".cdx.json", &bom)?;
+        let staged = tempfile::tempdir()?;
+        stage(&staged.path().join(&name), &binary, target)?;
+        names.push(format!("{name}.tar.gz"));
+        pack(&options.out.join(format!("{name}.tar.gz")), staged.path(), &name)?;
     }
-    let chart = options.out.join(format!("pintle-chart-{VERSION}.tgz"));
-    let mut tree = Tree::default();
-    tree.add_folder("pintle", &root().join("host/deploy/chart"))?;
-    fs::write(&chart, tree.compressed()?).with_context(|| format!("write {}", chart.display()))?;
-    files.push(chart);
-    let mut sums = String::new();
-    for file in &files {
-        let name = file.file_name().context("a file without a name")?.to_string_lossy();
-        sums += &format!("{}  {name}\n", image::sha256(&fs::read(file)?));
-    }
-    let file = options.out.join("SHA256SUMS");
-    fs::write(&file, sums).with_context(|| format!("write {}", file.display()))?;
-    files.push(file);
-    Ok(files)
+    let staged = tempfile::tempdir()?;
+    copy(&root().join("host/deploy/chart"), &staged.path().join("pintle"))?;
+    names.push(format!("pintle-chart-{VERSION}.tgz"));
+    pack(&options.out.join(format!("pintle-chart-{VERSION}.tgz")), staged.path(), "pintle")?;
+    let sums = process::output(Command::new("sha256sum").args(&names).current_dir(&options.out))?;
+    fs::write(options.out.join("SHA256SUMS"), sums).context("write SHA256SUMS")?;
+    names.push("SHA256SUMS".to_owned());
+    Ok(names.iter().map(|name| options.out.join(name)).collect())
 }
 
 fn binaries(options: &Options) -> anyhow::Result<Vec<(Target, PathBuf)>> {
@@ -105,51 +84,99 @@ fn binaries(options: &Options) -> anyhow::Result<Vec<(Target, PathBuf)>> {
     Ok(built)
 }
 
-/// What the binary prints for shells and for `man`.
-struct Texts {
-    completions: Vec<(&'static str, Vec<u8>)>,
-    manuals: tempfile::TempDir,
-}
-
-impl Texts {
-    /// For another machine, a build of this one prints them: the command line is the same.
-    fn of(binary: &Path, target: Target) -> anyhow::Result<Self> {
-        let own;
-        let binary = match target.is_of_this_machine() {
-            true => binary,
-            false => {
-                own = Target::of_this_machine()
-                    .context("nobody can run this binary here")?
-                    .build("release", &["jemalloc"])?;
-                &own
-            }
-        };
-        let mut completions = Vec::new();
-        for (shell, file) in [("bash", "pintle.bash"), ("zsh", "_pintle"), ("fish", "pintle.fish")] {
-            completions.push((file, process::output(Command::new(binary).args(["completion", shell]))?.into_bytes()));
+/// Makes the folder that an operator unpacks.
+fn stage(folder: &Path, binary: &Path, target: Target) -> anyhow::Result<()> {
+    for part in ["completions", "man/man1", "deploy"] {
+        fs::create_dir_all(folder.join(part))?;
+    }
+    copy(binary, &folder.join("pintle"))?;
+    let deploy = Path::new("host/deploy");
+    copy(&root().join("LICENSE"), &folder.join("LICENSE"))?;
+    copy(&root().join("README.md"), &folder.join("README.md"))?;
+    copy(&root().join(deploy).join("Dockerfile"), &folder.join("Dockerfile"))?;
+    copy(&root().join(deploy).join("systemd/pintle.service"), &folder.join("pintle.service"))?;
+    for part in ["kustomize", "static-pod"] {
+        copy(&root().join(deploy).join(part), &folder.join("deploy").join(part))?;
+    }
+    // For another machine, a build of this one prints the texts: the command line is the same.
+    let own = match target.is_of_this_machine() {
+        true => binary.to_owned(),
+        false => {
+            Target::of_this_machine().context("nobody can run this binary here")?.build("release", &["jemalloc"])?
         }
-        let manuals = tempfile::tempdir()?;
-        process::run(Command::new(binary).arg("man").arg(manuals.path()))?;
-        Ok(Self { completions, manuals })
+    };
+    for (shell, file) in [("bash", "pintle.bash"), ("zsh", "_pintle"), ("fish", "pintle.fish")] {
+        let text = process::output(Command::new(&own).args(["completion", shell]))?;
+        fs::write(folder.join("completions").join(file), text)?;
     }
+    process::run(Command::new(&own).arg("man").arg(folder.join("man/man1")))
 }
 
-/// What an operator unpacks.
-fn archive(name: &str, binary: &Path, texts: &Texts, bom: &[u8]) -> anyhow::Result<Tree> {
-    let mut tree = Tree::default();
-    tree.add(&format!("{name}/pintle"), 0o755, fs::read(binary)?);
-    for (file, of) in
-        [("LICENSE", "LICENSE"), ("README.md", "README.md"), ("pintle.service", "host/deploy/systemd/pintle.service")]
-    {
-        tree.add(&format!("{name}/{file}"), 0o644, fs::read(root().join(of)).with_context(|| format!("read {of}"))?);
+/// Copies a file or a folder.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    process::run(Command::new("cp").arg("-r").args([from, to]))
+}
+
+/// Packs a folder below `parent`, with GNU tar.
+fn pack(archive: &Path, parent: &Path, folder: &str) -> anyhow::Result<()> {
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]);
+    tar.args(["--use-compress-program=gzip -n", "-cf"]).arg(archive).arg("-C").arg(parent).arg(folder);
+    process::run(&mut tar)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Result;
+
+    use super::*;
+
+    #[test]
+    fn the_same_files_give_the_same_archive() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let packed = |name: &str, files: [&str; 2]| -> Result<Vec<u8>> {
+            let parent = folder.path().join(name);
+            fs::create_dir_all(parent.join("release"))?;
+            for file in files {
+                fs::write(parent.join("release").join(file), file)?;
+            }
+            fs::File::open(parent.join("release").join(files[0]))?.set_modified(std::time::SystemTime::UNIX_EPOCH)?;
+            let archive = folder.path().join(format!("{name}.tar.gz"));
+            pack(&archive, &parent, "release")?;
+            Ok(fs::read(archive)?)
+        };
+        let one = packed("one", ["a", "b"])?;
+        assert_eq!(one, packed("two", ["b", "a"])?);
+        assert_ne!(one, packed("three", ["a", "c"])?);
+        Ok(())
     }
-    tree.add(&format!("{name}/sbom.cdx.json"), 0o644, bom.to_vec());
-    for (file, text) in &texts.completions {
-        tree.add(&format!("{name}/completions/{file}"), 0o644, text.clone());
+
+    /// What the image has, which the manifests and their users count on. The long test `install` builds it.
+    #[test]
+    fn the_image_has_the_binary_of_an_archive_where_the_manifests_expect_it() -> Result<()> {
+        let dockerfile = fs::read_to_string(root().join("host/deploy/Dockerfile"))?;
+        let values = |instruction: &str| -> Vec<&str> {
+            dockerfile.lines().filter_map(|line| line.strip_prefix(instruction)?.strip_prefix(' ')).collect()
+        };
+        let folder = tempfile::tempdir()?;
+        let [copied] = values("COPY")[..] else { anyhow::bail!("{:?}", values("COPY")) };
+        let [.., source, place] = copied.split(' ').collect::<Vec<_>>()[..] else { anyhow::bail!("{copied}") };
+        // The program stands for the binary, which has to print manuals.
+        let binary = folder.path().join("program");
+        fs::write(&binary, "#!/bin/sh\necho \"$@\"\n")?;
+        process::run(Command::new("chmod").arg("+x").arg(&binary))?;
+        let staged = folder.path().join("staged");
+        stage(&staged, &binary, Target::of_this_machine().context("there is no release for this machine")?)?;
+        assert_eq!(fs::read(staged.join(source))?, fs::read(&binary)?);
+        assert!(staged.join("Dockerfile").is_file());
+        assert_eq!(values("ENTRYPOINT"), [format!("[{place:?}]")]);
+        let unit = fs::read_to_string(root().join("host/deploy/systemd/pintle.service"))?;
+        assert!(unit.contains(&format!("ExecStart={place} ")));
+        let user = values("USER");
+        let pod = fs::read_to_string(root().join("host/deploy/kustomize/base/deployment.yaml"))?;
+        let of_pod = |field: &str| pod.lines().find_map(|line| line.trim().strip_prefix(field)).map(str::to_owned);
+        let expected = of_pod("runAsUser: ").zip(of_pod("runAsGroup: ")).map(|(user, group)| format!("{user}:{group}"));
+        assert_eq!(user, [expected.context("the Deployment names no user")?]);
+        Ok(())
     }
-    tree.add_folder(&format!("{name}/man/man1"), texts.manuals.path())?;
-    for folder in ["kustomize", "static-pod"] {
-        tree.add_folder(&format!("{name}/deploy/{folder}"), &root().join("host/deploy").join(folder))?;
-    }
-    Ok(tree)
 }
