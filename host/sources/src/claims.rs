@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::control::PluginSource;
 use crate::file_work::FileWork;
 use crate::folder;
-use crate::resource::{class_of, is_mirror};
+use crate::resource::class_of;
 
 /// Objects per page of the list.
 const PAGE: u32 = 500;
@@ -78,7 +78,7 @@ impl Claims {
     }
 }
 
-/// Names of the resources of a class that are not mirrors; none if the server does not have the kind.
+/// Names of the resources of a class; none if the server does not have the kind.
 async fn list(reader: &dyn ApiReader, class: &str) -> Result<Vec<String>, ApiError> {
     #[derive(Deserialize)]
     struct Object {
@@ -89,8 +89,6 @@ async fn list(reader: &dyn ApiReader, class: &str) -> Result<Vec<String>, ApiErr
     #[derive(Deserialize)]
     struct Metadata {
         name: String,
-        #[serde(default)]
-        annotations: BTreeMap<String, String>,
     }
     let target = ListWatchTarget {
         kind: resource_kind(),
@@ -114,10 +112,8 @@ async fn list(reader: &dyn ApiReader, class: &str) -> Result<Vec<String>, ApiErr
         for item in &page.items {
             let object: Object = serde_json::from_str(item)
                 .map_err(|why| ApiError::transport(format!("a ControllerPlugin of the list does not parse: {why}")))?;
-            let Metadata { name, annotations } = object.metadata;
-            // A mirror shows what the host runs, and provides nothing.
-            if class_of(&object.spec) == class && !is_mirror(&name, &annotations, &object.spec) {
-                names.push(name);
+            if class_of(&object.spec) == class {
+                names.push(object.metadata.name);
             }
         }
         next = page.next;
@@ -154,13 +150,6 @@ mod tests {
             server.put(PLURAL, "", name, json!({}));
         }
         server.put(PLURAL, "", "e", json!({"spec": {"class": "blue"}}));
-        let mirror = |more: Value| {
-            let mut spec = json!({"class": DEFAULT_CLASS});
-            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            json!({"metadata": {"annotations": {"pintle.dev/mirror": ""}}, "spec": spec})
-        };
-        server.put(PLURAL, "", "m", mirror(json!({"source": {"builtin": "m"}})));
-        server.put(PLURAL, "", "n", mirror(json!({"source": {"builtin": "n"}, "disabled": true})));
         let folder = tempfile::tempdir().unwrap();
         for (file, text) in [("b.wasm", ""), ("c.wasm", ""), ("d.yaml", "disabled: true"), ("e.yaml", "{}")] {
             fs::write(folder.path().join(file), text).unwrap();
@@ -170,7 +159,6 @@ mod tests {
         let of = |name: &str| claims.of(name).map(PluginSource::name);
         let expected = [Some("resource"), Some("resource"), Some("folder"), Some("folder"), None];
         assert_eq!(["a", "b", "c", "d", "e"].map(of), expected);
-        assert_eq!(["m", "n"].map(of), [None, Some("resource")], "a mirror, and one that was edited");
         let blue = Claims::read(&*server, None, "blue").await.unwrap();
         assert_eq!(["a", "e"].map(|name| blue.of(name)), [None, Some(PluginSource::Resource)]);
     }

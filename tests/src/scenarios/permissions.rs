@@ -17,7 +17,7 @@ use crate::{ApiClient, ControlPlane, deploy, kubectl};
 const ROLES: &str = "kustomize/overlays/instead/rbac.yaml";
 
 /// Permissions without use in any scenario: namespace, group, resource, verb, and the reason for them.
-const UNUSED: [(&str, &str, &str, &str, &str); 25] = [
+const UNUSED: [(&str, &str, &str, &str, &str); 24] = [
     ("", "", "configmaps", "list", LISTS),
     ("", "", "namespaces", "list", LISTS),
     ("", "", "persistentvolumeclaims", "list", LISTS),
@@ -53,13 +53,6 @@ const UNUSED: [(&str, &str, &str, &str, &str); 25] = [
         "controllerrevisions",
         "get",
         "hashes of DaemonSet templates that collide: the plugin's cases have them",
-    ),
-    (
-        "",
-        "pintle.dev",
-        "controllerplugins",
-        "delete",
-        "ControllerPlugins of built-in controllers that a host no longer runs",
     ),
 ];
 const ADMISSION: &str =

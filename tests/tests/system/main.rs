@@ -27,7 +27,6 @@ mod hostile_objects;
 mod kubectl;
 mod leader;
 mod least_privilege;
-mod mirrors;
 mod namespaces;
 mod oci;
 mod orphans;

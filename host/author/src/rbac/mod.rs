@@ -80,7 +80,7 @@ pub fn objects(manifests: &[&Manifest], names: &Names, host: &Host, accounts: &A
     // For faults of plugins that record no events themselves.
     of_host.events();
     // Created and deleted: those that show its built-in controllers.
-    of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch", "create", "delete"]);
+    of_host.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
     of_host.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
     // Whether there are ControllerPlugins: their definition may come later.
     let definition = ["controllerplugins.pintle.dev".to_owned()];

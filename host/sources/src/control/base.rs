@@ -1,7 +1,6 @@
 //! The host's base plugins: built-in components, and those of the command line.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use pintle_core::lifecycle::Spec;
 use pintle_core::policy::grants;
@@ -9,7 +8,7 @@ use pintle_core::ports::guest::Loader;
 use pintle_oci::Evidence;
 use serde_json::{Map, Value};
 
-use super::{Control, PluginEntry, PluginSource, Wanted};
+use super::{Control, Wanted};
 use crate::wire::{Overrides, Refusal};
 
 /// A plugin that runs from the start, and again when no other source owns its name.
@@ -27,19 +26,6 @@ pub struct Base {
     pub settings: Map<String, Value>,
 }
 
-/// Whether the host runs its built-in component under a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BuiltIn {
-    /// Yes, possibly in another version that an operator has swapped in.
-    Runs,
-    /// A resource provides the plugin, or did until now.
-    Replaced,
-    /// No: it lacks what it needs to start.
-    NotStarted,
-    /// No: the host was started without it, it was unloaded, or another source provides it.
-    Absent,
-}
-
 impl Base {
     /// The label of a component that the host carries.
     pub const BUILT_IN: &str = "built-in";
@@ -51,27 +37,6 @@ impl Base {
         // Components from the start were checked then.
         let evidence = Evidence::Own;
         Wanted { origin: self.origin.clone(), bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence }
-    }
-}
-
-impl Control {
-    /// The built-in components that the host was started with, by name, and whether they run.
-    pub(crate) fn built_ins(&self) -> BTreeMap<String, BuiltIn> {
-        let state = self.state.lock();
-        let runs = |(name, held): (&String, &PluginEntry)| {
-            held.base.as_ref().filter(|base| base.label == Base::BUILT_IN)?;
-            let runs = match held.claim {
-                Some(PluginSource::Resource) => BuiltIn::Replaced,
-                None if !held.is_unloaded => BuiltIn::Runs,
-                _ => BuiltIn::Absent,
-            };
-            Some((name.clone(), runs))
-        };
-        let mut built_ins: BTreeMap<String, BuiltIn> = state.by_name.iter().filter_map(runs).collect();
-        drop(state);
-        let not_started = self.not_started.iter().filter(|of| self.not_started(&of.plugin).is_some());
-        built_ins.extend(not_started.map(|of| (of.plugin.clone(), BuiltIn::NotStarted)));
-        built_ins
     }
 }
 

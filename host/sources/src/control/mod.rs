@@ -37,7 +37,6 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 pub use self::base::Base;
-pub(crate) use self::base::BuiltIn;
 use self::operator::{Declared, Deviations};
 pub use self::operator::{OVERRIDDEN, Operator};
 use crate::wire::{

@@ -3,12 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Limits, Manifest};
 use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::Spec;
-use pintle_core::ports::api::{Fences, WriteFence};
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
 use pintle_oci::Trust;
 use pintle_runtime::manager::{Component, Manager, ManagerConfig};
@@ -45,25 +43,11 @@ impl Loader for TextLoader {
     }
 }
 
-/// Lets all writes pass.
-struct Open;
-
-impl WriteFence for Open {
-    fn is_open(&self) -> bool {
-        true
-    }
-
-    fn closed(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::pending())
-    }
-}
-
 /// A manager that runs, and the control over it.
 pub(crate) struct Fixture {
     pub(crate) manager: Arc<Manager>,
     pub(crate) control: Arc<Control>,
     pub(crate) loader: Arc<TextLoader>,
-    pub(crate) server: Arc<FakeServer>,
     pub(crate) writer: Arc<FakeWriter>,
     _running: AbortOnDropHandle<()>,
 }
@@ -75,24 +59,18 @@ impl Fixture {
 
     /// With names that neither the folder nor a resource may provide.
     pub(crate) fn excluding(names: &[&str]) -> Self {
-        Self::with(names, Trust::default(), None)
+        Self::with(names, Trust::default())
     }
 
     /// Whose components these keys must have signed.
     pub(crate) fn trusting(trust: Trust) -> Self {
-        Self::with(&[], trust, None)
+        Self::with(&[], trust)
     }
 
-    /// On standby, without a leader that bounds its writes.
-    pub(crate) fn on_standby() -> Self {
-        Self::with(&[], Trust::default(), Some(Fences::one(Arc::new(Open))))
-    }
-
-    fn with(names: &[&str], trust: Trust, fences: Option<Fences>) -> Self {
-        let (server, writer) = (FakeServer::new(), FakeWriter::agreeable());
+    fn with(names: &[&str], trust: Trust) -> Self {
+        let writer = FakeWriter::agreeable();
         let writers = Arc::new(FakeWriters(writer.clone()));
-        let config = ManagerConfig { fences, ..ManagerConfig::default() };
-        let manager = Arc::new(Manager::new(server.clone(), writers, config));
+        let manager = Arc::new(Manager::new(FakeServer::new(), writers, ManagerConfig::default()));
         let loader = Arc::new(TextLoader::default());
         manager.set_loader(loader.clone());
         let control = Control::new(manager.clone(), loader.clone(), trust);
@@ -101,7 +79,7 @@ impl Fixture {
         let control = Arc::new(control.carrying(carried).excluding(excluded));
         let running = manager.clone();
         let running = tokio::spawn(async move { running.run(std::future::pending()).await });
-        Self { manager, control, loader, server, writer, _running: AbortOnDropHandle::new(running) }
+        Self { manager, control, loader, writer, _running: AbortOnDropHandle::new(running) }
     }
 
     /// A base plugin that is not running.

@@ -3,7 +3,6 @@
 //! ```text
 //! Caches ──ControllerPlugins, ConfigMaps──> Watcher ──> SourceController ──> Control
 //!                              │               └──────────results──────────> status
-//!                              └──built-in controllers without one──────────> mirrors
 //! ```
 //!
 //! Invariants:
@@ -15,14 +14,11 @@
 //! 4. A status is written only if it differs from the one that is there, with the resourceVersion that it was made for, and at most
 //!    once a second for each resource.
 //! 5. Only resources of the host's class exist for it.
-//! 6. Nothing is applied from a mirror: it shows what the host runs anyway, until somebody changes its spec.
 //!
 //! Without the definition in the cluster there is nothing to do; it is noticed when it appears.
 
 pub mod crd;
 mod floors;
-mod mirror_writer;
-mod mirrors;
 mod pins;
 mod proven;
 mod source;
@@ -30,7 +26,6 @@ mod spec;
 mod status;
 mod watcher;
 
-pub(crate) use self::mirrors::is_mirror;
 pub use self::spec::{DEFAULT_CLASS, class_of};
 pub use self::status::WritersOfPlugins;
 pub use self::watcher::{Parts, WRITER, Watcher};

@@ -1,6 +1,5 @@
 //! A `ControllerPlugin` as it is read.
 
-use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use pintle_core::lifecycle::Spec;
@@ -8,7 +7,6 @@ use pintle_oci::ArtifactRef;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::mirrors::is_mirror;
 use crate::folder;
 
 /// The class of a host, and of a resource, that names none.
@@ -40,8 +38,6 @@ pub(super) struct Metadata {
     pub(super) resource_version: String,
     #[serde(default)]
     pub(super) generation: i64,
-    #[serde(default)]
-    pub(super) annotations: BTreeMap<String, String>,
 }
 
 /// Where a component comes from.
@@ -80,11 +76,6 @@ impl Source {
 }
 
 impl ControllerPlugin {
-    /// Whether the host made it of a built-in controller, and nobody has declared anything with it.
-    pub(super) fn is_mirror(&self) -> bool {
-        is_mirror(&self.metadata.name, &self.metadata.annotations, &self.spec)
-    }
-
     /// Where the component comes from, and the spec.
     ///
     /// # Errors

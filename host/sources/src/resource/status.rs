@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::spec::ControllerPlugin;
 use crate::control;
-use crate::wire::{NotStarted, PluginStatus, Refusal};
+use crate::wire::{PluginStatus, Refusal};
 
 /// Longest message of a condition, in bytes; the API convention's limit is 32,768.
 const MAX_MESSAGE_BYTES: usize = 4096;
@@ -186,10 +186,6 @@ pub(super) enum Attempt<'a> {
     Taken(&'a str),
     /// It was rejected.
     Refused(&'a Refusal),
-    /// There is nothing to apply: the resource is the mirror of a built-in controller, which runs.
-    Mirrored,
-    /// The resource is the mirror of a built-in controller that lacks what it needs to start.
-    NotStarted(&'a NotStarted),
 }
 
 impl<'a> Attempt<'a> {
@@ -206,11 +202,10 @@ impl<'a> Attempt<'a> {
 /// The status.
 fn desired(known: &Known<'_>) -> Value {
     let Known { generation, attempt, plugin, .. } = known;
-    let ours = plugin.filter(|plugin| matches!(attempt, Attempt::Mirrored) || plugin.source == "resource");
+    let ours = plugin.filter(|plugin| plugin.source == "resource");
     let phase = match (ours, attempt) {
         (Some(plugin), _) => json!(plugin.phase),
         (None, Attempt::Refused(_)) => json!("Refused"),
-        (None, Attempt::NotStarted(_)) => json!("NotStarted"),
         (None, _) => json!("Pending"),
     };
     let mut status = Map::new();
@@ -242,11 +237,6 @@ fn accepted(known: &Known<'_>) -> Value {
     let (status, reason, message) = match known.attempt {
         Attempt::UnderWay => ("Unknown", "Applying".to_owned(), "the component is being taken".to_owned()),
         Attempt::Refused(why) => ("False", why.reason.clone(), why.message.clone()),
-        Attempt::NotStarted(of) => ("False", of.reason.clone(), format!("the host did not start it: {}", of.message)),
-        Attempt::Mirrored => {
-            let message = "the host runs its built-in controller; this mirror of it becomes a declaration when its spec is changed";
-            ("True", "BuiltIn".to_owned(), message.to_owned())
-        }
         Attempt::Taken(digest) => {
             let last = known.plugin.and_then(|plugin| plugin.last_swap.as_ref());
             let rolled_back = last.filter(|last| {
@@ -314,9 +304,6 @@ mod tests {
             format!("Refused False DigestMismatch since {NOW}")
         );
         assert_eq!(summary(Attempt::Refused(&why), None, &none), format!("Refused False DigestMismatch since {NOW}"));
-        assert_eq!(summary(Attempt::Mirrored, Some(&others), &none), format!("Running True BuiltIn since {NOW}"));
-        let of = NotStarted { plugin: "p".into(), reason: "FeatureGate".into(), message: "the gate is off".into() };
-        assert_eq!(summary(Attempt::NotStarted(&of), None, &none), format!("NotStarted False FeatureGate since {NOW}"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Follows the `ControllerPlugin`s of the cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,12 @@ use tokio::time::Instant;
 
 use super::crd;
 use super::floors::Floors;
-use super::mirror_writer::MirrorWriter;
-use super::mirrors::Seen;
 use super::pins::Pins;
 use super::proven::Proven;
 use super::source::{Found, Sources, Stamps, get};
-use super::spec::{ControllerPlugin, Metadata, Source as Place, class_of};
+use super::spec::{ControllerPlugin, Source as Place, class_of};
 use super::status::{Attempt, StatusWriter, WritersOfPlugins};
-use crate::control::{BuiltIn, Control, PluginSource, Wanted};
+use crate::control::{Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
 use crate::file_work::FileWork;
 use crate::wire::{Overrides, Refusal, reason};
@@ -73,7 +71,6 @@ pub struct Watcher {
     proven: Arc<Proven>,
     plugins: SourceController<ResourceSource>,
     statuses: StatusWriter,
-    mirrors: MirrorWriter,
     /// Whether files may have changed since they were looked at.
     files_changed: bool,
     /// Looks at files. A file system that does not answer keeps it; what was known of files is valid until then.
@@ -141,7 +138,6 @@ impl Watcher {
             allow_unpinned,
         };
         let plugins = SourceController::new(source, control.clone());
-        let mirrors = MirrorWriter::new(caches.clone(), writers.clone(), class.clone());
         let statuses = StatusWriter::new(caches, writers);
         Self {
             control,
@@ -155,7 +151,6 @@ impl Watcher {
             proven,
             plugins,
             statuses,
-            mirrors,
             files_changed: false,
             looking: None,
         }
@@ -174,7 +169,6 @@ impl Watcher {
                 stamps = looked(&mut self.looking) => self.sources.set_stamps(stamps),
                 Some(done) = self.plugins.ended() => self.plugins.end(done),
                 Some(written) = self.statuses.ended() => self.statuses.end(written),
-                Some(ended) = self.mirrors.ended() => self.mirrors.end(ended),
                 () = until(again) => {}
             }
         }
@@ -189,11 +183,10 @@ impl Watcher {
         let view = self.resources.snapshot().view(RunContext::default());
         // A kind that the server does not have has no objects.
         let texts = view.list(&resource_kind(), &Query { whole: true, ..Query::default() }).ok()?;
-        let (mut present, mut mirrors, mut of_others) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let mut present = BTreeMap::new();
         for text in texts {
             match serde_json::from_str::<ControllerPlugin>(&text) {
-                Ok(plugin) if class_of(&plugin.spec) != self.class => drop(of_others.insert(plugin.metadata.name)),
-                Ok(plugin) if plugin.is_mirror() => drop(mirrors.insert(plugin.metadata.name.clone(), plugin)),
+                Ok(plugin) if class_of(&plugin.spec) != self.class => {}
                 Ok(plugin) => drop(present.insert(plugin.metadata.name.clone(), plugin)),
                 Err(error) => tracing::warn!(%error, "a ControllerPlugin does not parse"),
             }
@@ -213,7 +206,7 @@ impl Watcher {
         let waits = wanted.values().any(Option::is_none);
         let retry = self.plugins.pass(wanted);
         let listing = self.control.listing();
-        self.statuses.retain(|name| present.contains_key(name) || mirrors.contains_key(name));
+        self.statuses.retain(|name| present.contains_key(name));
         self.pins.retain(|name| present.contains_key(name));
         self.floors.retain(|name| present.contains_key(name));
         self.proven.retain(|name| present.contains_key(name));
@@ -224,29 +217,6 @@ impl Watcher {
         for (name, plugin) in present.iter().filter(|(name, _)| leads(name)) {
             let (attempt, artifact) = (Attempt::of(self.plugins.result(name)), self.pins.status(name));
             again.extend(self.statuses.write_if_due(plugin, attempt, running(name), artifact));
-        }
-        let built_ins = self.control.built_ins();
-        let names: BTreeSet<&String> = built_ins.keys().chain(mirrors.keys()).collect();
-        for name in names.into_iter().filter(leads) {
-            let built_in = built_ins.get(name).copied().unwrap_or(BuiltIn::Absent);
-            let mirror = mirrors.get(name);
-            let seen = match mirror {
-                Some(ControllerPlugin { metadata: Metadata { uid, resource_version, .. }, .. }) => {
-                    Seen::Mirror { uid, resource_version }
-                }
-                None if present.contains_key(name) || of_others.contains(name) => Seen::Other,
-                None => Seen::Nothing,
-            };
-            again.extend(self.mirrors.start_if_due(name, seen, built_in));
-            let attempt = match (built_in, self.control.not_started(name)) {
-                (BuiltIn::Runs, _) => Some(Attempt::Mirrored),
-                (BuiltIn::NotStarted, Some(of)) => Some(Attempt::NotStarted(of)),
-                _ => None,
-            };
-            if let Some((mirror, attempt)) = mirror.zip(attempt) {
-                self.control.set_resource_uid(name, &mirror.metadata.uid);
-                again.extend(self.statuses.write_if_due(mirror, attempt, running(name), Value::Null));
-            }
         }
         again.into_iter().min()
     }
@@ -382,7 +352,5 @@ fn unreachable_manifest(error: &serde_json::Error) -> Manifest {
     unreachable!("the host's own manifest does not parse: {error}")
 }
 
-#[cfg(test)]
-mod mirror_tests;
 #[cfg(test)]
 mod tests;
