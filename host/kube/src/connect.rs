@@ -5,7 +5,6 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use base64::Engine as _;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use kube::Config;
 use kube::client::Body;
@@ -303,23 +302,8 @@ fn root_ca(config: &Config) -> Option<String> {
         return std::fs::read_to_string(file).ok();
     }
     let certificates = config.root_cert.as_ref().filter(|certificates| !certificates.is_empty())?;
-    Some(certificates.iter().map(|der| pem(der)).collect())
-}
-
-/// A certificate in the form of RFC 7468: lines of 64 characters.
-fn pem(der: &[u8]) -> String {
-    let text = base64::engine::general_purpose::STANDARD.encode(der);
-    let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        // Base64 is ASCII, so every index is a character boundary.
-        let (line, after) = rest.split_at(rest.len().min(64));
-        pem.push_str(line);
-        pem.push('\n');
-        rest = after;
-    }
-    pem.push_str("-----END CERTIFICATE-----\n");
-    pem
+    let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    Some(certificates.iter().map(|der| pem::encode_config(&pem::Pem::new("CERTIFICATE", &**der), lines)).collect())
 }
 
 #[cfg(test)]
@@ -327,10 +311,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificates_become_pem_with_lines_of_64_characters() {
-        let text = pem(&[0xff; 49]);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.first(), Some(&"-----BEGIN CERTIFICATE-----"));
-        assert_eq!(lines[1..lines.len() - 1].iter().map(|line| line.len()).collect::<Vec<_>>(), [64, 4]);
+    fn certificates_become_pem() {
+        let mut config = Config::new(http::Uri::default());
+        config.root_cert = Some(vec![vec![0xff; 49]; 2]);
+        let one = format!("-----BEGIN CERTIFICATE-----\n{}\n/w==\n-----END CERTIFICATE-----\n", "/".repeat(64));
+        assert_eq!(root_ca(&config), Some(one.repeat(2)));
     }
 }
