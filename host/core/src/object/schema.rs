@@ -25,6 +25,8 @@ use crate::object::id::Kind;
 const MAX_DEPTH: usize = 40;
 /// Names that an error lists.
 const MAX_NAMES: usize = 8;
+/// Of the published macros of the Rust SDK, which must contain it.
+const TEXT: &str = include_str!("../../../../sdk/rust/macros/src/kubernetes.txt");
 /// The type of `metadata`.
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
@@ -41,7 +43,7 @@ struct Table {
 impl Table {
     fn parse() -> Self {
         let (mut kinds, mut types) = (HashMap::new(), HashMap::new());
-        for line in include_str!("schema/kubernetes.txt").lines().filter(|line| !line.starts_with('#')) {
+        for line in TEXT.lines().filter(|line| !line.starts_with('#')) {
             match line.split_once(" = ") {
                 Some((kind, name)) => drop(kinds.insert(kind, name)),
                 None => {
