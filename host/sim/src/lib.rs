@@ -20,6 +20,7 @@ pub mod clock;
 pub mod defaults;
 pub mod discovery;
 pub mod faults;
+mod gate;
 pub mod names;
 pub mod openapi;
 pub mod patch;
@@ -41,6 +42,7 @@ use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::gate::Gate;
 use crate::server::Connections;
 
 pub use crate::clock::SimClock;
@@ -140,6 +142,8 @@ pub struct SimCluster {
 pub struct Dialer {
     api: Weak<server::Api>,
     connections: Connections,
+    /// What holds back the bytes of its connections, if they can be.
+    gate: Option<Arc<Gate>>,
 }
 
 impl std::fmt::Debug for Dialer {
@@ -157,8 +161,36 @@ impl Dialer {
         let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let api = self.api.upgrade().filter(|_| !self.connections.stop.is_cancelled()).ok_or_else(refused)?;
         let (client, server) = tokio::io::duplex(BUFFER_BYTES);
-        self.connections.serve(api, server);
+        let Some(gate) = &self.gate else {
+            self.connections.serve(api, server);
+            return Ok(client);
+        };
+        let (near, far) = tokio::io::duplex(BUFFER_BYTES);
+        self.connections.serve(api, near);
+        self.connections.carry(gate::carry(server, far, Arc::clone(gate)));
         Ok(client)
+    }
+
+    /// The same way for connections whose bytes can be held back.
+    #[must_use]
+    pub fn with_gate(mut self) -> Self {
+        self.gate = Some(Arc::default());
+        self
+    }
+
+    /// Holds back what its connections carry, in both directions, until [`Dialer::release`], as a network that loses packets for a
+    /// while. Without a gate, nothing happens.
+    pub fn hold(&self) {
+        if let Some(gate) = &self.gate {
+            gate.close();
+        }
+    }
+
+    /// Ends [`Dialer::hold`]. What was held back arrives.
+    pub fn release(&self) {
+        if let Some(gate) = &self.gate {
+            gate.open();
+        }
     }
 
     /// Ends its connections, and refuses others from now on.
@@ -201,7 +233,7 @@ impl SimCluster {
 
     /// A way to this cluster within the process, which can be cut alone.
     pub fn dialer(&self) -> Dialer {
-        Dialer { api: Arc::downgrade(&self.api), connections: self.connections.child() }
+        Dialer { api: Arc::downgrade(&self.api), connections: self.connections.child(), gate: None }
     }
 
     /// `http://127.0.0.1:PORT`, or `https://...` with TLS. A cluster in memory has a name that does not resolve.

@@ -115,13 +115,13 @@ impl SimulatedCluster {
         Ok(())
     }
 
-    /// Opens a connection of a client with all permissions, and returns the way that it goes.
+    /// Opens a connection of a client with all permissions, and returns the way that it goes, which can be cut and held.
     ///
     /// # Errors
     /// [`ConnectError`]; a bug.
     pub async fn connect(&self) -> Result<(Connection, Dialer), ConnectError> {
         let server = self.server.base_url().parse().expect("the address of a cluster is a URL");
-        let dialer = self.server.dialer();
+        let dialer = self.server.dialer().with_gate();
         Ok((Connection::open(&Source::InProcess { server, dial: dial(&dialer) }).await?, dialer))
     }
 

@@ -472,6 +472,12 @@ impl Connections {
         self.open.spawn(connection(api, stream, self.stop.clone()));
     }
 
+    /// Runs what carries the bytes of a connection until it ends, or all are stopped.
+    pub(crate) fn carry(&self, carrying: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.open.spawn(stop.run_until_cancelled_owned(carrying));
+    }
+
     /// Waits for the end of all connections after `stop`.
     pub(crate) async fn end(&self) {
         self.open.close();

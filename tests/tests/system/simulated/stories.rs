@@ -6,11 +6,14 @@
 
 use std::fmt;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use pintle_sim::faults::{Failure, RequestMatch, WatchEnd, When};
 use pintle_tests::crash::{HOST, Story, User, cron, daemon, job, rollout, stateful};
+
+use tokio::sync::watch;
 
 use super::{Hosted, Shared, Simulation, all};
 
@@ -34,6 +37,8 @@ enum Trouble {
     Crash(u64),
     /// The host that leads crashes right after a write, and another one takes over.
     HandOver(u64),
+    /// The network of the host that leads is gone for so many seconds after a write, and another host takes over.
+    Partition(u64, u64),
     /// Writes of the host from this one on fail so, this many times.
     Writes(u64, u64, When, Failure),
     /// After a write of the cluster, all watches end.
@@ -85,6 +90,17 @@ async fn tell(shared: &Shared, seed: u64, story: Story, trouble: &Trouble) -> Re
             crash = Some(faults.kill_client_after(*n, HOST));
             election = ELECTED;
         }
+        Trouble::Partition(n, _) => {
+            let (at, signal) = watch::channel(false);
+            let left = AtomicU64::new(*n);
+            faults.observe(move |write| {
+                if write.user_agent.contains(HOST) && left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    at.send_replace(true);
+                }
+            });
+            crash = Some(signal);
+            election = ELECTED;
+        }
         Trouble::Writes(n, times, when, failure) => {
             let matching = RequestMatch { user_agent: Some(HOST.to_owned()), ..RequestMatch::writes() };
             faults.fail(matching, *n, *times, *when, failure.clone());
@@ -112,12 +128,22 @@ async fn tell(shared: &Shared, seed: u64, story: Story, trouble: &Trouble) -> Re
                 ended?;
             }
             _ = crash.wait_for(|crash| *crash) => {
-                hosts.remove(0).crash();
-                faults.revive_clients();
-                if hosts.is_empty() {
-                    hosts.push(start().await?);
+                if let Trouble::Partition(_, seconds) = trouble {
+                    hosts[0].dialer.hold();
+                    let held = async {
+                        tokio::time::sleep(Duration::from_secs(*seconds)).await;
+                        hosts[0].dialer.release();
+                    };
+                    let (told, ()) = tokio::join!(&mut telling, held);
+                    told?;
+                } else {
+                    hosts.remove(0).crash();
+                    faults.revive_clients();
+                    if hosts.is_empty() {
+                        hosts.push(start().await?);
+                    }
+                    telling.await?;
                 }
-                telling.await?;
             }
         }
     } else {
@@ -182,6 +208,14 @@ fn a_crash_after_any_write_loses_nothing_and_does_nothing_twice() -> Result<()> 
 fn another_host_takes_over_after_any_write() -> Result<()> {
     // The first writes are those of the election.
     play_all("hand-overs", |n_writes, _| (1..=n_writes).step_by(3).map(|n| Trouble::HandOver(n + 3)).collect())
+}
+
+/// The hosts release their Leases by time alone: none writes beside the other.
+#[test]
+fn a_leader_without_a_network_leaves_its_work_to_another_host() -> Result<()> {
+    play_all("partitions", |n_writes, _| {
+        (1..=n_writes).step_by(4).map(|n| Trouble::Partition(n + 3, if n % 8 == 1 { 12 } else { 40 })).collect()
+    })
 }
 
 /// Each write fails in one way, which the seed selects; in the long run all meet.
