@@ -142,7 +142,7 @@ pub(crate) mod testing {
     /// A manifest with this name and this `builtIn` section.
     pub(crate) fn with_section(name: &str, section: &str) -> Manifest {
         manifest(&format!(
-            "{{name: {name}, version: '1', contract: '0.1', watches: [], queues: [{{name: q}}, {{name: slow, concurrency: 1}}],
+            "{{name: {name}, version: '1', contract: '0.2', watches: [], queues: [{{name: q}}, {{name: slow, concurrency: 1}}],
               config: {{ca: {{type: string}}, graceMs: {{type: integer, default: 60000}}, on: {{type: boolean, default: true}}}}, builtIn: {section}}}"
         ))
     }

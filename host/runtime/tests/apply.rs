@@ -199,7 +199,7 @@ async fn a_wrong_component_leaves_the_running_version_unchanged() {
     let garbage = Component { origin: "x.wasm".into(), bytes: b"garbage".to_vec() };
     host.refuses(garbage, json!({}), "BadComponent", "x.wasm: expected value").await;
     let older = script("2.0.0", |s| s["manifest"]["contract"] = "0.0".into());
-    host.refuses(older, json!({}), "BadComponent", "version \"0.0\" is not known to this host").await;
+    host.refuses(older, json!({}), "BadComponent", "contract \"0.0\", and this host supports 0.2").await;
     let tampered = json!({"digest": "0".repeat(64)});
     host.refuses(script("2.0.0", |_| {}), tampered, "DigestMismatch", "000 is required").await;
     let short = json!({"digest": "sha256:abc"});

@@ -582,7 +582,7 @@ mod tests {
 
     #[test]
     fn a_component_that_replaces_a_controller_gets_the_options_that_it_has() {
-        let yaml = "{name: widgets, version: '2', contract: '0.1', watches: [], queues: [{name: slow}]}";
+        let yaml = "{name: widgets, version: '2', contract: '0.2', watches: [], queues: [{name: slow}]}";
         let other = manifest(yaml);
         let tuning = tuning(&["--concurrent-widget-syncs=7", "--widget-sync-period=90s", "--widget-grace=1m"]);
         let options = tuning.options(&other, LIMIT);

@@ -331,7 +331,7 @@ async fn wrong_versions(fixture: &Fixture, source: Source, name: &str) -> Result
             manifest["contract"] = "0.0".into();
         }),
     );
-    source.rejects(fixture, name, &spec(), "BadComponent", "version \"0.0\" is not known to this host").await?;
+    source.rejects(fixture, name, &spec(), "BadComponent", "contract \"0.0\", and this host supports 0.2").await?;
     fixture.write(
         &file,
         &build(|manifest| {

@@ -627,7 +627,7 @@ async fn ticks_and_resyncs_follow_the_clock() {
     fixture.start();
     tokio::time::sleep(Duration::from_secs(52)).await;
     let calls: Vec<String> = calls.lock().iter().map(|(at, key, _)| format!("{}:{key}", at / 1000)).collect();
-    assert_eq!(calls.join(" "), "0:tick 10:tick 20:tick 25:a 30:tick 40:tick 50:tick 50:a");
+    assert_eq!(calls.join(" "), "0:widgets 10:widgets 20:widgets 25:a 30:widgets 40:widgets 50:widgets 50:a");
 }
 
 #[tokio::test(start_paused = true)]

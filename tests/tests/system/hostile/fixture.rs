@@ -211,7 +211,7 @@ pub(crate) fn rejected() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
             "imports wasi:http/incoming-handler",
         ),
         ("another contract", text(r#"(component (import "pintle:controller/view@0.0.9" (instance)))"#)?, "view@0.0.9"),
-        ("an older contract", changed(&|m| m["contract"] = "0.0".into())?, "version \"0.0\" is not known"),
+        ("an older contract", changed(&|m| m["contract"] = "0.0".into())?, "contract \"0.0\", and this host supports"),
         ("threads", of_core("(memory 1 1 shared)", "reconcile")?, "threads must be enabled"),
         ("64-bit memory", of_core("(memory i64 1)", "reconcile")?, "memory64 must be enabled"),
         ("a gigabyte to begin with", of_core("(memory 16384)", "reconcile")?, "declares a memory of 1073741824 bytes"),

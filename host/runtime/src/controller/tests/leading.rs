@@ -46,7 +46,10 @@ async fn on_standby_nothing_runs_and_a_term_begins_with_every_object() {
     assert!(start.elapsed() <= Duration::from_millis(20), "at once");
     let mut all = names(&calls);
     all.sort();
-    assert_eq!((all, fixture.controller.status().phase), (vec!["a".into(), "b".into(), "tick".into()], Phase::Running));
+    assert_eq!(
+        (all, fixture.controller.status().phase),
+        (vec!["a".into(), "b".into(), "widgets".into()], Phase::Running)
+    );
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(names(&calls).len(), 4, "the tick");
     assert_eq!(runs(), 1);
