@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use pintle_tests::hostile_objects::{corpus, no_faults, play};
 use pintle_tests::scenarios::subject::CONTROLLERS;
-use pintle_tests::{HostProcess, PatchKind, TestCluster, eventually};
+use pintle_tests::{HostProcess, TestCluster, eventually};
 use serde_json::json;
 
 /// How long anything may take on a busy machine.
@@ -20,9 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 async fn be_patient(cluster: &TestCluster, host: &HostProcess) -> Result<()> {
     const SLOWEST: &str = "replicaset-controller";
     let resource = format!("/apis/pintle.dev/v1alpha1/controllerplugins/{SLOWEST}");
-    let limits = json!({"spec": {"limits": {"deadlineMs": 60_000}}});
+    let limits = json!({
+        "apiVersion": "pintle.dev/v1alpha1", "kind": "ControllerPlugin", "metadata": {"name": SLOWEST},
+        "spec": {"source": {"builtin": SLOWEST}, "limits": {"deadlineMs": 60_000}},
+    });
     eventually(PATIENCE, "the limits to be taken", async || {
-        let object = cluster.client.patch(&resource, PatchKind::Merge, &limits).await?;
+        let object = cluster.client.apply(&resource, "tests", true, &limits).await?;
         let plugin = host.plugin(&["describe", SLOWEST])?["plugin"].take();
         ensure!(plugin["source"] == "resource" && plugin["phase"] == "Running", "{object} {plugin}");
         Ok(Some(()))
