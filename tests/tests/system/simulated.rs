@@ -48,7 +48,13 @@ impl Shared {
         std::fs::write(folder.path().join("ca.crt"), &root_ca)?;
         let seed = std::env::var("SEED").or_else(|_| commit())?;
         let seed = u64::from_str_radix(&seed, 16).with_context(|| format!("SEED={seed} is not hexadecimal"))?;
-        Ok(Shared { engines: Mutex::default(), root_ca, folder, seed })
+        let shared = Shared { engines: Mutex::default(), root_ca, folder, seed };
+        // The first engine compiles the components for all.
+        pintle_simulated::run(async {
+            let simulation = Simulation::start(&shared, seed).await?;
+            simulation.host(&subject::CONTROLLERS, &["--leader-elect=false"]).await?.stop().await
+        })?;
+        Ok(shared)
     }
 
     fn take_engine(&self) -> Result<Arc<SharedEngine>> {

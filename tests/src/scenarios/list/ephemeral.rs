@@ -106,6 +106,9 @@ async fn recreated(s: &Stage) -> Result<()> {
     observe(s, "claims").await
 }
 
+/// In the event about a claim of somebody else.
+const NOT_OWNER: &str = "pod is not owner";
+
 async fn conflict(s: &Stage) -> Result<()> {
     let mut foreign = one_gigabyte();
     foreign["metadata"] = json!({"name": "web-0-data"});
@@ -117,7 +120,8 @@ async fn conflict(s: &Stage) -> Result<()> {
     )
     .await?;
     until_owned(s, "web-0-first", "web-0").await?;
-    until_event(s).await?;
+    // The first try may not see the other claim yet.
+    until_event(s, NOT_OWNER).await?;
     observe(s, "claims, with one of somebody else").await?;
     delete_claim(s, "web-0-data").await?;
     until_owned(s, "web-0-data", "web-0").await?;
@@ -126,15 +130,19 @@ async fn conflict(s: &Stage) -> Result<()> {
     // The message names the namespace, which is replaced in what is observed alone.
     s.settle().await?;
     let events = s.list("events").await?;
-    let failed = events.iter().find(|event| event["reason"] == "FailedBinding").context("the event is gone")?;
+    let failed = events.iter().find(|event| says(event, NOT_OWNER)).context("the event is gone")?;
     s.observe("event", &json!([failed["type"], failed["message"], failed["source"]["component"]]));
     s.client.delete(&s.all("events"), None).await?;
     Ok(())
 }
 
-async fn until_event(s: &Stage) -> Result<()> {
-    let failed = |events: &[Value]| events.iter().any(|event| event["reason"] == "FailedBinding");
-    s.until_all("events", "have one about the claim", failed).await?;
+/// Whether an event is about a claim that was not created, and has this text.
+fn says(event: &Value, text: &str) -> bool {
+    event["reason"] == "FailedBinding" && event["message"].as_str().is_some_and(|message| message.contains(text))
+}
+
+async fn until_event(s: &Stage, text: &str) -> Result<()> {
+    s.until_all("events", "have one about the claim", |events| events.iter().any(|event| says(event, text))).await?;
     Ok(())
 }
 
@@ -146,7 +154,7 @@ async fn quota(s: &Stage) -> Result<()> {
     s.create(CLAIMS, &other).await?;
     s.until("resourcequotas", "few", "count", |q| q["status"]["used"]["persistentvolumeclaims"] == "1").await?;
     create(s, "web-0", &[volume("data", &one_gigabyte()), volume("last", &one_gigabyte())]).await?;
-    until_event(s).await?;
+    until_event(s, "exceeded quota").await?;
     observe(s, "claims, as many as the quota allows").await?;
     s.delete("resourcequotas", "few", "Background").await?;
     until_owned(s, "web-0-data", "web-0").await?;
