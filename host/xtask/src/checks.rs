@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use anyhow::Context as _;
+
 use xtask::{examples, process, root, tools};
 
 /// Workspaces with Rust code, the host's first; those that hold no package yet are left out.
@@ -28,7 +30,22 @@ pub(crate) fn format() -> anyhow::Result<()> {
     workspaces()
         .iter()
         .chain(&examples)
-        .try_for_each(|folder| process::run(process::cargo(folder).args(["fmt", "--all", "--check"])))
+        .try_for_each(|folder| process::run(process::cargo(folder).args(["fmt", "--all", "--check"])))?;
+    format_scenarios()
+}
+
+/// Formatting of the files of scenarios: a macro finds them, which rustfmt does not read.
+fn format_scenarios() -> anyhow::Result<()> {
+    let folder = root().join("tests/src/scenarios/list");
+    let mut rustfmt = Command::new("rustfmt");
+    rustfmt.current_dir(root()).args(["--check", "--edition", "2024"]);
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_file() {
+            rustfmt.arg(path);
+        }
+    }
+    process::run(&mut rustfmt)
 }
 
 /// Lints of test guests, which no other test compiles for this machine.

@@ -5,10 +5,14 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use super::Group;
 use crate::api::PatchKind;
 use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(&["clusterrole-aggregation-controller"], &[SCENARIOS])];
 
 /// How long a change may take to arrive.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -20,7 +24,7 @@ const MANAGER: &str = "clusterrole-aggregation-controller";
 
 const NO_BOOTSTRAP: &str = "it has no ClusterRoles of its own";
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+const SCENARIOS: &[Scenario] = &[
     Scenario::new("a ClusterRole aggregates those that it selects, in order", |s| Box::pin(selects(s))),
     Scenario::new("a ClusterRole that is no longer selected takes its rules along", |s| Box::pin(unselected(s))),
     Scenario::new("rules that somebody writes into an aggregating ClusterRole go", |s| Box::pin(overwritten(s))),

@@ -3,18 +3,25 @@
 //! The metrics API is a CustomResourceDefinition: scenarios write the usage of each Pod as an object. It is of memory, which does not
 //! depend on how long a Pod is ready, unless a scenario is about that.
 
-pub(super) mod limits;
-pub(super) mod metrics;
+mod limits;
+mod metrics;
 pub(in crate::scenarios) mod other_metrics;
-pub(super) mod targets;
+mod targets;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::Group;
 use crate::api::PatchKind;
 use crate::definitions;
 use crate::objects::set_fields;
 use crate::scenarios::stage::{Stage, deployment};
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(
+    &["horizontal-pod-autoscaler-controller"],
+    &[limits::SCENARIOS, metrics::SCENARIOS, targets::SCENARIOS, other_metrics::SCENARIOS],
+)];
 
 /// What is compared.
 const KINDS: &[&str] = &["horizontalpodautoscalers"];

@@ -3,15 +3,20 @@
 //! Pods are there before their budget, because each look at a budget without Pods is an event, and how often it is looked at before they
 //! come is chance.
 
-pub(super) mod counting;
-pub(super) mod evictions;
-pub(super) mod pods;
+mod counting;
+mod evictions;
+mod pods;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::Group;
 use crate::objects::{has_condition, is_observed, set_fields};
 use crate::scenarios::stage::{Stage, pod};
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] =
+    &[(&["disruption-controller"], &[counting::SCENARIOS, evictions::SCENARIOS, pods::SCENARIOS])];
 
 const BUDGETS: &str = "poddisruptionbudgets";
 

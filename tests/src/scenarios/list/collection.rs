@@ -3,10 +3,14 @@
 use anyhow::Result;
 use serde_json::json;
 
+use super::Group;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, deployment, replica_set};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(&["garbage-collector-controller"], &[SCENARIOS])];
+
+const SCENARIOS: &[Scenario] = &[
     Scenario::new("a Deployment deleted in the background takes all with it", |s| Box::pin(cascade(s, "Background"))),
     Scenario::new("a Deployment deleted in the foreground goes last", |s| Box::pin(cascade(s, "Foreground"))),
     Scenario::new("a Deployment that orphans leaves all behind", |s| Box::pin(orphan(s))),

@@ -10,15 +10,17 @@ mod start;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::Group;
 use crate::api::PatchKind;
 use crate::objects::set_fields;
-use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] =
+    &[(&["cronjob-controller"], &[start::SCENARIOS, history::SCENARIOS, schedule::SCENARIOS])];
 
 /// What is compared.
 const KINDS: &[&str] = &["cronjobs", "jobs"];
-
-pub(super) const SCENARIOS: [&[Scenario]; 3] = [start::SCENARIOS, history::SCENARIOS, schedule::SCENARIOS];
 
 /// Before any time that a scenario waits for; without its seconds.
 const LONG_AGO: &str = "2025-06-01T00:00:";

@@ -2,19 +2,23 @@
 //!
 //! Which of several equal Nodes is updated first is up to the controller, so the scenarios end when all are.
 
-pub(super) mod lifecycle;
-pub(super) mod placement;
-pub(super) mod rollout;
+mod lifecycle;
+mod placement;
+mod rollout;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::DEADLINE;
+use super::{DEADLINE, Group};
 use crate::api::PatchKind;
 use crate::eventually;
 use crate::objects::{count, is_observed, pinned_node};
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] =
+    &[(&["daemonset-controller"], &[placement::SCENARIOS, rollout::SCENARIOS, lifecycle::SCENARIOS])];
 
 const NODES: &str = "/api/v1/nodes";
 

@@ -3,11 +3,14 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::{MANY_AT_ONCE, STEPS};
+use super::{Group, MANY_AT_ONCE, STEPS};
 use crate::scenarios::stage::{Stage, deployment};
 use crate::scenarios::{Chance, Scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(&["deployment-controller", "replicaset-controller"], &[SCENARIOS])];
+
+const SCENARIOS: &[Scenario] = &[
     Scenario::new("a Deployment of three comes up", |s| Box::pin(comes_up(s))),
     Scenario::new("a Deployment is scaled up", |s| Box::pin(scaled(s, 2, 5))),
     Scenario::new("a Deployment is scaled down", |s| Box::pin(scaled(s, 5, 2))),

@@ -3,16 +3,20 @@
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
+use super::Group;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, pod};
 use crate::{Failure, eventually};
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(&["ephemeral-volume-controller"], &[SCENARIOS])];
 
 /// How long a change may take to arrive.
 const DEADLINE: std::time::Duration = std::time::Duration::from_secs(300);
 
 const CLAIMS: &str = "persistentvolumeclaims";
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+const SCENARIOS: &[Scenario] = &[
     Scenario::new("an ephemeral volume gets a claim that is made by its template", |s| Box::pin(templates(s))),
     Scenario::new("an ephemeral volume whose claim is deleted gets another one", |s| Box::pin(recreated(s))),
     Scenario::new("an ephemeral volume waits for a claim of somebody else to go", |s| Box::pin(conflict(s))),

@@ -4,15 +4,18 @@ use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::until_gone;
+use super::{Group, until_gone};
 use crate::api::PatchKind;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(&["ttl-after-finished-controller"], &[SCENARIOS])];
+
 /// A finalizer that only the scenario removes.
 const HOLD: &str = "example.com/hold";
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+const SCENARIOS: &[Scenario] = &[
     Scenario::new("a finished Job goes in the foreground when its TTL is over", |s| Box::pin(foreground(s))),
     Scenario::new("a failed Job goes when its TTL is over", |s| Box::pin(failed(s))),
     Scenario::new("a TTL that is set or lowered after a Job has finished counts", |s| Box::pin(lowered(s))),

@@ -3,14 +3,19 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::Group;
 use crate::api::PatchKind;
 use crate::objects::count;
 use crate::scenarios::stage::Stage;
 
-pub(super) mod completion;
-pub(super) mod failure;
-pub(super) mod indexes;
-pub(super) mod pods;
+mod completion;
+mod failure;
+mod indexes;
+mod pods;
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] =
+    &[(&["job-controller"], &[completion::SCENARIOS, failure::SCENARIOS, indexes::SCENARIOS, pods::SCENARIOS])];
 
 /// The kind that scenarios compare beside Pods.
 const JOBS: &[&str] = &["jobs"];

@@ -1,22 +1,6 @@
-//! The scenarios.
+//! The scenarios. Each file of this folder is found by the build, and has a constant `GROUPS`.
 
-mod aggregation;
-pub(super) mod autoscalers;
-mod budgets;
-mod collection;
-mod cronjob;
-mod daemon_sets;
-mod deployment;
-mod ephemeral;
-mod finished;
-mod jobs;
-mod namespace;
-mod nodes;
-mod pod_collection;
-mod protection;
-mod replicas;
-mod rollout;
-mod stateful;
+automod::dir!(pub(in crate::scenarios) "src/scenarios/list");
 
 use std::time::Duration;
 
@@ -32,56 +16,15 @@ const STEPS: Chance = Chance { steps: true, ..Chance::NONE };
 const MANY_AT_ONCE: &str = "as many Pods as become ready between two runs of the Deployment controller make one step";
 
 /// The built-in controllers that scenarios are about, and the scenarios.
-const GROUPS: &[(&[&str], &[&[Scenario]])] = &[
-    (&["deployment-controller", "replicaset-controller"], &[deployment::SCENARIOS, rollout::SCENARIOS]),
-    (&["replicaset-controller"], &[replicas::OF_REPLICA_SETS]),
-    (&["replicationcontroller-controller"], &[replicas::OF_REPLICATION_CONTROLLERS]),
-    (&["garbage-collector-controller"], &[collection::SCENARIOS]),
-    (
-        &["namespace-controller", "root-ca-certificate-publisher-controller", "serviceaccount-controller"],
-        &[namespace::SCENARIOS],
-    ),
-    (&["ttl-after-finished-controller"], &[finished::SCENARIOS]),
-    (&["persistentvolumeclaim-protection-controller"], &[protection::claims::SCENARIOS]),
-    (&["persistentvolume-protection-controller"], &[protection::volumes::SCENARIOS]),
-    (&["volumeattributesclass-protection-controller"], &[protection::classes::SCENARIOS]),
-    (&["podgroup-protection-controller"], &[protection::groups::SCENARIOS]),
-    (&["clusterrole-aggregation-controller"], &[aggregation::SCENARIOS]),
-    (&["ttl-controller"], &[nodes::SCENARIOS]),
-    (&["ephemeral-volume-controller"], &[ephemeral::SCENARIOS]),
-    (&["pod-garbage-collector-controller"], &[pod_collection::SCENARIOS]),
-    (&["cronjob-controller"], &cronjob::SCENARIOS),
-    (
-        &["daemonset-controller"],
-        &[daemon_sets::placement::SCENARIOS, daemon_sets::rollout::SCENARIOS, daemon_sets::lifecycle::SCENARIOS],
-    ),
-    (
-        &["job-controller"],
-        &[jobs::completion::SCENARIOS, jobs::failure::SCENARIOS, jobs::indexes::SCENARIOS, jobs::pods::SCENARIOS],
-    ),
-    (
-        &["horizontal-pod-autoscaler-controller"],
-        &[
-            autoscalers::limits::SCENARIOS,
-            autoscalers::metrics::SCENARIOS,
-            autoscalers::targets::SCENARIOS,
-            autoscalers::other_metrics::SCENARIOS,
-        ],
-    ),
-    (
-        &["disruption-controller"],
-        &[budgets::counting::SCENARIOS, budgets::evictions::SCENARIOS, budgets::pods::SCENARIOS],
-    ),
-    (
-        &["statefulset-controller"],
-        &[stateful::scaling::SCENARIOS, stateful::updates::SCENARIOS, stateful::claims::SCENARIOS],
-    ),
-];
+type Group = (&'static [&'static str], &'static [&'static [Scenario]]);
+
+/// `GROUPS` of each file of this folder.
+const GROUPS: &[&[Group]] = &include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
 /// All scenarios.
 pub fn all() -> Vec<Scenario> {
     let mut all = Vec::new();
-    for (controllers, parts) in GROUPS {
+    for (controllers, parts) in GROUPS.concat() {
         all.extend(parts.concat().into_iter().map(|scenario| Scenario { controllers, ..scenario }));
     }
     all

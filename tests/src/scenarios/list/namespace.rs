@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use super::Group;
 use crate::api::PatchKind;
 use crate::eventually;
 use crate::scenarios::Scenario;
@@ -16,6 +17,12 @@ use crate::scenarios::stage::{Stage, deployment, pod};
 use crate::webhook::Webhook;
 
 mod kinds;
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(
+    &["namespace-controller", "root-ca-certificate-publisher-controller", "serviceaccount-controller"],
+    &[SCENARIOS],
+)];
 
 /// How long a stage of a deletion may take: some tries a minute apart.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -30,7 +37,7 @@ const NO_ADMISSION: &str = "it has no admission policies and no webhooks";
 
 const NO_AGGREGATION: &str = "it has no aggregated API servers";
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+const SCENARIOS: &[Scenario] = &[
     Scenario::new("a namespace goes with all that it holds, Pods first", |s| Box::pin(emptied(s))),
     Scenario::new("a Pod that a finalizer holds keeps all else in its namespace", |s| Box::pin(held_pod(s))),
     Scenario::new("a Pod that outlives its grace keeps all else in its namespace", |s| Box::pin(grace(s))),

@@ -5,10 +5,14 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
+use super::Group;
 use crate::api::PatchKind;
 use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(&["ttl-controller"], &[SCENARIOS])];
 
 /// How long a change may take to arrive.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -17,7 +21,7 @@ const NODES: &str = "/api/v1/nodes";
 
 const TTL: &str = "node.alpha.kubernetes.io/ttl";
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+const SCENARIOS: &[Scenario] = &[
     Scenario::new("a Node is annotated for how long its kubelet may cache", |s| Box::pin(new_node(s))),
     Scenario::new("a Node whose annotation somebody changes gets it back", |s| Box::pin(changed(s))),
     Scenario::new("a Node whose annotation is not a number gets one", |s| Box::pin(not_a_number(s))),

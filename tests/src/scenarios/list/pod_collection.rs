@@ -7,11 +7,15 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use super::Group;
 use crate::api::PatchKind;
 use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, pod};
 use crate::scenarios::subject::TERMINATED_POD_GC_THRESHOLD;
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(&["pod-garbage-collector-controller"], &[SCENARIOS])];
 
 /// How long a change may take to arrive: some periods of 20 s, and a quarantine of 40 s.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -21,7 +25,7 @@ const NODES: &str = "/api/v1/nodes";
 /// A finalizer that only the scenario removes.
 const HOLD: &str = "example.com/hold";
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+const SCENARIOS: &[Scenario] = &[
     Scenario::new("a Pod of the collector whose Node is gone fails and goes", |s| Box::pin(orphaned(s))),
     Scenario::new("a Pod of the collector that terminates without a Node fails and goes", |s| Box::pin(unscheduled(s))),
     Scenario::new("a Pod of the collector that terminates on a Node out of service fails and goes", |s| {

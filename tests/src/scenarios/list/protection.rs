@@ -4,15 +4,23 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::DEADLINE;
+use super::{DEADLINE, Group};
 use crate::api::PatchKind;
 use crate::eventually;
 use crate::scenarios::stage::Stage;
 
-pub(super) mod claims;
-pub(super) mod classes;
-pub(super) mod groups;
-pub(super) mod volumes;
+mod claims;
+mod classes;
+mod groups;
+mod volumes;
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[
+    (&["persistentvolumeclaim-protection-controller"], &[claims::SCENARIOS]),
+    (&["persistentvolume-protection-controller"], &[volumes::SCENARIOS]),
+    (&["volumeattributesclass-protection-controller"], &[classes::SCENARIOS]),
+    (&["podgroup-protection-controller"], &[groups::SCENARIOS]),
+];
 
 /// A finalizer that only the scenario removes.
 const HOLD: &str = "example.com/hold";

@@ -3,11 +3,18 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use super::Group;
 use crate::PatchKind;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, pod, replica_set, replication_controller};
 
-pub(super) const OF_REPLICA_SETS: &[Scenario] = &[
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[
+    (&["replicaset-controller"], &[OF_REPLICA_SETS]),
+    (&["replicationcontroller-controller"], &[OF_REPLICATION_CONTROLLERS]),
+];
+
+const OF_REPLICA_SETS: &[Scenario] = &[
     Scenario::new("a ReplicaSet is scaled up and down", |s| Box::pin(up_and_down(s, SET))),
     Scenario::new("a ReplicaSet adopts Pods that match", |s| Box::pin(adopts(s, SET))),
     Scenario::new("a ReplicaSet releases a Pod that no longer matches", |s| Box::pin(releases(s, SET))),
@@ -21,7 +28,7 @@ pub(super) const OF_REPLICA_SETS: &[Scenario] = &[
     Scenario::new("a ReplicaSet counts what is available and fully labeled", |s| Box::pin(counts(s))),
 ];
 
-pub(super) const OF_REPLICATION_CONTROLLERS: &[Scenario] = &[
+const OF_REPLICATION_CONTROLLERS: &[Scenario] = &[
     Scenario::new("a ReplicationController is scaled up and down", |s| Box::pin(up_and_down(s, CONTROLLER))),
     Scenario::new("a ReplicationController adopts Pods that match", |s| Box::pin(adopts(s, CONTROLLER))),
     Scenario::new("a ReplicationController releases a Pod that no longer matches", |s| {

@@ -3,12 +3,15 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{MANY_AT_ONCE, STEPS};
+use super::{Group, MANY_AT_ONCE, STEPS};
 use crate::objects::is_observed;
 use crate::scenarios::stage::{Stage, deployment};
 use crate::scenarios::{Chance, Scenario};
 
-pub(super) const SCENARIOS: &[Scenario] = &[
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] = &[(&["deployment-controller", "replicaset-controller"], &[SCENARIOS])];
+
+const SCENARIOS: &[Scenario] = &[
     Scenario::new("a rolling update with surge 1 and nothing unavailable", |s| {
         Box::pin(rolling(s, json!(1), json!(0)))
     })

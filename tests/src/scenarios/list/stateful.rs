@@ -3,13 +3,18 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::Group;
 use crate::api::PatchKind;
 use crate::objects::{count, has_condition, is_observed};
 use crate::scenarios::stage::{Stage, deployment};
 
-pub(super) mod claims;
-pub(super) mod scaling;
-pub(super) mod updates;
+mod claims;
+mod scaling;
+mod updates;
+
+/// What these scenarios are about.
+pub(super) const GROUPS: &[Group] =
+    &[(&["statefulset-controller"], &[scaling::SCENARIOS, updates::SCENARIOS, claims::SCENARIOS])];
 
 const SETS: &str = "statefulsets";
 

@@ -7,7 +7,7 @@ use super::{AUTOSCALERS, KINDS, at_once, autoscale, deploy, measure, reason, set
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a HorizontalPodAutoscaler adds Pods until they use what they should", |s| Box::pin(up(s)))
         .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler removes Pods once its window is over", |s| Box::pin(down(s)))

@@ -8,7 +8,7 @@ use super::{reason, settled, sized};
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, deployment};
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a HorizontalPodAutoscaler adds Pods by the use of their CPU requests", |s| Box::pin(cpu(s)))
         .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler measures one container of its Pods", |s| Box::pin(container(s)))

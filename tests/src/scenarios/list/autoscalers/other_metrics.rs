@@ -11,7 +11,7 @@ use crate::metrics_api;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, deployment, replication_controller};
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a HorizontalPodAutoscaler adds Pods by a custom metric of theirs", |s| Box::pin(of_pods(s)))
         .comparing(KINDS)
         .with_metrics(),

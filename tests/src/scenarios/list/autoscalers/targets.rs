@@ -13,7 +13,7 @@ use crate::scenarios::Scenario;
 use crate::scenarios::list::DEADLINE;
 use crate::scenarios::stage::{Stage, pod, replica_set};
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a HorizontalPodAutoscaler waits for its target", |s| Box::pin(late(s))).comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler of a kind that nobody knows says so", |s| Box::pin(unknown(s)))
         .comparing(KINDS),

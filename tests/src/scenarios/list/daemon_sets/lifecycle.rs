@@ -10,7 +10,7 @@ use super::{
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     scenario("a DaemonSet replaces a failed Pod", |s| Box::pin(ended(s, "failed", "Failed"))).meddles_with_pods(),
     scenario("a DaemonSet replaces a failed Pod again and again", |s| Box::pin(fails_again(s))).meddles_with_pods(),
     scenario("a DaemonSet replaces a Pod that has succeeded", |s| Box::pin(ended(s, "succeeded", "Succeeded")))

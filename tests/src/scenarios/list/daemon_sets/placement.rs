@@ -10,7 +10,7 @@ use super::{
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     scenario("a DaemonSet has one Pod on each Node", |s| Box::pin(each_node(s))),
     scenario("a DaemonSet follows a new Node", |s| Box::pin(new_node(s))),
     scenario("a DaemonSet follows the labels of Nodes", |s| Box::pin(labels(s))),

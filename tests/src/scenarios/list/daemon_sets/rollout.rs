@@ -10,7 +10,7 @@ use super::{
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     scenario("a DaemonSet is updated with one Node unavailable", |s| {
         Box::pin(update(s, "unavailable", json!(0), json!(1)))
     }),

@@ -10,7 +10,7 @@ use crate::scenarios::stage::{Stage, pod};
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a claim that no Pod uses goes at once", |s| Box::pin(unused(s))),
     Scenario::new("a claim that a Pod uses goes after the Pod", |s| Box::pin(used(s))).meddles_with_pods(),
     Scenario::new("a claim of a Pod that has ended goes after the Pod", |s| Box::pin(ended(s))).meddles_with_pods(),

@@ -11,7 +11,7 @@ use crate::scenarios::stage::Stage;
 const FINALIZER: &str = "kubernetes.io/vac-protection";
 const CLASSES: &str = "/apis/storage.k8s.io/v1/volumeattributesclasses";
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a class of volume attributes that nothing names goes at once", |s| Box::pin(unused(s))),
     Scenario::new("a class of volume attributes goes after the volume that names it", |s| Box::pin(of_volume(s))),
     Scenario::new("a class of volume attributes goes after the claim that names it", |s| Box::pin(of_claim(s))),

@@ -12,7 +12,7 @@ const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
 const NO_API: &str = "it does not serve scheduling.k8s.io/v1alpha2";
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a PodGroup without Pods goes at once", |s| Box::pin(unused(s))).gated().only_real(NO_API),
     Scenario::new("a PodGroup whose Pods run goes after the last one of them", |s| Box::pin(used(s)))
         .meddles_with_pods()

@@ -10,7 +10,7 @@ use crate::scenarios::stage::Stage;
 
 const FINALIZER: &str = "kubernetes.io/pv-protection";
 
-pub(in super::super) const SCENARIOS: &[Scenario] = &[
+pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a volume that is not bound goes at once", |s| Box::pin(unbound(s))),
     Scenario::new("a volume that is bound goes when it is released", |s| Box::pin(bound(s))),
     Scenario::new("a volume that has lost its finalizer gets it again", |s| Box::pin(restored(s))),
