@@ -180,6 +180,14 @@ struct Rule {
     left: u64,
     when: When,
     failure: Failure,
+    struck: watch::Sender<bool>,
+}
+
+/// Watches whose events come late.
+struct SlowWatch {
+    resource: Option<String>,
+    delay: Duration,
+    struck: watch::Sender<bool>,
 }
 
 struct Kill {
@@ -197,7 +205,7 @@ struct Rules {
     kills: Vec<Kill>,
     hooks: Vec<(u64, Hook)>,
     observers: Vec<Observer>,
-    slow_watches: Vec<(Option<String>, Duration)>,
+    slow_watches: Vec<SlowWatch>,
     duplicated: Vec<Option<String>>,
 }
 
@@ -237,11 +245,21 @@ impl FaultScript {
         self.0.armed.load(Ordering::SeqCst)
     }
 
-    /// Fails the `nth` (from 1) matching request and the `times - 1` after it.
-    pub fn fail(&self, matching: RequestMatch, nth: u64, times: u64, when: When, failure: Failure) {
+    /// Fails the `nth` (from 1) matching request and the `times - 1` after it. The receiver turns true when the first one arrives.
+    pub fn fail(
+        &self,
+        matching: RequestMatch,
+        nth: u64,
+        times: u64,
+        when: When,
+        failure: Failure,
+    ) -> watch::Receiver<bool> {
+        let struck = watch::Sender::new(false);
+        let receiver = struck.subscribe();
         self.arm(|rules| {
-            rules.requests.push(Rule { matching, skip: nth.saturating_sub(1), left: times, when, failure })
+            rules.requests.push(Rule { matching, skip: nth.saturating_sub(1), left: times, when, failure, struck });
         });
+        receiver
     }
 
     /// Fails the next matching request before it takes effect.
@@ -281,9 +299,14 @@ impl FaultScript {
         let _ = self.0.orders.send(WatchOrder { resource: resource.map(str::to_owned), end });
     }
 
-    /// Sends every watch event of a resource (plural name, or all) late by `delay`, until [`FaultScript::clear`].
-    pub fn delay_watches(&self, resource: Option<&str>, delay: Duration) {
-        self.arm(|rules| rules.slow_watches.push((resource.map(str::to_owned), delay)));
+    /// Sends every watch event of a resource (plural name, or all) late by `delay`, until [`FaultScript::clear`]. The receiver turns
+    /// true when the first one is held back.
+    pub fn delay_watches(&self, resource: Option<&str>, delay: Duration) -> watch::Receiver<bool> {
+        let struck = watch::Sender::new(false);
+        let receiver = struck.subscribe();
+        let slow = SlowWatch { resource: resource.map(str::to_owned), delay, struck };
+        self.arm(|rules| rules.slow_watches.push(slow));
+        receiver
     }
 
     /// Sends every watch event of a resource (plural name, or all) twice, until [`FaultScript::clear`].
@@ -342,6 +365,7 @@ impl FaultScript {
                 rule.skip -= 1;
             } else if found.is_none() {
                 rule.left -= 1;
+                rule.struck.send_replace(true);
                 found = Some((rule.when, rule.failure.clone()));
             }
         }
@@ -396,12 +420,13 @@ impl FaultScript {
             return None;
         }
         let rules = self.0.rules.lock();
-        rules
+        let slow = rules
             .slow_watches
             .iter()
             .rev()
-            .find(|(wanted, _)| wanted.as_deref().is_none_or(|wanted| wanted == resource))
-            .map(|(_, delay)| *delay)
+            .find(|slow| slow.resource.as_deref().is_none_or(|wanted| wanted == resource))?;
+        slow.struck.send_replace(true);
+        Some(slow.delay)
     }
 
     pub(crate) fn duplicates(&self, resource: &str) -> bool {

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::Notify;
 
+use crate::announced;
+
 /// Bytes that pass at once.
 const CHUNK_BYTES: usize = 16 << 10;
 
@@ -30,16 +32,7 @@ impl Gate {
     }
 
     async fn pass(&self) {
-        loop {
-            let opened = self.opened.notified();
-            tokio::pin!(opened);
-            // Before the look, so that no opening is missed.
-            opened.as_mut().enable();
-            if !self.closed.load(Ordering::SeqCst) {
-                return;
-            }
-            opened.await;
-        }
+        announced::until(&self.opened, || (!self.closed.load(Ordering::SeqCst)).then_some(())).await;
     }
 }
 

@@ -14,6 +14,7 @@
 //!
 //! *Source*: kube-apiserver 1.36: status codes, reasons and objects are the same where a controller or kubectl can see them.
 
+mod announced;
 pub mod apply;
 pub mod cause;
 pub mod clock;

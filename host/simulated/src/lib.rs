@@ -1,7 +1,7 @@
 //! A whole cluster in virtual time: the embedded API server, its clients and their clocks on one thread.
 //!
 //! ```text
-//! run(seed, story): one thread, tokio's clock paused: it advances to the next timer when nothing is ready
+//! run(story): one thread, tokio's clock paused: it advances to the next timer when nothing is ready
 //!     host, nodes, user ── connections in memory ──> embedded API server (latencies and names from the seed)
 //!            └────────────── wall clock: the start + tokio's clock ────────────┘
 //! ```
@@ -76,8 +76,8 @@ impl Setup {
 pub struct SimulatedCluster {
     /// The API server.
     pub server: SimCluster,
-    nodes: Option<SimNodes>,
-    seed: u64,
+    /// They live as long as the cluster.
+    _nodes: Option<SimNodes>,
 }
 
 impl SimulatedCluster {
@@ -95,7 +95,7 @@ impl SimulatedCluster {
             aggregated: setup.aggregated.map(|aggregated| aggregated(clock)),
             ..SimConfig::default()
         })?;
-        Ok(Self { server, nodes: None, seed: setup.seed })
+        Ok(Self { server, _nodes: None })
     }
 
     /// Starts nodes, with these changes of their defaults.
@@ -111,7 +111,7 @@ impl SimulatedCluster {
         let mut config = SimNodesConfig::new(Connect::Client(client));
         config.clock = Clock(Arc::new(move || clock.now()));
         change(&mut config);
-        self.nodes = Some(SimNodes::start(config).await?);
+        self._nodes = Some(SimNodes::start(config).await?);
         Ok(())
     }
 
@@ -136,11 +136,6 @@ impl SimulatedCluster {
         Arc::new(move || clock.now())
     }
 
-    /// The seed.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// The fault script.
     pub fn faults(&self) -> &FaultScript {
         self.server.faults()
@@ -163,17 +158,6 @@ impl SimulatedCluster {
             text.push_str(&format!("{line:?}\n"));
         }
         text
-    }
-
-    /// Stops the nodes and the API server.
-    ///
-    /// # Cancel safety
-    /// They stop in any case.
-    pub async fn stop(self) {
-        if let Some(nodes) = self.nodes {
-            nodes.stop().await;
-        }
-        self.server.shutdown().await;
     }
 }
 

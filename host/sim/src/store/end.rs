@@ -1,12 +1,11 @@
 //! The end of a table's log, for which watches wait.
-//!
-//! *Invariant*: watches are woken in the order in which they began to wait, so that simulations repeat. `tokio::sync::watch` wakes them
-//! in a random order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
+
+use crate::announced;
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -51,18 +50,12 @@ impl Drop for End {
 impl EndReader {
     /// Waits until the end is behind this event; false when the log is closed.
     pub(super) async fn beyond(&self, next: u64) -> bool {
-        loop {
-            let moved = self.0.moved.notified();
-            tokio::pin!(moved);
-            // Before the look, so that no change is missed.
-            moved.as_mut().enable();
+        let look = || {
             if self.0.closed.load(Ordering::SeqCst) {
-                return false;
+                return Some(false);
             }
-            if self.0.next.load(Ordering::SeqCst) > next {
-                return true;
-            }
-            moved.await;
-        }
+            (self.0.next.load(Ordering::SeqCst) > next).then_some(true)
+        };
+        announced::until(&self.0.moved, look).await
     }
 }
