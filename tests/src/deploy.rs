@@ -1,5 +1,6 @@
 //! The manifests of `host/deploy`, as an operator gets them: rendered by kustomize, or as files.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -7,39 +8,20 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::pintle::Answer;
-use crate::scenarios::subject::CONTROLLERS;
 use crate::{kubectl, pintle, workspace_dir};
 
 /// The namespace of the Kustomize base.
 pub const NAMESPACE: &str = "pintle-system";
 
-/// The files that `pintle rbac` makes for several controllers, and its arguments for each.
-const ROLES: [(&str, &[&str]); 3] = [
-    ("kustomize/overlays/instead/rbac.yaml", &["--service-account=pintle-system/pintle"]),
-    (
-        "kustomize/overlays/beside/rbac.yaml",
-        &["--service-account=pintle-system/pintle", "--controllers=deployment,replicaset", BESIDE],
-    ),
-    ("chart/files/rbac/instead.yaml", &[]),
-];
+/// The roles of a host with all built-in controllers, which the chart and the overlays take parts of: what `pintle rbac` prints with
+/// [`ROLES_ARGS`].
+pub const ROLES: &str = "chart/files/roles.yaml";
 
-/// The files that `pintle rbac` makes, and its arguments for each: [`ROLES`], and one for each controller.
-pub fn roles() -> Vec<(String, Vec<String>)> {
-    let several = ROLES.iter().map(|(file, args)| {
-        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        ((*file).to_owned(), args)
-    });
-    let each = CONTROLLERS.iter().map(|name| {
-        let args = vec![format!("--controllers={name}"), BESIDE.to_owned()];
-        (format!("{ROLES_OF_CHART}/{name}.yaml"), args)
-    });
-    several.chain(each).collect()
-}
+/// The arguments of `pintle` for [`ROLES`].
+pub const ROLES_ARGS: [&str; 2] = ["rbac", "--service-account=pintle-system/pintle"];
 
-/// The folder with the roles that the chart can bind.
-pub const ROLES_OF_CHART: &str = "chart/files/rbac";
-
-const BESIDE: &str = "--beside-kube-controller-manager";
+/// The label of the objects that one controller needs.
+pub const CONTROLLER: &str = "pintle.dev/controller";
 
 /// A file or folder of `host/deploy`.
 pub fn path(name: &str) -> PathBuf {
@@ -70,6 +52,11 @@ pub fn kustomize(folder: &std::path::Path) -> Result<String> {
     let (program, rest) = words.split_first().context("an empty command")?;
     let mut command = std::process::Command::new(program);
     Answer::of(command.args(rest).arg("kustomize").arg(folder))?.success().context("kubectl kustomize")
+}
+
+/// The controllers that objects are for, in order.
+pub fn controllers(objects: &[Value]) -> BTreeSet<&str> {
+    objects.iter().filter_map(|object| object["metadata"]["labels"][CONTROLLER].as_str()).collect()
 }
 
 /// The object of a kind; there must be one.

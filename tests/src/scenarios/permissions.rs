@@ -1,7 +1,7 @@
 //! What a host needs of the API server during the scenarios, compared with the roles that are shipped for it.
 //!
 //! ```text
-//! host/deploy/.../rbac.yaml -> bound to the subject, which may do nothing else -> audit log -> refused requests, rules without use
+//! host/deploy/.../roles.yaml -> bound to the subject, which may do nothing else -> audit log -> refused requests, rules without use
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,6 @@ use serde_json::{Value, json};
 use crate::audited::in_force;
 use crate::controlplane::{AuditEntry, SUBJECT};
 use crate::{ApiClient, ControlPlane, deploy, kubectl};
-
-/// The roles of a host that runs all built-in controllers.
-const ROLES: &str = "kustomize/overlays/instead/rbac.yaml";
 
 /// Permissions without use in any scenario: group, resource, verb, and the reason for them.
 const UNUSED: [(&str, &str, &str, &str); 5] = [
@@ -113,7 +110,7 @@ impl Roles {
     /// # Errors
     /// They cannot be read.
     pub fn read() -> Result<Roles> {
-        let file = deploy::path(ROLES);
+        let file = deploy::path(deploy::ROLES);
         let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
         let mut objects = deploy::documents(&text)?;
         objects.retain(|object| object["kind"] != "ServiceAccount");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pintle_tests::audited::in_force;
-use pintle_tests::deploy::{self, NAMESPACE, documents, only};
+use pintle_tests::deploy::{self, NAMESPACE, controllers, documents, only};
 use pintle_tests::pintle::{self, Answer};
 use pintle_tests::{ControlPlane, Options, eventually, kubectl, target_dir};
 use serde_json::{Value, json};
@@ -116,6 +116,7 @@ fn the_chart_gives_the_same_pods_and_permissions_as_kustomize() -> Result<()> {
         let chart = documents(&template(&[&format!("mode={mode}")])?.success()?)?;
         let kustomize = documents(&deploy::kustomize(&deploy::path(&format!("kustomize/overlays/{mode}")))?)?;
         assert_eq!(permissions(&chart), permissions(&kustomize), "{mode}");
+        assert_eq!(controllers(&chart), controllers(&kustomize), "{mode}");
         let [chart, kustomize] = [&chart, &kustomize].map(|objects| -> Result<Value> {
             let mut deployment = only(objects, "Deployment")?["spec"].clone();
             let pod = &mut deployment["template"]["spec"];
@@ -148,7 +149,11 @@ fn the_chart_is_without_faults_and_refuses_wrong_values() -> Result<()> {
     helm(&["lint", "--strict", &chart])?.success()?;
     for (value, reason) in [
         ("mode=both", "'beside', 'instead'"),
-        ("controllers={widget-controller}", "'deployment-controller'"),
+        (
+            "controllers={job-controller,widget-controller}",
+            r#"no built-in controller "widget-controller"; there are: clusterrole-aggregation-controller, "#,
+        ),
+        ("controllers={*}", "/controllers/0"),
         ("replicas=0", "minimum"),
         ("image.digest=latest", "/image/digest"),
         ("replica=3", "additional properties"),

@@ -1,7 +1,7 @@
 //! The manifests of `host/deploy` on the real API server: it accepts them as they are, and Pods of them in a namespace that enforces the
 //! Pod Security Standard `restricted`. Their roles are what `pintle rbac` prints.
 //!
-//! `UPDATE_EXPECT=1` writes the roles, the schema's list of controllers, and the definitions again. The chart is tested in the long tier (`install`).
+//! `UPDATE_EXPECT=1` writes the roles and the definitions again. The chart is tested in the long tier (`install`).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,38 +10,24 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use expect_test::expect_file;
-use pintle_tests::deploy::{self, NAMESPACE, ROLES_OF_CHART, documents, only, roles};
+use pintle_tests::deploy::{self, NAMESPACE, ROLES, ROLES_ARGS, controllers, documents, only};
 use pintle_tests::pintle::Answer;
 use pintle_tests::scenarios::subject::CONTROLLERS;
 use pintle_tests::{ApiClient, ControlPlane, Failure, Options, kubectl, pintle};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The schema of the chart's values, which lists the controllers.
-const SCHEMA: &str = "chart/values.schema.json";
-
 const OVERLAYS: [&str; 2] = ["beside", "instead"];
+/// The controllers of the overlay `beside`.
+const DEFAULT: [&str; 2] = ["deployment-controller", "replicaset-controller"];
 const APPLY: [&str; 5] = ["apply", "--server-side", "--validate=strict", "-o", "name"];
 
 #[test]
 fn committed_roles_and_definitions_are_what_pintle_prints() -> Result<()> {
-    let roles = roles();
-    for (file, args) in &roles {
-        let words: Vec<&str> = std::iter::once("rbac").chain(args.iter().map(String::as_str)).collect();
-        let text = format!("# Printed by `pintle {}`.\n{}", words.join(" "), pintle::run(&words)?);
-        expect_file![deploy::path(file)].assert_eq(&text);
-    }
-    for file in std::fs::read_dir(deploy::path(ROLES_OF_CHART))? {
-        let name = format!("{ROLES_OF_CHART}/{}", file?.file_name().display());
-        ensure!(roles.iter().any(|(file, _)| *file == name), "{name} belongs to no controller");
-    }
-    let schema = std::fs::read_to_string(deploy::path(SCHEMA))?;
-    let (head, rest) = schema.split_once("\"enum\": [\n").context("the schema lists no controllers")?;
-    let (_, tail) = rest.split_once("        ]").context("the list of controllers has no end")?;
-    let names: Vec<String> = CONTROLLERS.iter().map(|name| format!("          \"{name}\"")).collect();
-    let schema = format!("{head}\"enum\": [\n{}\n        ]{tail}", names.join(",\n"));
-    serde_json::from_str::<Value>(&schema).context("the schema is not JSON")?;
-    expect_file![deploy::path(SCHEMA)].assert_eq(&schema);
+    let printed = pintle::run(ROLES_ARGS)?;
+    ensure!(controllers(&documents(&printed)?).iter().eq(CONTROLLERS.iter()), "roles of a controller are missing");
+    let text = format!("# Printed by `pintle {}`.\n{printed}", ROLES_ARGS.join(" "));
+    expect_file![deploy::path(ROLES)].assert_eq(&text);
     for file in ["kustomize/base/controllerplugins.yaml", "chart/crds/controllerplugins.yaml"] {
         expect_file![deploy::path(file)].assert_eq(&pintle::run(["crd"])?);
     }
@@ -91,18 +77,45 @@ fn systemd_accepts_the_unit() -> Result<()> {
     Ok(())
 }
 
+/// Copies the overlays, and what they are made of.
+fn copy_to(folder: &Path) -> Result<String> {
+    Answer::of(Command::new("cp").arg("-r").args(["kustomize", "chart"].map(deploy::path)).arg(folder))?.success()
+}
+
+/// The names that an operator writes into the overlay `beside` are those whose roles stay.
+#[test]
+fn the_overlay_beside_has_the_roles_of_the_controllers_that_it_names() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    copy_to(folder.path())?;
+    let overlay = folder.path().join("kustomize/overlays/beside");
+    let file = overlay.join("kustomization.yaml");
+    let text = std::fs::read_to_string(&file)?;
+    for names in [&DEFAULT[..], &["job-controller"]] {
+        std::fs::write(&file, text.replace(&DEFAULT.join(","), &names.join(",")))?;
+        let objects = documents(&deploy::kustomize(&overlay)?)?;
+        ensure!(controllers(&objects).iter().eq(names), "{:?}", controllers(&objects));
+        let args = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0]["args"];
+        ensure!(args.to_string().contains(&format!("\"--controllers={}\"", names.join(","))), "{args}");
+        let of_host = objects.iter().find(|object| object["kind"] == "Role").context("no Role")?;
+        ensure!(of_host["rules"][2]["resourceNames"] == json!(["pintle"]), "{of_host:#}");
+    }
+    let instead = documents(&deploy::kustomize(&deploy::path("kustomize/overlays/instead"))?)?;
+    ensure!(controllers(&instead).iter().eq(CONTROLLERS.iter()), "{:?}", controllers(&instead));
+    Ok(())
+}
+
 /// Hosts take their configuration from the file of the component, and other Pods follow when it changes.
 #[test]
 fn the_component_of_kustomize_gives_hosts_their_configuration() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    Answer::of(Command::new("cp").arg("-r").arg(deploy::path("kustomize")).arg(folder.path()))?.success()?;
+    copy_to(folder.path())?;
     let both = "resources: [kustomize/overlays/beside]\ncomponents: [kustomize/components/configuration]\n";
     std::fs::write(folder.path().join("kustomization.yaml"), both)?;
     let rendered = || documents(&deploy::kustomize(folder.path())?);
     let before = rendered()?;
     let configuration = deploy::effective_configuration(&before)?;
     ensure!(configuration["clientConnection"]["qps"] == 20, "{configuration}");
-    ensure!(configuration["controllers"] == json!(["deployment", "replicaset"]), "a flag counts: {configuration}");
+    ensure!(configuration["controllers"] == json!(DEFAULT), "a flag counts: {configuration}");
 
     let file = folder.path().join("kustomize/components/configuration/host.yaml");
     std::fs::write(&file, std::fs::read_to_string(&file)?.replace("qps: 20", "qps: 50"))?;

@@ -64,29 +64,22 @@ impl Rules {
     ///
     /// # Errors
     /// A request that RBAC cannot express.
-    pub(super) fn of_plugin(manifest: &Manifest, names: &Names) -> Result<Self, String> {
-        let mut rules = Self::default();
+    pub(super) fn writes(&mut self, manifest: &Manifest, names: &Names) -> Result<(), String> {
         for grant in &manifest.grants {
-            rules.grant(grant, names)?;
+            self.grant(grant, names)?;
         }
         if manifest.events {
-            rules.events();
+            self.events();
         }
-        Ok(rules)
+        Ok(())
     }
 
-    /// Adds what the informers of these plugins need.
+    /// Adds what the informers of a plugin need.
     ///
     /// # Errors
     /// Never: watches have no subresources.
-    pub(super) fn of_watches<'m>(manifests: impl Iterator<Item = &'m Manifest>, names: &Names) -> Result<Self, String> {
-        let mut rules = Self::default();
-        for manifest in manifests {
-            for grant in asked_by(manifest).iter().take(manifest.watches.len()) {
-                rules.grant(grant, names)?;
-            }
-        }
-        Ok(rules)
+    pub(super) fn watches(&mut self, manifest: &Manifest, names: &Names) -> Result<(), String> {
+        asked_by(manifest).iter().take(manifest.watches.len()).try_for_each(|grant| self.grant(grant, names))
     }
 
     /// Allows writing Events in every namespace.
@@ -221,8 +214,9 @@ mod tests {
         });
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
         let names = Names::default();
-        let of = Rules::of_plugin(&manifest, &names);
-        let of = [of.unwrap(), Rules::of_watches([&manifest].into_iter(), &names).unwrap()];
+        let mut of = [Rules::default(), Rules::default()];
+        of[0].writes(&manifest, &names).unwrap();
+        of[1].watches(&manifest, &names).unwrap();
         let mut lines = String::new();
         for (who, rules) in ["plugin", "host"].into_iter().zip(of) {
             for namespace in rules.namespaces() {

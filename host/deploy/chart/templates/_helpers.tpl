@@ -28,23 +28,3 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "pintle.configuration" -}}
 {{- toYaml (merge (dict "apiVersion" "pintle.dev/v1alpha1" "kind" "HostConfiguration") .Values.configuration) }}
 {{- end }}
-
-{{- /* Roles of a file that `pintle rbac` has made, for this release: `root` is the context, `file` the file, `suffix` ends the name of the host's role. */ -}}
-{{- define "pintle.roles" -}}
-{{- $name := include "pintle.name" .root }}
-{{- range $text := splitList "---\n" (required (printf "there is no %s" .file) (.root.Files.Get .file)) }}
-{{- $object := fromYaml $text }}
-{{- if and $object (ne $object.kind "ServiceAccount") }}
-{{- $role := regexReplaceAll "^pintle:" $object.metadata.name (printf "%s:" $name) }}
-{{- $role = regexReplaceAll ":host$" $role (printf ":host%s" $.suffix) }}
-{{- $_ := set $object.metadata "name" $role }}
-{{- $_ := set $object.metadata "labels" (include "pintle.labels" $.root | fromYaml) }}
-{{- if $object.roleRef }}
-{{- $_ := set $object.roleRef "name" $role }}
-{{- $_ := set $object "subjects" (list (dict "kind" "ServiceAccount" "namespace" $.root.Release.Namespace "name" (include "pintle.account" $.root))) }}
-{{- end }}
----
-{{ toYaml $object }}
-{{- end }}
-{{- end }}
-{{- end }}

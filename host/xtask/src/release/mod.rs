@@ -95,7 +95,8 @@ fn stage(folder: &Path, binary: &Path, target: Target) -> anyhow::Result<()> {
     copy(&root().join("README.md"), &folder.join("README.md"))?;
     copy(&root().join(deploy).join("Dockerfile"), &folder.join("Dockerfile"))?;
     copy(&root().join(deploy).join("systemd/pintle.service"), &folder.join("pintle.service"))?;
-    for part in ["kustomize", "static-pod"] {
+    // The overlays of Kustomize have the roles of the chart.
+    for part in ["chart", "kustomize", "static-pod"] {
         copy(&root().join(deploy).join(part), &folder.join("deploy").join(part))?;
     }
     // For another machine, a build of this one prints the texts: the command line is the same.
@@ -151,6 +152,31 @@ mod tests {
         Ok(())
     }
 
+    /// What an operator unpacks, and its binary: a program that can print manuals.
+    fn staged(folder: &Path) -> Result<(PathBuf, PathBuf)> {
+        let (staged, binary) = (folder.join("staged"), folder.join("program"));
+        fs::write(&binary, "#!/bin/sh\necho \"$@\"\n")?;
+        process::run(Command::new("chmod").arg("+x").arg(&binary))?;
+        stage(&staged, &binary, Target::of_this_machine().context("there is no release for this machine")?)?;
+        Ok((staged, binary))
+    }
+
+    #[test]
+    fn an_archive_has_the_folders_that_its_overlays_name() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let overlays = staged(folder.path())?.0.join("deploy/kustomize/overlays");
+        for overlay in ["beside", "instead"] {
+            let overlay = overlays.join(overlay);
+            let text = fs::read_to_string(overlay.join("kustomization.yaml"))?;
+            let named: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("  - ../")).collect();
+            assert_eq!(named.len(), 2, "{text}");
+            for name in named {
+                assert!(overlay.join("..").join(name).join("kustomization.yaml").is_file(), "{name}");
+            }
+        }
+        Ok(())
+    }
+
     /// What the image has, which the manifests and their users count on. The long test `install` builds it.
     #[test]
     fn the_image_has_the_binary_of_an_archive_where_the_manifests_expect_it() -> Result<()> {
@@ -161,12 +187,7 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let [copied] = values("COPY")[..] else { anyhow::bail!("{:?}", values("COPY")) };
         let [.., source, place] = copied.split(' ').collect::<Vec<_>>()[..] else { anyhow::bail!("{copied}") };
-        // The program stands for the binary, which has to print manuals.
-        let binary = folder.path().join("program");
-        fs::write(&binary, "#!/bin/sh\necho \"$@\"\n")?;
-        process::run(Command::new("chmod").arg("+x").arg(&binary))?;
-        let staged = folder.path().join("staged");
-        stage(&staged, &binary, Target::of_this_machine().context("there is no release for this machine")?)?;
+        let (staged, binary) = staged(folder.path())?;
         assert_eq!(fs::read(staged.join(source))?, fs::read(&binary)?);
         assert!(staged.join("Dockerfile").is_file());
         assert_eq!(values("ENTRYPOINT"), [format!("[{place:?}]")]);
