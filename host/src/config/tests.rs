@@ -379,7 +379,7 @@ fn the_configuration_of_a_development_cluster_has_what_run_has_too() {
 
 /// The page about the file.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md");
-const BEGIN: &str = "<!-- The tables are generated: UPDATE_EXPECT=1 cargo test -p pintle --lib config -->\n";
+const BEGIN: &str = "<!-- The tables are generated: cargo xtask generate configuration -->\n";
 const END: &str = "<!-- End of the tables. -->\n";
 
 /// The type of a field, for readers.

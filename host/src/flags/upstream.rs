@@ -1,6 +1,8 @@
 //! What kube-controller-manager has and this host does not, so that errors can say why and what to do.
 //!
-//! *Not here*: the names, which are data next to the plugins.
+//! *Flow*: the list of all controllers, which is data next to the plugins -> without what the binary carries -> errors.
+//!
+//! *Not here*: the parts of the list that only pages show (`host/xtask/src/upstream.rs`, which also checks its fields).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,17 +10,24 @@ use std::sync::LazyLock;
 use pintle_core::object::id::Kind;
 use serde::Deserialize;
 
-/// Controllers that have no plugin, and flags of kube-controller-manager that belong to no controller.
+use crate::builtins::Catalogue;
+
+/// The list as it is written.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Upstream {
-    controllers: BTreeMap<String, Controller>,
+struct Table {
+    areas: Vec<Area>,
     flags: Vec<General>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Deserialize)]
+struct Area {
+    controllers: Vec<Controller>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct Controller {
+    name: String,
     aliases: Vec<String>,
     flags: Vec<String>,
     /// Kinds on whose objects nothing acts without it.
@@ -33,10 +42,32 @@ struct General {
     instead: String,
 }
 
+/// Controllers that have no plugin, by name, and flags of kube-controller-manager that belong to no controller.
+#[derive(Debug, Default)]
+struct Upstream {
+    controllers: BTreeMap<String, Controller>,
+    flags: Vec<General>,
+}
+
+impl Upstream {
+    /// What the list contains besides these built-in controllers, their flags and the kinds that they act on.
+    fn without(table: Table, built_in: &Catalogue) -> Self {
+        let is_carried = |flag: &String| built_in.flags().iter().any(|carried| carried.flag.name == *flag);
+        let missing = table.areas.into_iter().flat_map(|area| area.controllers);
+        let missing = missing.filter(|controller| !built_in.has(&controller.name)).map(|mut controller| {
+            controller.flags.retain(|flag| !is_carried(flag));
+            controller.reconciles.retain(|kind| built_in.reconciled().all(|other| other != kind));
+            (controller.name.clone(), controller)
+        });
+        Self { controllers: missing.collect(), flags: table.flags }
+    }
+}
+
 const TABLE: &str = include_str!("../../../plugins/upstream.yaml");
 
 // A test reads it.
-static UPSTREAM: LazyLock<Upstream> = LazyLock::new(|| serde_norway::from_str(TABLE).unwrap_or_default());
+static UPSTREAM: LazyLock<Upstream> =
+    LazyLock::new(|| Upstream::without(serde_norway::from_str(TABLE).unwrap_or_default(), Catalogue::carried()));
 
 /// The error for an unknown flag, if it is one of kube-controller-manager's. `flag` begins with `--`, or is `-v`.
 pub(crate) fn refusal(flag: &str) -> Option<String> {
@@ -78,40 +109,70 @@ mod tests {
     use pintle_core::object::schema::KindSchema;
 
     use super::*;
-    use crate::builtins::testing::manifests;
+    use crate::builtins::testing::{manifest, manifests};
+
+    fn table() -> Table {
+        serde_norway::from_str(TABLE).unwrap()
+    }
 
     #[test]
     fn each_flag_and_each_name_belongs_to_one_controller_that_is_not_built_yet() {
-        let table: Upstream = serde_norway::from_str(TABLE).unwrap();
-        let (mut seen, mut names, mut kinds) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for (name, controller) in &table.controllers {
+        let built_in = Catalogue::new(manifests());
+        let missing = Upstream::without(table(), &built_in);
+        assert!(!missing.controllers.is_empty(), "every controller is built: remove the list");
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        for general in &missing.flags {
+            for flag in &general.names {
+                assert!(seen.insert(flag), "{flag} is in upstream.yaml twice");
+            }
+        }
+        let (mut names, mut kinds) = (BTreeSet::new(), BTreeSet::new());
+        for (name, controller) in &missing.controllers {
             for flag in &controller.flags {
-                assert!(seen.insert(flag.clone()), "{flag} is in upstream.yaml twice");
+                assert!(seen.insert(flag), "{flag} is in upstream.yaml twice");
                 assert!(refusal(&format!("--{flag}")).is_some_and(|text| text.contains(name)), "{flag}");
             }
             for name in controller.aliases.iter().chain([name]) {
-                assert!(names.insert(name.clone()), "{name} is in upstream.yaml twice");
+                assert!(names.insert(name), "{name} is in upstream.yaml twice");
             }
             for kind in &controller.reconciles {
                 assert!(KindSchema::of_kubernetes(kind).is_some(), "{name}: there is no kind {kind}");
-                assert!(kinds.insert(kind.clone()), "{kind} is in upstream.yaml twice");
+                assert!(kinds.insert(kind), "{kind} is in upstream.yaml twice");
             }
         }
-        for flag in table.flags.iter().flat_map(|general| &general.names) {
-            assert!(seen.insert(flag.clone()), "{flag} is in upstream.yaml twice");
-        }
-        for manifest in manifests() {
+        for manifest in built_in.manifests() {
             for name in manifest.aliases.iter().chain([&manifest.name]) {
-                assert!(!names.contains(name), "{name} is built: remove it from upstream.yaml");
-            }
-            for kind in manifest.reconciled() {
-                assert!(!kinds.contains(kind), "{} acts on {kind}: remove it from upstream.yaml", manifest.name);
-            }
-            for flag in manifest.built_in.unwrap_or_default().flags {
-                let (name, flag) = (&manifest.name, flag.name);
-                assert!(!seen.contains(&flag), "{name} declares {flag}: remove it from upstream.yaml");
+                assert!(!names.contains(name), "{name} is the name of two controllers");
             }
         }
+    }
+
+    #[test]
+    fn a_controller_of_the_list_is_missing_until_a_plugin_has_its_name() {
+        let list = || -> Table {
+            serde_norway::from_str(
+                "{areas: [{name: a, controllers: [
+                   {name: web-controller, aliases: [web], flags: [web-syncs, shared], reconciles: [v1/Service]},
+                   {name: other-controller, aliases: [other], flags: [other-syncs, shared], reconciles: [v1/Service, v1/Node]}]}],
+                  flags: []}",
+            )
+            .unwrap()
+        };
+        let missing = |built_in: &Catalogue| {
+            let missing = Upstream::without(list(), built_in).controllers.into_values();
+            missing.map(|one| format!("{} {:?} {}", one.name, one.flags, one.reconciles.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            missing(&Catalogue::new([])),
+            ["other-controller [\"other-syncs\", \"shared\"] 2", "web-controller [\"web-syncs\", \"shared\"] 1"]
+        );
+        let web = manifest(
+            "{name: web-controller, version: '1', contract: '0.2', queues: [{name: q}],
+              watches: [{kind: v1/Service, enqueue: [{to: self}]}],
+              builtIn: {flags: [{name: shared, type: int32, default: 5, minimum: 1, help: Workers., sets: {concurrency: [q]}}]}}",
+        );
+        // What the plugin has counts, not its entry: the other controller keeps neither its flag nor its kind.
+        assert_eq!(missing(&Catalogue::new([web])), ["other-controller [\"other-syncs\"] 1"]);
     }
 
     #[test]

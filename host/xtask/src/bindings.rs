@@ -3,7 +3,7 @@
 //! *Flow*: the WIT world `mapping-controller` -> the generator of wit-bindgen -> [`folder`], committed, because authors have no
 //! generator. One WIT world is enough for all plugins: exports that a plugin's WIT world lacks are left out of its component.
 //!
-//! *Invariant*: the committed files equal the result of [`generate`] (`committed_bindings_are_up_to_date`).
+//! *Invariant*: the committed files equal the result of [`generate`] (`cargo xtask generate bindings`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,7 +87,7 @@ pub fn generate() -> anyhow::Result<Generated> {
 /// an SDK. For Go, with the run-time library as a module in the folder `pkg`.
 ///
 /// # Errors
-/// As for [`write()`].
+/// As for [`generate`]; also if a file cannot be written.
 pub fn write_plain(language: Language, folder: &Path) -> anyhow::Result<()> {
     let mut contract = Resolve::default();
     let (package, _) = contract.push_path(root().join("wit/controller.wit")).context("read the contract")?;
@@ -138,24 +138,6 @@ fn generator_sources(name: &str) -> anyhow::Result<PathBuf> {
     Ok(folder.context("no folder")?.to_path_buf())
 }
 
-/// Writes the generated files, and removes others from their folder.
-///
-/// # Errors
-/// As for [`generate`]; also if a file cannot be written.
-pub fn write() -> anyhow::Result<()> {
-    let folder = folder();
-    let generated = generate()?;
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
-    }
-    for (name, text) in generated {
-        let path = folder.join(name);
-        fs::create_dir_all(path.parent().unwrap_or(&folder))?;
-        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-    }
-    Ok(())
-}
-
 /// Formats Go code.
 fn gofmt(code: &str) -> anyhow::Result<String> {
     let mut gofmt = Command::new("gofmt").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -171,34 +153,4 @@ fn gofmt(code: &str) -> anyhow::Result<String> {
     .context("run gofmt")?;
     ensure!(gofmt.wait()?.success(), "gofmt does not take the generated code");
     Ok(formatted)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(folder: &Path, base: &Path, into: &mut Generated) -> anyhow::Result<()> {
-        for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
-            if path.is_dir() {
-                read(&path, base, into)?;
-            } else {
-                into.insert(path.strip_prefix(base)?.to_path_buf(), fs::read_to_string(&path)?);
-            }
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn committed_bindings_are_up_to_date() -> anyhow::Result<()> {
-        let mut committed = Generated::new();
-        read(&folder(), &folder(), &mut committed)?;
-        let generated = generate()?;
-        let names = |files: &Generated| files.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(&committed), names(&generated), "run `cargo xtask bindings`");
-        for (name, text) in &generated {
-            assert!(committed[name] == *text, "{} is old; run `cargo xtask bindings`", name.display());
-        }
-        Ok(())
-    }
 }

@@ -24,6 +24,12 @@ pub(crate) fn install() -> anyhow::Result<()> {
         process::succeeds(Command::new("go").arg("version")),
         "there is no Go: install 1.26 or newer (https://go.dev/dl)"
     );
+    install_node()?;
+    install_python().context("install what the SDK of Python is tested with")
+}
+
+/// Installs the libraries of the SDK of JavaScript.
+pub(crate) fn install_node() -> anyhow::Result<()> {
     ensure!(
         process::succeeds(Command::new("node").arg("--version")),
         "there is no Node.js: install 20 or newer (https://nodejs.org)"
@@ -37,8 +43,7 @@ pub(crate) fn install() -> anyhow::Result<()> {
         "--no-save",
         "--loglevel=error",
     ]);
-    process::run(&mut npm).context("install the libraries of sdk/js")?;
-    install_python().context("install what the SDK of Python is tested with")
+    process::run(&mut npm).context("install the libraries of sdk/js")
 }
 
 fn install_python() -> anyhow::Result<()> {

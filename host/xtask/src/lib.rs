@@ -14,6 +14,7 @@ pub mod schema;
 pub mod toolchains;
 pub mod tools;
 pub mod tutorials;
+pub mod upstream;
 
 pub use pintle_build::process;
 

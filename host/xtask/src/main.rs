@@ -2,6 +2,7 @@
 
 mod checks;
 mod chores;
+mod generate;
 mod languages;
 mod new_plugin;
 mod packages;
@@ -12,8 +13,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use generate::Group;
 use tiers::Long;
-use xtask::bindings;
 use xtask::guests::{self, Set};
 use xtask::release::{self, Target};
 
@@ -35,12 +36,14 @@ enum Chore {
         #[arg(long)]
         plugins_only: bool,
     },
-    /// Generate what the SDK of Go carries of the contract, out of wit/, and the one of Rust of Kubernetes' API types.
-    Bindings,
-    /// Generate the references of the manifest and of the contract in sdk/docs, and of metrics in host/docs, out of their sources.
-    Reference,
-    /// Generate the tutorials in sdk/docs, a page for each language, out of sdk/docs/tutorial.
-    Tutorials,
+    /// Write every generated file of the repository out of its sources, and print those that have changed.
+    Generate {
+        /// Only these groups of files.
+        groups: Vec<Group>,
+        /// Write nothing, and fail with a list of the files that are old.
+        #[arg(long)]
+        check: bool,
+    },
     /// Install what the SDKs of other languages than Rust need to be built and tested.
     Languages,
     /// Create the folder of a built-in controller, with a manifest, code and a case.
@@ -140,12 +143,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Chore::Bindings => {
-            bindings::write()?;
-            xtask::schema::write()
-        }
-        Chore::Reference => xtask::reference::write(),
-        Chore::Tutorials => xtask::tutorials::write(),
+        Chore::Generate { groups, check } => generate::run(&groups, check),
         Chore::Languages => languages::install(),
         Chore::NewPlugin { name } => new_plugin::create(&xtask::root(), &name),
         Chore::Build { release } => {

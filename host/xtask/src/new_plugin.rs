@@ -36,9 +36,11 @@ pub(crate) fn create(root: &Path, name: &str) -> anyhow::Result<()> {
         fs::write(&path, text.replace("{{name}}", name)).with_context(|| format!("write {}", path.display()))?;
     }
     eprintln!(
-        "created plugins/{name}; next:\n  \
-         cargo xtask build                                             a pintle that carries it: see pintle run --help\n  \
-         target/debug/pintle test plugins/{name} [--update]   its cases, and what they expect"
+        "created plugins/{name}; write it, and then:\n  \
+         `cargo xtask build` and `target/debug/pintle test plugins/{name}` run its cases; `--update` writes what they expect\n  \
+         a scenario in tests/src/scenarios/list compares it with kube-controller-manager\n  \
+         `cargo xtask generate` writes it into the pages\n  \
+         a line in CHANGELOG.md names it"
     );
     Ok(())
 }

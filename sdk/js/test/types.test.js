@@ -1,4 +1,4 @@
-// The type declarations that authors get are committed; `npm run types` writes them anew.
+// The type declarations that authors get are committed; `cargo xtask generate declarations` writes them anew.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -21,7 +21,7 @@ test("the type declarations are those of the sources", () => {
   try {
     const tsc = join(SDK, "node_modules/typescript/bin/tsc");
     execFileSync(process.execPath, [tsc, "--project", join(SDK, "tsconfig.types.json"), "--outDir", folder]);
-    assert.deepEqual(contents(join(SDK, "types")), contents(folder), "run `npm run types`");
+    assert.deepEqual(contents(join(SDK, "types")), contents(folder), "run `cargo xtask generate declarations`");
   } finally {
     rmSync(folder, { recursive: true });
   }

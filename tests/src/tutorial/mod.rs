@@ -11,7 +11,7 @@
 //! 1. A code block that is not understood is an error, so nothing that a page shows goes unchecked.
 //! 2. Commands run as they are written, in the order of the page.
 //!
-//! Not here: how pages are made (`cargo xtask tutorials`), and which there are (`tests/tests/long/tutorials.rs`,
+//! Not here: how pages are made (`cargo xtask generate`), and which there are (`tests/tests/long/tutorials.rs`,
 //! `tests/tests/system/first_hour.rs`).
 
 pub mod machine;

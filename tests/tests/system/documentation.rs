@@ -1,8 +1,8 @@
-//! The documentation is true where a program can tell: links, commands, the table of controllers, the example with a custom resource.
+//! The documentation is true where a program can tell: links, commands, the list of controllers, the example with a custom resource.
 //!
 //! *Not here*: the rendered site (`cargo xtask docs`), the tutorials and the guide for users of other frameworks (`tests/tests/long`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +17,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use serde_json::{Value, json};
 use xtask::docs::links;
 use xtask::process;
+use xtask::upstream::Upstream;
 
 /// Pages about the past, whose commands may have changed since.
 const HISTORY: [&str; 2] = ["CHANGELOG.md", "host/DECISIONS.md"];
@@ -186,20 +187,6 @@ fn wrong_commands_are_found_where_readers_copy_them() {
     assert_eq!(n_calls, 10);
 }
 
-/// The columns of the README's table: built in; not yet; not yet, and off by default.
-pub(crate) fn table(readme: &str) -> Result<[BTreeSet<String>; 3]> {
-    let mut columns = [const { BTreeSet::new() }; 3];
-    let section = readme.split("\n## ").find(|section| section.starts_with("Controllers\n")).context("no section")?;
-    for row in section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")).skip(2) {
-        for (column, cell) in columns.iter_mut().zip(row.split('|').skip(1)) {
-            for name in cell.split('`').skip(1).step_by(2) {
-                ensure!(column.insert(format!("{name}-controller")), "{name} is in the table twice");
-            }
-        }
-    }
-    Ok(columns)
-}
-
 /// The controllers of kube-controller-manager: name, and whether it runs by default. Those of cloud providers are left out.
 fn upstream() -> Result<BTreeMap<String, bool>> {
     let mut download = Command::new("go");
@@ -256,37 +243,19 @@ fn words(source: &str) -> impl Iterator<Item = &str> {
     source.split(|c: char| !c.is_alphanumeric() && c != '.')
 }
 
+/// The pages about controllers are generated from this list.
 #[test]
-fn the_table_of_controllers_is_that_of_upstream_and_of_the_plugins() -> Result<()> {
-    let root = workspace_dir();
-    let readme = fs::read_to_string(root.join("README.md"))?;
-    let [built, on, off] = table(&readme)?;
-    let mut plugins = BTreeSet::new();
-    for entry in fs::read_dir(root.join("plugins"))? {
-        let Ok(text) = fs::read_to_string(entry?.path().join("manifest.yaml")) else { continue };
-        let manifest: Value = serde_norway::from_str(&text)?;
-        plugins.insert(manifest["name"].as_str().context("a manifest without a name")?.to_owned());
-    }
-    assert_eq!(built, plugins, "built in (README.md), folders of plugins/");
-
-    let upstream = upstream()?;
-    let of = |is_on: bool| -> BTreeSet<String> {
-        let names = upstream.iter().filter(|(name, on)| **on == is_on && !plugins.contains(*name));
-        names.map(|(name, _)| name.clone()).collect()
-    };
-    assert_eq!(on, of(true), "not yet (README.md), on by default and without a folder (upstream)");
-    assert_eq!(off, of(false), "not yet, and off by default (README.md), the same (upstream)");
-
-    let status = format!("{} of {} controllers are built in", in_words(built.len()), upstream.len());
-    assert!(readme.contains(&status), "README.md does not contain {status:?}");
+fn the_list_of_controllers_is_that_of_upstream() -> Result<()> {
+    let list = Upstream::read()?;
+    let areas = list.areas.iter().filter(|area| !area.cloud_providers);
+    let listed: Vec<(String, bool)> = areas
+        .flat_map(|area| &area.controllers)
+        .map(|controller| (controller.name.clone(), !controller.off_by_default))
+        .collect();
+    let unique: BTreeMap<String, bool> = listed.iter().cloned().collect();
+    assert_eq!(unique.len(), listed.len(), "a controller is in upstream.yaml twice");
+    assert_eq!(unique, upstream()?, "upstream.yaml and upstream: name, and whether it is on by default");
     Ok(())
-}
-
-fn in_words(n: usize) -> String {
-    let words = "Zero One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve Thirteen Fourteen Fifteen Sixteen \
-                 Seventeen Eighteen Nineteen Twenty";
-    let words: Vec<&str> = words.split(' ').collect();
-    words.get(n).map_or_else(|| n.to_string(), |word| (*word).to_owned())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use pintle_tests::controlplane::ensure_binary;
 use pintle_tests::pintle::binary;
-use serde_json::Value;
+use xtask::upstream::Upstream;
 
 fn pintle(arguments: &[&str]) -> Result<Output> {
     let mut command = Command::new(binary()?);
@@ -58,14 +58,10 @@ fn every_flag_of_kube_controller_manager_is_accepted_or_refused_with_what_to_do(
         let n_lines = error.lines().filter(|line| !line.contains(" INFO compiling component ")).count();
         ensure!(n_lines == 1 || flag == "help", "--{flag}: {error}");
     }
-    let table: Value = serde_norway::from_str(include_str!("../../../plugins/upstream.yaml"))?;
-    let listed = |list: &Value| {
-        list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
-    };
-    let controllers = table["controllers"].as_object().into_iter().flatten().flat_map(|(_, one)| listed(&one["flags"]));
-    let general = table["flags"].as_array().into_iter().flatten().flat_map(|one| listed(&one["names"]));
-    for flag in controllers.chain(general) {
-        ensure!(upstream.contains(&flag), "kube-controller-manager has no flag --{flag}, which upstream.yaml lists");
+    let list = Upstream::read()?;
+    let of_controllers = list.controllers().flat_map(|controller| &controller.flags);
+    for flag in of_controllers.chain(list.flags.iter().flat_map(|general| &general.names)) {
+        ensure!(upstream.contains(flag), "kube-controller-manager has no flag --{flag}, which upstream.yaml lists");
     }
     Ok(())
 }

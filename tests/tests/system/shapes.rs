@@ -11,8 +11,7 @@ use pintle_tests::languages::pintle;
 use pintle_tests::{components, workspace_dir};
 use serde_json::Value;
 use xtask::guests::Set;
-
-use crate::documentation;
+use xtask::upstream::{Entry, Upstream, built_in};
 
 /// A page, as an editor shows it on two screens.
 const MAX_LINES: usize = 200;
@@ -65,46 +64,43 @@ fn pass(component: &Path, cases: &Path) -> Result<(usize, usize)> {
 /// The controllers of the cloud controller manager (`k8s.io/cloud-provider/names`).
 const OF_CLOUDS: [&str; 4] = ["cloud-node", "cloud-node-lifecycle", "node-route", "service-lb"];
 
-#[test]
-fn the_page_names_what_carries_each_controller_that_is_not_built_yet() -> Result<()> {
-    let root = workspace_dir();
-    let [_, on, off] = documentation::table(&fs::read_to_string(root.join("README.md"))?)?;
-    let mut missing: BTreeSet<String> = on.union(&off).cloned().collect();
-    missing.extend(OF_CLOUDS.map(|name| format!("{name}-controller")));
-    // A part is something of the contract, of the manifest or of the SDK.
-    let contract = fs::read_to_string(root.join("wit/controller.wit"))?;
-    let schema = manifest::schema().to_string();
-    let is_part = |part: &str| {
-        let module = |file: &str| root.join("sdk/rust/src").join(file).exists();
-        let method = part.strip_prefix("Outcome::").is_some_and(|method| {
-            fs::read_to_string(root.join("sdk/rust/src/outcome.rs"))
-                .is_ok_and(|text| text.contains(&format!("pub fn {method}(")))
-        });
-        method
-            || module(&format!("{part}.rs"))
-            || module(&format!("{part}/mod.rs"))
-            || contract.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == part)
-            || schema.contains(&format!("\"{part}\""))
-            || ["status", "approval"].contains(&part)
-    };
+/// Whether this is something of the contract, of the manifest or of the SDK.
+fn is_part(part: &str, contract: &str, schema: &str) -> bool {
+    let sdk = workspace_dir().join("sdk/rust/src");
+    let is_method = part.strip_prefix("Outcome::").is_some_and(|method| {
+        fs::read_to_string(sdk.join("outcome.rs")).is_ok_and(|text| text.contains(&format!("pub fn {method}(")))
+    });
+    is_method
+        || sdk.join(format!("{part}.rs")).exists()
+        || sdk.join(part).join("mod.rs").exists()
+        || contract.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == part)
+        || schema.contains(&format!("\"{part}\""))
+        || ["status", "approval"].contains(&part)
+}
 
-    let page = fs::read_to_string(root.join("plugins/REMAINING.md"))?;
-    let (mut n_rows, mut shapes) = (0, BTreeSet::new());
-    for row in page.lines().filter(|line| line.starts_with("| `")) {
-        let [_, name, _, parts, shape, _] = row.split('|').collect::<Vec<_>>()[..] else {
-            anyhow::bail!("{row}: four columns are needed");
-        };
-        let codes = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-        let name = codes(name).pop().context("no name")?;
-        ensure!(missing.remove(&format!("{name}-controller")), "{name} is built in, unknown, or there twice");
-        for part in codes(parts) {
-            ensure!(is_part(&part), "{name}: {part} is not of the contract, the manifest or the SDK");
+#[test]
+fn the_list_of_controllers_names_what_carries_each_one_that_is_not_built_yet() -> Result<()> {
+    let (list, built) = (Upstream::read()?, built_in()?);
+    let contract = fs::read_to_string(workspace_dir().join("wit/controller.wit"))?;
+    let schema = manifest::schema().to_string();
+    let listed = list.with(&built);
+    let missing: Vec<&Entry> = listed.iter().flat_map(|area| area.missing()).collect();
+    for Entry { name, hard_part, carried_by, shape, .. } in &missing {
+        ensure!(!hard_part.is_empty() && !carried_by.is_empty(), "{name}: what is hard, and what carries it?");
+        for part in carried_by.split('`').skip(1).step_by(2) {
+            ensure!(
+                is_part(part, &contract, &schema),
+                "{name}: {part} is not of the contract, the manifest or the SDK"
+            );
         }
-        shapes.extend(codes(shape));
-        n_rows += 1;
+        ensure!(shape.is_empty() || SHAPES.contains(&&**shape), "{name}: there is no guest shape-{shape}");
     }
-    ensure!(missing.is_empty(), "without a row: {missing:?}");
-    assert_eq!(shapes, SHAPES.map(str::to_owned).into());
-    println!("{n_rows} controllers, {} shapes", shapes.len());
+    let shapes: BTreeSet<&str> = list.controllers().map(|entry| &*entry.shape).collect();
+    let unused: Vec<&str> = SHAPES.into_iter().filter(|shape| !shapes.contains(shape)).collect();
+    ensure!(unused.is_empty(), "guests of no controller: {unused:?}");
+    let clouds = list.areas.iter().filter(|area| area.cloud_providers).flat_map(|area| &area.controllers);
+    let clouds: Vec<&str> = clouds.filter_map(|entry| entry.name.strip_suffix("-controller")).collect();
+    assert_eq!(clouds, OF_CLOUDS);
+    println!("{} controllers, {} shapes", missing.len(), SHAPES.len());
     Ok(())
 }

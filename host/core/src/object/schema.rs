@@ -8,7 +8,7 @@
 //! it. A list is passed through, as in projections.
 //!
 //! `kubernetes.txt` has a line for each kind, `apps/v1/Deployment = apps.v1.Deployment`, and one for each type, its name and its fields:
-//! `name:type`, where `!` and `?` are of no meaning here, `[]` is a list and `{}` a map from strings. `cargo xtask bindings` generates
+//! `name:type`, where `!` and `?` are of no meaning here, `[]` is a list and `{}` a map from strings. `cargo xtask generate bindings` generates
 //! it from the OpenAPI documents of Kubernetes.
 //!
 //! Not here: whether objects have the fields (`lifecycle::fields`), reading schemas from files and servers.

@@ -18,7 +18,7 @@ pub(super) fn page(folder: &Path) -> anyhow::Result<String> {
     let _ = writeln!(
         page,
         "\nSDKs hide most of it; their names are the same, in each language's own case.\n\
-         This page is generated from `wit/`: `cargo xtask reference`.\n\n\
+         This page is generated from `wit/`: `cargo xtask generate pages`.\n\n\
          `wit/CHANGES.md` says what was added to 0.1. A host loads components of both. The manifest that `pintle new` \
          writes names the contract that the SDK speaks."
     );

@@ -11,7 +11,7 @@ const HEAD: &str = "# The manifest
 A plugin's metadata and requests: `manifest.yaml` next to its source, embedded in the component as JSON (custom section `pintle:manifest`).
 `pintle schema` prints the JSON Schema, which `pintle new` writes to `.pintle/schemas` for editors. Unknown fields are an error. A field without *required* may be left out.
 
-This page is generated from the types of the host: `cargo xtask reference`.
+This page is generated from the types of the host: `cargo xtask generate pages`.
 ";
 
 /// Writing to a String does not fail, so results are dropped here.

@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use anyhow::Context as _;
 use pintle_core::contract::manifest::{Manifest, Metric, MetricType};
 use pintle_core::serving::metrics::{ALL, MAX_KINDS, MetricInfo, MetricKind, NOT_SERVED, Origin};
 
-use super::cell;
-use crate::guests::{self, Source};
+use super::{cell, code};
 
 const HEAD: &str = "# Metrics
 
 Every metric that a host serves at [`/metrics`](serving.md). A metric appears when it has its first value.
 [Monitoring](monitoring.md) has the dashboard and the alerts.
 
-This page is generated from the host's definitions and the manifests of the built-in controllers: `cargo xtask reference`.
+This page is generated from the host's definitions and the manifests of the built-in controllers: `cargo xtask generate pages`.
 ";
 
 const PLUGINS: &str = "
@@ -69,7 +67,7 @@ pub(super) fn page(plugins: &[Manifest]) -> String {
                 MetricKind::Histogram(buckets) => histogram(buckets),
                 MetricKind::Counter | MetricKind::Gauge => kind.as_str().to_owned(),
             };
-            let _ = writeln!(page, "| `{name}` | {kind} | {} | {}. |", names(labels), cell(help));
+            let _ = writeln!(page, "| `{name}` | {kind} | {} | {}. |", code(labels), cell(help));
         }
     }
     page.push_str(PLUGINS);
@@ -83,8 +81,8 @@ pub(super) fn page(plugins: &[Manifest]) -> String {
             MetricType::Histogram => histogram(buckets),
         };
         let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-        let declaring = names(&declaring);
-        let _ = writeln!(page, "| `{name}` | {kind} | {} | {declaring} | {} |", names(&labels), cell(help.trim()));
+        let declaring = code(&declaring);
+        let _ = writeln!(page, "| `{name}` | {kind} | {} | {declaring} | {} |", code(&labels), cell(help.trim()));
     }
     page.push_str(BOUNDS);
     let _ = writeln!(
@@ -107,21 +105,6 @@ fn declared(plugins: &[Manifest]) -> BTreeMap<&str, (&Metric, Vec<&str>)> {
         }
     }
     declared
-}
-
-/// The manifests of the built-in controllers.
-///
-/// # Errors
-/// One cannot be read.
-pub(super) fn built_in() -> anyhow::Result<Vec<Manifest>> {
-    let parsed = guests::sources(guests::Set::Plugins)?.into_iter().map(|Source { name, manifest, .. }| {
-        Manifest::parse(&manifest).with_context(|| format!("read the manifest of {name}"))
-    });
-    parsed.collect()
-}
-
-fn names(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// `histogram, 0.005 to 60`.

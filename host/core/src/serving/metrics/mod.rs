@@ -1,7 +1,7 @@
 //! The metrics of a host: names, types, labels, buckets, and what they mean.
 //!
-//! *Flow*: `pintle-runtime` makes its metrics from these definitions, so that names and labels exist once; `cargo xtask reference`
-//! writes them down in `host/docs/metrics.md`; a test compares them with what a host and kube-controller-manager serve.
+//! *Flow*: `pintle-runtime` makes its metrics from these definitions, so that names and labels exist once; `cargo xtask generate
+//! pages` writes them down in `host/docs/metrics.md`; a test compares them with what a host and kube-controller-manager serve.
 //!
 //! *Invariant*: the values of every label are bounded: by the host's code, by the plugins that are loaded, or, for kinds, by
 //! [`MAX_KINDS`].

@@ -1,0 +1,233 @@
+//! `cargo xtask generate`: every generated file of the repository, so that nobody needs to know which there are.
+//!
+//! *Invariants*: 1. What is committed is what [`Group::files`] answers (`committed_files_are_up_to_date`, and a test of the SDK of JavaScript). 2. `--check` writes nothing.
+//!
+//! *Not here*: how a file is made (the library); what tests record (`UPDATE_EXPECT=1`, `cargo xtask record`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use clap::ValueEnum;
+use xtask::guests::{self, Set};
+use xtask::{bindings, process, reference, root, schema, tutorials};
+
+use crate::{checks, languages};
+
+/// Files that are generated together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Group {
+    /// References, tutorials, and what pages say about controllers: seconds.
+    Pages,
+    /// What the SDK of Go carries of the contract, and Kubernetes' API types; needs Go.
+    Bindings,
+    /// The type declarations of the SDK of JavaScript; needs Node.js.
+    Declarations,
+    /// The tables of host/docs/configuration.md; builds the components and the host, which takes minutes.
+    Configuration,
+}
+
+/// The page of [`Group::Configuration`].
+const CONFIGURATION: &str = "host/docs/configuration.md";
+
+/// The test that writes it.
+const CONFIGURATION_TEST: &str = "config::tests::the_page_lists_every_field";
+
+const SDK_OF_JS: &str = "sdk/js";
+
+/// A file below the root of the repository, with its text; without one, it must not exist.
+#[derive(Debug, PartialEq, Eq)]
+struct Generated {
+    path: PathBuf,
+    text: Option<String>,
+}
+
+impl Generated {
+    fn is_old(&self, root: &Path) -> bool {
+        fs::read_to_string(root.join(&self.path)).ok() != self.text
+    }
+
+    fn write(&self, root: &Path) -> anyhow::Result<()> {
+        let path = root.join(&self.path);
+        let write = || match &self.text {
+            None => fs::remove_file(&path),
+            Some(text) => fs::create_dir_all(path.parent().unwrap_or(root)).and_then(|()| fs::write(&path, text)),
+        };
+        write().with_context(|| format!("write {}", path.display()))
+    }
+}
+
+impl Group {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// The files that this program makes itself.
+    ///
+    /// # Errors
+    /// A source of a file is missing or wrong.
+    fn files(self) -> anyhow::Result<Vec<Generated>> {
+        let file = |(path, text): (String, String)| Generated { path: path.into(), text: Some(text) };
+        match self {
+            Self::Pages => {
+                let pages = reference::generate()?.into_iter().map(|(page, text)| (page.to_owned(), text));
+                Ok(pages.chain(tutorials::generate()?).map(file).collect())
+            }
+            Self::Bindings => {
+                let mut files = vec![file((schema::PATH.to_owned(), schema::generate()?))];
+                files.extend(replaced(&bindings::folder(), bindings::generate()?)?);
+                Ok(files)
+            }
+            Self::Declarations => replaced(&root().join(SDK_OF_JS).join("types"), declarations()?),
+            Self::Configuration => Ok(Vec::new()),
+        }
+    }
+
+    /// Writes the files of the group that are old; answers their paths. With `check`, writes none.
+    fn update(self, check: bool) -> anyhow::Result<Vec<PathBuf>> {
+        if self == Self::Configuration {
+            return configuration(check);
+        }
+        let mut old = self.files()?;
+        old.retain(|file| file.is_old(&root()));
+        if !check {
+            old.iter().try_for_each(|file| file.write(&root()))?;
+        }
+        Ok(old.into_iter().map(|file| file.path).collect())
+    }
+}
+
+/// The files of a folder that contains only generated ones: these, and no others.
+fn replaced(folder: &Path, generated: BTreeMap<PathBuf, String>) -> anyhow::Result<Vec<Generated>> {
+    let mut existing = Vec::new();
+    list(folder, &mut existing)?;
+    let root = root();
+    let of = |name: PathBuf, text| {
+        let path = folder.join(name);
+        Generated { path: path.strip_prefix(&root).unwrap_or(&path).to_owned(), text }
+    };
+    let names = existing.iter().filter_map(|path| path.strip_prefix(folder).ok());
+    let others = names.filter(|name| !generated.contains_key(*name)).map(|name| of(name.to_owned(), None));
+    let mut files: Vec<Generated> = others.collect();
+    files.extend(generated.into_iter().map(|(name, text)| of(name, Some(text))));
+    Ok(files)
+}
+
+/// What the compiler of TypeScript makes of the sources in JavaScript: path below `sdk/js/types` -> text.
+fn declarations() -> anyhow::Result<BTreeMap<PathBuf, String>> {
+    languages::install_node()?;
+    let folder = tempfile::tempdir()?;
+    let mut compile = Command::new("node");
+    compile.current_dir(root().join(SDK_OF_JS)).args([
+        "node_modules/typescript/bin/tsc",
+        "--project",
+        "tsconfig.types.json",
+    ]);
+    process::run(compile.arg("--outDir").arg(folder.path()))?;
+    let mut paths = Vec::new();
+    list(folder.path(), &mut paths)?;
+    let read = |path: PathBuf| Ok((path.strip_prefix(folder.path())?.to_owned(), fs::read_to_string(&path)?));
+    paths.into_iter().map(read).collect()
+}
+
+/// Every file below a folder.
+fn list(folder: &Path, into: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            list(&path, into)?;
+        } else {
+            into.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Has a test of the host write the page, whose fields are the flags of a host with its components.
+fn configuration(check: bool) -> anyhow::Result<Vec<PathBuf>> {
+    guests::build(Set::Plugins)?;
+    let page = root().join(CONFIGURATION);
+    let before = fs::read_to_string(&page).with_context(|| format!("read {}", page.display()))?;
+    let mut test = process::cargo(&root());
+    // The whole workspace, so that dependencies have the features that they have in other builds.
+    checks::linted(test.args(["test", "--quiet", "--workspace", "--lib", CONFIGURATION_TEST]));
+    let passed = process::output(if check { test.env_remove("UPDATE_EXPECT") } else { test.env("UPDATE_EXPECT", "1") });
+    if let Ok(printed) = &passed {
+        ensure!(printed.contains("1 passed"), "there is no test {CONFIGURATION_TEST}");
+    }
+    let is_old = match passed {
+        // The reason: the page is old, or the host does not compile.
+        Err(why) if check => {
+            eprintln!("{why:#}");
+            true
+        }
+        passed => passed.map(|_| fs::read_to_string(&page))?? != before,
+    };
+    Ok(if is_old { vec![CONFIGURATION.into()] } else { Vec::new() })
+}
+
+/// Writes the files of these groups, or of all; prints those that it has changed. With `check`, only reads.
+///
+/// # Errors
+/// A file cannot be made or written; with `check`, also if a file is old.
+pub(crate) fn run(groups: &[Group], check: bool) -> anyhow::Result<()> {
+    let groups = if groups.is_empty() { Group::value_variants() } else { groups };
+    let mut old = Vec::new();
+    for group in groups {
+        for path in group.update(check).with_context(|| format!("generate {}", group.name()))? {
+            if !check {
+                println!("{}", path.display());
+            }
+            old.push(line(&path, *group));
+        }
+    }
+    if check && !old.is_empty() {
+        bail!("generated files are old:\n{}", old.join("\n"));
+    }
+    Ok(())
+}
+
+fn line(path: &Path, group: Group) -> String {
+    format!("  {}: run `cargo xtask generate {}`", path.display(), group.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn committed_files_are_up_to_date() -> anyhow::Result<()> {
+        let mut old = Vec::new();
+        for group in [Group::Pages, Group::Bindings] {
+            let files = group.files()?;
+            assert!(files.len() > 5, "{group:?} has only {} files", files.len());
+            old.extend(files.iter().filter(|file| file.is_old(&root())).map(|file| line(&file.path, group)));
+        }
+        assert!(old.is_empty(), "generated files are old:\n{}", old.join("\n"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_file_is_old_until_it_is_written_or_removed() -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let new = Generated { path: "a/b.md".into(), text: Some("text\n".into()) };
+        assert!(new.is_old(folder.path()));
+        new.write(folder.path())?;
+        assert!(!new.is_old(folder.path()));
+        let gone = Generated { path: "a/b.md".into(), text: None };
+        assert!(gone.is_old(folder.path()));
+        gone.write(folder.path())?;
+        assert!(!gone.is_old(folder.path()) && new.is_old(folder.path()));
+        Ok(())
+    }
+
+    #[test]
+    fn the_command_for_a_file_is_one_of_this_program() {
+        assert_eq!(line(Path::new("README.md"), Group::Pages), "  README.md: run `cargo xtask generate pages`");
+    }
+}
