@@ -379,7 +379,7 @@ fn the_configuration_of_a_development_cluster_has_what_run_has_too() {
 
 /// The page about the file.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md");
-const BEGIN: &str = "<!-- The tables are generated: cargo xtask generate configuration -->\n";
+const BEGIN: &str = "<!-- The tables are generated: cargo xtask generate host -->\n";
 const END: &str = "<!-- End of the tables. -->\n";
 
 /// The type of a field, for readers.

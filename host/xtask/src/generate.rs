@@ -2,7 +2,7 @@
 //!
 //! *Invariants*: 1. What is committed is what [`Group::files`] answers (`committed_files_are_up_to_date`, and a test of the SDK of JavaScript). 2. `--check` writes nothing.
 //!
-//! *Not here*: how a file is made (the library); what tests record (`UPDATE_EXPECT=1`, `cargo xtask record`).
+//! *Not here*: how a file is made (the library); other files that tests record (`UPDATE_EXPECT=1`, `cargo xtask record`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use xtask::guests::{self, Set};
 use xtask::{bindings, process, reference, root, schema, tutorials};
 
-use crate::{checks, languages};
+use crate::{checks, chores, languages};
 
 /// Files that are generated together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,15 +25,24 @@ pub(crate) enum Group {
     Bindings,
     /// The type declarations of the SDK of JavaScript; needs Node.js.
     Declarations,
-    /// The tables of host/docs/configuration.md; builds the components and the host, which takes minutes.
-    Configuration,
+    /// What the host prints: the tables of host/docs/configuration.md, roles and definitions in host/deploy. Builds it, which takes
+    /// minutes.
+    Host,
 }
 
-/// The page of [`Group::Configuration`].
-const CONFIGURATION: &str = "host/docs/configuration.md";
-
-/// The test that writes it.
-const CONFIGURATION_TEST: &str = "config::tests::the_page_lists_every_field";
+/// The files of [`Group::Host`], and the test that writes them: its target, its name.
+const OF_HOST: [(&[&str], &[&str], &str); 2] = [
+    (&["host/docs/configuration.md"], &["--lib"], "config::tests::the_page_lists_every_field"),
+    (
+        &[
+            "host/deploy/chart/files/roles.yaml",
+            "host/deploy/chart/crds/controllerplugins.yaml",
+            "host/deploy/kustomize/base/controllerplugins.yaml",
+        ],
+        &["--test", "system"],
+        "deploy::committed_roles_and_definitions_are_what_pintle_prints",
+    ),
+];
 
 const SDK_OF_JS: &str = "sdk/js";
 
@@ -81,14 +90,14 @@ impl Group {
                 Ok(files)
             }
             Self::Declarations => replaced(&root().join(SDK_OF_JS).join("types"), declarations()?),
-            Self::Configuration => Ok(Vec::new()),
+            Self::Host => Ok(Vec::new()),
         }
     }
 
     /// Writes the files of the group that are old; answers their paths. With `check`, writes none.
     fn update(self, check: bool) -> anyhow::Result<Vec<PathBuf>> {
-        if self == Self::Configuration {
-            return configuration(check);
+        if self == Self::Host {
+            return of_host(check);
         }
         let mut old = self.files()?;
         old.retain(|file| file.is_old(&root()));
@@ -148,27 +157,45 @@ fn list(folder: &Path, into: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has a test of the host write the page, whose fields are the flags of a host with its components.
-fn configuration(check: bool) -> anyhow::Result<Vec<PathBuf>> {
+/// Has tests write the files, which follow from a host with its components.
+fn of_host(check: bool) -> anyhow::Result<Vec<PathBuf>> {
     guests::build(Set::Plugins)?;
-    let page = root().join(CONFIGURATION);
-    let before = fs::read_to_string(&page).with_context(|| format!("read {}", page.display()))?;
+    process::run(checks::linted(process::cargo(&root()).args(["build", "--workspace", "--bins", "--tests"])))?;
+    let mut old = Vec::new();
+    for (files, target, name) in OF_HOST {
+        old.extend(written_by_test(files, target, name, check)?);
+    }
+    Ok(old)
+}
+
+/// Runs a test that compares files with what the host prints. With `check`, a failure means that they are old.
+fn written_by_test(files: &[&str], target: &[&str], name: &str, check: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let read = || -> anyhow::Result<Vec<String>> {
+        let text = |file: &&str| fs::read_to_string(root().join(file)).with_context(|| format!("read {file}"));
+        files.iter().map(text).collect()
+    };
+    let before = read()?;
     let mut test = process::cargo(&root());
     // The whole workspace, so that dependencies have the features that they have in other builds.
-    checks::linted(test.args(["test", "--quiet", "--workspace", "--lib", CONFIGURATION_TEST]));
+    checks::linted(test.args(["test", "--quiet", "--workspace"]).args(target).arg(name));
+    test.env("PINTLE_BIN", chores::pintle());
     let passed = process::output(if check { test.env_remove("UPDATE_EXPECT") } else { test.env("UPDATE_EXPECT", "1") });
     if let Ok(printed) = &passed {
-        ensure!(printed.contains("1 passed"), "there is no test {CONFIGURATION_TEST}");
+        ensure!(printed.contains("1 passed"), "there is no test {name}");
     }
-    let is_old = match passed {
-        // The reason: the page is old, or the host does not compile.
+    match passed {
+        // The reason: which file is old.
         Err(why) if check => {
             eprintln!("{why:#}");
-            true
+            Ok(files.iter().map(PathBuf::from).collect())
         }
-        passed => passed.map(|_| fs::read_to_string(&page))?? != before,
-    };
-    Ok(if is_old { vec![CONFIGURATION.into()] } else { Vec::new() })
+        Err(why) => Err(why),
+        Ok(_) => {
+            let after = read()?;
+            let all = files.iter().zip(before.iter().zip(&after));
+            Ok(all.filter(|(_, (before, after))| before != after).map(|(file, _)| file.into()).collect())
+        }
+    }
 }
 
 /// Writes the files of these groups, or of all; prints those that it has changed. With `check`, only reads.
