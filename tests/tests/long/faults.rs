@@ -111,17 +111,18 @@ async fn watches_that_are_too_old_lead_to_a_new_list() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn late_events_lead_to_nothing_twice() -> Result<()> {
-    rolls_out_with(|rollout| rollout.faults().delay_watches(None, Duration::from_millis(150))).await
+    rolls_out_with(|rollout| drop(rollout.faults().delay_watches(None, Duration::from_millis(150)))).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn late_events_of_pods_alone_lead_to_nothing_twice() -> Result<()> {
-    rolls_out_with(|rollout| rollout.faults().delay_watches(Some("pods"), Duration::from_millis(300))).await
+    rolls_out_with(|rollout| drop(rollout.faults().delay_watches(Some("pods"), Duration::from_millis(300)))).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn late_events_of_replica_sets_alone_lead_to_nothing_twice() -> Result<()> {
-    rolls_out_with(|rollout| rollout.faults().delay_watches(Some("replicasets"), Duration::from_millis(300))).await
+    rolls_out_with(|rollout| drop(rollout.faults().delay_watches(Some("replicasets"), Duration::from_millis(300))))
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
