@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context as _, bail};
 use parking_lot::Mutex;
@@ -39,6 +39,7 @@ use crate::slow::Slow;
 const OFF_BY_DEFAULT: &str = "OffByDefault";
 
 /// A component that is not loaded yet.
+#[derive(Clone)]
 pub(crate) struct Candidate {
     /// Origin for messages: the file, or `built-in NAME`.
     pub(crate) origin: String,
@@ -190,17 +191,17 @@ pub(crate) async fn choose(args: &PluginArgs, shared: Option<Arc<SharedEngine>>)
     let named = read_all(&args.plugins, &fetcher).await?;
     if let Some(shared) = shared {
         // Another thread would end at a time of its own in a simulation.
-        return choose_among(BUILTINS, named, fetcher, tuning, args, Some(&shared));
+        return choose_among(carried()?, named, fetcher, tuning, args, Some(&shared));
     }
     let args = args.clone();
     // It reads files and compiles.
-    tokio::task::spawn_blocking(move || choose_among(BUILTINS, named, fetcher, tuning, &args, None))
+    tokio::task::spawn_blocking(move || choose_among(carried()?, named, fetcher, tuning, &args, None))
         .await
         .context("load the controllers")?
 }
 
 fn choose_among(
-    builtins: &[(&str, &'static [u8], &str)],
+    builtins: Vec<Candidate>,
     named: Vec<Pulled>,
     fetcher: Fetcher,
     tuning: Tuning,
@@ -295,7 +296,13 @@ pub(crate) fn carries(component: &[u8]) -> bool {
 /// # Errors
 /// One of them is not a component.
 pub(crate) fn carried() -> anyhow::Result<Vec<Candidate>> {
-    gather(BUILTINS, Vec::new())
+    static CARRIED: LazyLock<Result<Vec<Candidate>, String>> = LazyLock::new(|| {
+        let read =
+            |(name, bytes, _): &(&str, &'static [u8], &str)| read(format!("built-in {name}"), (*bytes).into(), true);
+        let all: anyhow::Result<Vec<Candidate>> = BUILTINS.iter().map(read).collect();
+        all.and_then(|all| gather(all, Vec::new())).map_err(|why| format!("{why:#}"))
+    });
+    CARRIED.clone().map_err(anyhow::Error::msg)
 }
 
 /// Every component that could run, by name.
@@ -303,7 +310,7 @@ pub(crate) fn carried() -> anyhow::Result<Vec<Candidate>> {
 /// # Errors
 /// A file is missing, is not a component, lacks a required signature, or has the same name as another file.
 pub(crate) async fn candidates(sources: &[ComponentSource], fetcher: &Fetcher) -> anyhow::Result<Vec<Candidate>> {
-    gather(BUILTINS, read_all(sources, fetcher).await?)
+    gather(carried()?, read_all(sources, fetcher).await?)
 }
 
 /// The named components, all of which are trusted.
@@ -323,29 +330,15 @@ async fn read_all(sources: &[ComponentSource], fetcher: &Fetcher) -> anyhow::Res
     Ok(all)
 }
 
-fn gather(builtins: &[(&str, &'static [u8], &str)], named: Vec<Pulled>) -> anyhow::Result<Vec<Candidate>> {
+fn gather(builtins: Vec<Candidate>, named: Vec<Pulled>) -> anyhow::Result<Vec<Candidate>> {
     let mut by_name: BTreeMap<String, Candidate> = BTreeMap::new();
-    for (name, bytes, _) in builtins {
-        add(&mut by_name, read_builtin(format!("built-in {name}"), bytes)?)?;
+    for candidate in builtins {
+        add(&mut by_name, candidate)?;
     }
     for Pulled { origin, bytes, .. } in named {
         add(&mut by_name, read(origin, bytes.into(), false)?)?;
     }
     Ok(by_name.into_values().collect())
-}
-
-/// A component of this binary, which is inspected once.
-fn read_builtin(origin: String, bytes: &'static [u8]) -> anyhow::Result<Candidate> {
-    static INSPECTED: Mutex<BTreeMap<usize, (Arc<Manifest>, String)>> = Mutex::new(BTreeMap::new());
-    let mut inspected = INSPECTED.lock();
-    let place = bytes.as_ptr().addr();
-    if let Some((manifest, digest)) = inspected.get(&place) {
-        let (manifest, digest) = (manifest.clone(), digest.clone());
-        return Ok(Candidate { origin, bytes: bytes.into(), manifest, digest, builtin: true });
-    }
-    let candidate = read(origin, bytes.into(), true)?;
-    inspected.insert(place, (candidate.manifest.clone(), candidate.digest.clone()));
-    Ok(candidate)
 }
 
 fn read(origin: String, bytes: Cow<'static, [u8]>, builtin: bool) -> anyhow::Result<Candidate> {
@@ -644,7 +637,8 @@ mod tests {
         let Command::Dev(args) = Cli::parse_from(["pintle", "dev"]).command else { panic!("not dev") };
         let fetcher = Fetcher::new(&args.plugins.registry, None, oci::log).unwrap();
         let tuning = args.plugins.controller_flags.read(Catalogue::carried()).unwrap();
-        let why = choose_among(&[], Vec::new(), fetcher, tuning, &args.plugins, None).err().map(|why| why.to_string());
+        let why =
+            choose_among(Vec::new(), Vec::new(), fetcher, tuning, &args.plugins, None).err().map(|why| why.to_string());
         assert_eq!(
             why.as_deref(),
             Some(
