@@ -277,6 +277,8 @@ impl Api {
                 return Err(refuse(format!("The disruption budget {name} does not allow evicting pods currently")));
             }
             let mut new = current.clone();
+            // Without a version, a conflict with the budget's controller is tried again, as upstream does.
+            metadata_mut(&mut new).remove("resourceVersion");
             new["status"]["disruptionsAllowed"] = json!(allowed - 1);
             let disrupted = &mut new["status"]["disruptedPods"];
             if !disrupted.is_object() {
