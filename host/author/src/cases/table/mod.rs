@@ -1,7 +1,7 @@
 //! Tables: many cases in one file. A base, and rows that change it; a row is an ordinary case with a short expectation.
 //!
 //! *Flow*: file -> base + row (merge patch) -> objects by label ([`objects`]) -> the input of a case. The outcome is compared as
-//! lines ([`lines`]), which [`rewrite`] replaces.
+//! lines ([`lines`]), which [`rewrite()`] replaces.
 //!
 //! *Not here*: running a case. A row runs as the case of a file does.
 
