@@ -19,6 +19,9 @@ use crate::discovery::Resource;
 use crate::store::WriteVerb;
 use crate::{patch, selector};
 
+/// How often an eviction takes its disruption from a budget that others write, as upstream's `EvictionsRetry`.
+const EVICTION_ATTEMPTS: u32 = 20;
+
 /// Most evicted Pods that a budget's controller has not seen.
 const MAX_DISRUPTED: usize = 2000;
 /// Lifetime of a service account token when the request does not say, in seconds.
@@ -271,14 +274,12 @@ impl Api {
         let now = rfc3339(self.clock.now());
         let pod_name = call.name().to_owned();
         let own = call.derived(budgets, call.namespace(), Some(&name), Some("status"));
-        self.update_object(&own, WriteVerb::Update, |current| {
+        let mut decrement = |current: &Value| {
             let allowed = current["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
             if allowed <= 0 {
                 return Err(refuse(format!("The disruption budget {name} does not allow evicting pods currently")));
             }
             let mut new = current.clone();
-            // Without a version, a conflict with the budget's controller is tried again, as upstream does.
-            metadata_mut(&mut new).remove("resourceVersion");
             new["status"]["disruptionsAllowed"] = json!(allowed - 1);
             let disrupted = &mut new["status"]["disruptedPods"];
             if !disrupted.is_object() {
@@ -294,8 +295,15 @@ impl Api {
                 );
             }
             Ok(new)
-        })?;
-        Ok(())
+        };
+        for _ in 1..EVICTION_ATTEMPTS {
+            match self.update_object(&own, WriteVerb::Update, &mut decrement) {
+                // The budget's controller was faster.
+                Err(error) if error.code == 409 => {}
+                written => return written.map(drop),
+            }
+        }
+        self.update_object(&own, WriteVerb::Update, decrement).map(drop)
     }
 
     fn token(&self, call: &Call) -> Result<Reply, ApiError> {
