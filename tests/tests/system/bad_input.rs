@@ -12,6 +12,7 @@ use expect_test::{Expect, expect};
 use pintle_tests::pintle;
 use pintle_tests::ports::free_ports;
 use pintle_tests::scenarios::subject::CONTROLLERS;
+use pintle_tests::target_dir;
 
 /// How long the binary may take to see that something is wrong; what is right runs for ever.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -42,7 +43,8 @@ fn failing(folder: &Path, arguments: &[&str]) -> String {
         .env_remove("KUBERNETES_SERVICE_HOST")
         // No line but the one of the command.
         .env("PINTLE_LOG", "error")
-        .env("PINTLE_CACHE_DIR", folder.join("cache"))
+        // Some errors are found after the components are compiled.
+        .env("PINTLE_CACHE_DIR", target_dir().join("host-code"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
