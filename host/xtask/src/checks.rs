@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context as _;
-
 use xtask::{examples, process, root, tools};
 
 /// Workspaces with Rust code, the host's first; those that hold no package yet are left out.

@@ -41,14 +41,14 @@ struct Permission {
 }
 
 impl Permission {
-    /// Whether no scenario needs it. A permission that only some runs need may be used all the same.
-    fn excuse(&self) -> Excuse {
+    /// Whether no scenario needs it, as one of these.
+    fn excuse(&self, all: &BTreeSet<Permission>) -> Excuse {
         let is_listed = |(group, resource, verb, _): &(&str, &str, &str, &str)| {
             (*group, *resource, *verb) == (&*self.group, &*self.resource, &*self.verb)
         };
         match &*self.verb {
-            // Whether a list is streamed depends on how busy the server is, and older servers stream none.
-            "list" => Excuse::Sometimes,
+            // Whether a list is streamed, as a watch, depends on how busy the server is, and older servers stream none.
+            "list" if all.contains(&Permission { verb: "watch".to_owned(), ..self.clone() }) => Excuse::Sometimes,
             // Owner references that block a deletion, with the admission plugin OwnerReferencesPermissionEnforcement.
             "update" if self.resource.ends_with("/finalizers") => Excuse::Always,
             _ if UNUSED.iter().any(is_listed) => Excuse::Always,
@@ -156,7 +156,7 @@ impl Roles {
         }
         for permission in &self.permissions {
             let entries = by_verb.get(permission.verb.as_str()).into_iter().flatten();
-            match (entries.into_iter().any(|entry| permission.allows(entry)), permission.excuse()) {
+            match (entries.into_iter().any(|entry| permission.allows(entry)), permission.excuse(&self.permissions)) {
                 (false, Excuse::None) if all => judgement.unused.push(format!("{permission:?}")),
                 (true, Excuse::Always) => judgement.wrongly_excused.push(format!("{permission:?}")),
                 _ => {}
@@ -208,6 +208,22 @@ pub(super) async fn read_metrics(client: &ApiClient, wanted: u16) -> Result<()> 
 mod tests {
     use super::*;
     use crate::controlplane::AuditObject;
+
+    #[test]
+    fn a_list_has_an_excuse_beside_a_watch_alone() {
+        let permission = |resource: &str, verb: &str| Permission {
+            namespace: String::new(),
+            group: "apps".into(),
+            resource: resource.into(),
+            verb: verb.into(),
+            names: Vec::new(),
+        };
+        let all = BTreeSet::from([permission("a", "list"), permission("a", "watch"), permission("b", "list")]);
+        assert_eq!(permission("a", "list").excuse(&all), Excuse::Sometimes);
+        assert_eq!(permission("b", "list").excuse(&all), Excuse::None);
+        assert_eq!(permission("a", "watch").excuse(&all), Excuse::None);
+        assert_eq!(permission("a/finalizers", "update").excuse(&all), Excuse::Always);
+    }
 
     #[test]
     fn a_permission_allows_what_the_authorizer_would() {
