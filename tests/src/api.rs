@@ -39,6 +39,7 @@ pub struct ApiClient {
     base: String,
     token: Option<String>,
     user_agent: String,
+    pause: Duration,
 }
 
 type Http = Client<HttpsConnector<Route>, Full<Bytes>>;
@@ -137,6 +138,7 @@ impl ApiClient {
             base: base.trim_end_matches('/').to_owned(),
             token: token.map(str::to_owned),
             user_agent: "pintle-tests/1".to_owned(),
+            pause: Duration::ZERO,
         })
     }
 
@@ -193,6 +195,12 @@ impl ApiClient {
         self
     }
 
+    /// The same client, which pauses for so long before each request.
+    #[must_use]
+    pub fn with_pause(self, pause: Duration) -> ApiClient {
+        ApiClient { pause, ..self }
+    }
+
     /// The server's scheme, host and port.
     pub fn base_url(&self) -> &str {
         &self.base
@@ -209,6 +217,9 @@ impl ApiClient {
         headers: &[(&str, &str)],
         body: Option<Vec<u8>>,
     ) -> Result<Answer> {
+        if !self.pause.is_zero() {
+            tokio::time::sleep(self.pause).await;
+        }
         let whole = async {
             let response = self.send(&self.http, method, path, headers, body).await?;
             let (parts, body) = response.into_parts();

@@ -226,9 +226,11 @@ async fn rest(simulation: &Simulation<'_>) -> Vec<Arc<WriteRecord>> {
     }
 }
 
-/// Plays stories with the troubles that `troubles` makes of a seed and of the writes of the undisturbed story.
+/// Plays stories with troubles that `troubles` makes of a seed and of the writes of the undisturbed story: with every second one, of which
+/// the seed decides, or with all of them where `SCENARIOS=all`.
 fn play_all(what: &str, troubles: impl Fn(&[Arc<WriteRecord>], u64) -> Vec<Trouble>) -> Result<()> {
     let shared = Shared::new()?;
+    let all_are_played = std::env::var("SCENARIOS").is_ok_and(|which| which == "all");
     let begun = Instant::now();
     let undisturbed = all(&STORIES, |story| play(&shared, shared.seed, *story, &Trouble::None));
     let mut jobs = Vec::new();
@@ -236,9 +238,9 @@ fn play_all(what: &str, troubles: impl Fn(&[Arc<WriteRecord>], u64) -> Vec<Troub
         let writes = undisturbed?.writes;
         ensure!(!writes.is_empty(), "{}: the host wrote nothing", story.name);
         let seeds = (0..).map(|n| shared.seed.wrapping_add(n));
-        jobs.extend(
-            troubles(&writes, shared.seed).into_iter().zip(seeds).map(|(trouble, seed)| (story, trouble, seed)),
-        );
+        let troubles = troubles(&writes, shared.seed).into_iter().zip(seeds);
+        let played = troubles.filter(|(_, seed)| all_are_played || seed % 2 == 0);
+        jobs.extend(played.map(|(trouble, seed)| (story, trouble, seed)));
     }
     let results = all(&jobs, |(story, trouble, seed)| play(&shared, *seed, *story, trouble));
     let n = results.len();
@@ -278,7 +280,7 @@ fn another_host_takes_over_after_any_write() -> Result<()> {
 #[test]
 fn a_leader_without_a_network_leaves_its_work_to_another_host() -> Result<()> {
     play_all("partitions", |writes, _| {
-        let seconds = |n| if n % 12 == 1 { 12 } else { 40 };
+        let seconds = |n| if n % 24 < 12 { 12 } else { 40 };
         numbers(writes).step_by(6).map(|n| Trouble::Partition(n + 3, seconds(n))).collect()
     })
 }
@@ -302,7 +304,7 @@ fn a_failure_of_any_write_loses_nothing_and_does_nothing_twice() -> Result<()> {
     play_all("failed writes", |writes, seed| {
         let failures = failures();
         let of = |n: u64| {
-            let place = seed.wrapping_add(n) as usize % failures.len();
+            let place = (seed / 2 + n / 2) as usize % failures.len();
             let (when, failure) = failures[place].clone();
             Trouble::Writes(n, 1 + n % 3, when, failure)
         };
