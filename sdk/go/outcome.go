@@ -14,7 +14,8 @@ type Outcome struct {
 	// Needs are reads that the host must do first; it carries out nothing else of this outcome, and calls again.
 	Needs []Need
 	Steps []Step
-	// RequeueAfter runs this key again after this time, whatever happens until then; not if it is 0.
+	// RequeueAfter runs this key again after this time, whatever happens until then; not if it is 0. If a write
+	// fails, it does not come before the retry of the run.
 	// In milliseconds on the wire, rounded up.
 	RequeueAfter time.Duration
 	State        []StateWrite

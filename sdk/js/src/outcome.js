@@ -114,7 +114,7 @@ function step(order, mutations, { always = false } = {}) {
  * @typedef {object} OutcomeLike
  * @property {readonly Need[]} [needs] Reads that the host must do first; it carries out nothing else, and calls again.
  * @property {readonly Step[]} [steps] Writes. Empty steps are left out.
- * @property {number | undefined} [requeueAfterMs] Run this key again after so many milliseconds, whatever happens until then.
+ * @property {number | undefined} [requeueAfterMs] Run this key again after so many milliseconds, whatever happens until then; if a write fails, not before the retry of the run.
  * @property {readonly StateWrite[]} [state] State to keep or forget, by name.
  * @property {readonly Observation[]} [observations] Samples of metrics.
  * @property {readonly Wake[]} [wakes] Other keys of this controller to run, at most 10,000.

@@ -131,7 +131,10 @@ class Outcome:
         return self
 
     def requeue_after(self, after: Duration) -> Outcome:
-        """Runs the key again after this time, whatever happens until then. The earliest of several calls counts."""
+        """Runs the key again after this time, whatever happens until then. The earliest of several calls counts.
+
+        If a write fails, it does not come before the retry of the run.
+        """
         span = as_timedelta(after)
         self.requeue = span if self.requeue is None else min(self.requeue, span)
         return self

@@ -495,7 +495,8 @@ pub struct Outcome {
     pub needs: Vec<Need>,
     /// Writes.
     pub steps: Vec<Step>,
-    /// Run this key again after this time, at least 5 ms, whatever happens until then. In milliseconds on the wire.
+    /// Run this key again after this time, at least 5 ms, whatever happens until then. If a write fails, not before the retry of
+    /// the run. In milliseconds on the wire.
     pub requeue_after: Option<Duration>,
     /// State to keep (or forget) by name.
     pub state: Vec<(String, Option<String>)>,

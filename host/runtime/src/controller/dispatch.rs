@@ -314,10 +314,11 @@ impl Controller {
         let attempt = inner.attempt(key);
         match run_result {
             RunResult::Done { requeue_after, error, report, .. } => {
-                if let Some(after) = requeue_after {
-                    inner.add(key.clone(), Some(after.max(MIN_REQUEUE)), Priority::Normal, now);
-                }
+                let requeue_after = requeue_after.map(|after| after.max(MIN_REQUEUE));
                 if report.failures.is_empty() {
+                    if let Some(after) = requeue_after {
+                        inner.add(key.clone(), Some(after), Priority::Normal, now);
+                    }
                     if let Some(error) = error {
                         inner.failures.remove(key);
                         return self.declared(inner, queue, key, &error, now);
@@ -352,7 +353,11 @@ impl Controller {
                     self.run_faulted(inner, key, FaultKind::Grant, &text, suspect);
                 }
                 inner.failures.insert(key.clone(), KeptFailures::new(report.failures, &self.held));
-                self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), suspect, now);
+                let retried = self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), suspect, now);
+                // The plugin asked for it before it saw the failure: it must not hurry.
+                if let Some(after) = requeue_after.filter(|after| retried.is_none_or(|delay| *after > delay)) {
+                    inner.add(key.clone(), Some(after), Priority::Normal, now);
+                }
                 "error"
             }
             RunResult::Declared(error) => self.declared(inner, queue, key, &error, now),
@@ -397,7 +402,7 @@ impl Controller {
                             inner.add(key.clone(), Some((*after).max(MIN_REQUEUE)), Priority::Normal, now);
                         }
                     }
-                    None => self.retry(inner, queue, key, Duration::ZERO, None, now),
+                    None => _ = self.retry(inner, queue, key, Duration::ZERO, None, now),
                 }
                 "error"
             }
@@ -410,8 +415,8 @@ impl Controller {
         }
     }
 
-    /// Requeues the key after its backoff, but not before `at_least`. A key that faulted has a separate backoff: the queue's
-    /// rate limit is for the others.
+    /// Requeues the key after its backoff, but not before `at_least`. Returns the delay, or `None` if the key has been given up. A key
+    /// that faulted has a separate backoff: the queue's rate limit is for the others.
     fn retry(
         &self,
         inner: &mut ControllerState,
@@ -420,11 +425,11 @@ impl Controller {
         at_least: Duration,
         suspect: Option<Suspect>,
         now: Instant,
-    ) {
+    ) -> Option<Duration> {
         if self.give_up(inner, queue, key) {
-            return;
+            return None;
         }
-        let Some(own) = inner.queues.get_mut(queue) else { return };
+        let own = inner.queues.get_mut(queue)?;
         let backoff = match suspect {
             None => own.limiter.when(key, now),
             Some(suspect) => {
@@ -435,6 +440,7 @@ impl Controller {
         let delay = backoff.max(at_least);
         own.metrics.retries.inc();
         inner.add(key.clone(), Some(delay), Priority::Normal, now);
+        Some(delay)
     }
 
     /// Stops retrying a key after too many consecutive failures.

@@ -358,6 +358,35 @@ async fn every_failed_write_costs_a_backoff_and_a_throttled_one_is_repeated_firs
     }
 }
 
+/// A plugin asks for a requeue before it knows whether its writes succeed.
+#[tokio::test(start_paused = true)]
+async fn a_requeue_hurries_no_retry_of_a_failed_write() {
+    let second = 1000;
+    for (requeue, max_retries, code, expected) in [
+        // The backoff, which doubles.
+        (Duration::ZERO, None, 422, vec![(0, 0), (second, 1), (3 * second, 2)]),
+        // What the server asks for, ten times before the key is retried, and then again.
+        (Duration::ZERO, None, 429, vec![(0, 0), (77 * second, 1), (154 * second, 2)]),
+        // The retry comes first, and is the run that asks again.
+        (Duration::from_secs(60), None, 422, vec![(0, 0), (second, 1), (3 * second, 2)]),
+        // Nothing else is left of a key without retries.
+        (Duration::from_secs(60), Some(0), 422, vec![(0, 0), (60 * second, 0), (120 * second, 0)]),
+    ] {
+        let manifest = manifest(|m| {
+            m["queues"][0]["backoff"] = serde_json::json!({"baseMs": 1000});
+            if let Some(n) = max_retries {
+                m["queues"][0]["maxRetries"] = serde_json::json!(n);
+            }
+        });
+        let (guest, calls) = scripted(manifest, move |i| match i {
+            0 | 1 => creates(&["p"]).map(|one| one.map(|one| Outcome { requeue_after: Some(requeue), ..one })),
+            _ => done(),
+        });
+        Fixture::new(guest, FakeWriter::new(move |_, _| Err(refusal(code)))).run_until_idle(&["a"]).await;
+        assert_eq!(times(&calls), expected, "{requeue:?} {max_retries:?} {code}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_mutation_that_is_not_granted_is_a_failure_and_keeps_the_state() {
     let manifest = manifest(|m| m["grants"] = serde_json::json!([]));

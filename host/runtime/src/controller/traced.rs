@@ -60,7 +60,10 @@ impl RunResult {
             Self::Fault(fault) => Some(fault.kind.as_str()),
         };
         let (requeue_after, declared, report) = match self {
-            Self::Done { requeue_after, error, report, .. } => (*requeue_after, error.as_ref(), Some(report)),
+            Self::Done { requeue_after, error, report, .. } => {
+                // After a failure the retry comes first.
+                (requeue_after.filter(|_| report.failures.is_empty()), error.as_ref(), Some(report))
+            }
             Self::Declared(error) => (None, Some(error), None),
             Self::Fault(_) => (None, None, None),
         };
