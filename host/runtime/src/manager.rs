@@ -16,7 +16,7 @@ mod assemble;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -244,6 +244,8 @@ pub struct Manager {
     failures: Arc<Failures>,
     /// Of the present term of each group.
     last_writes: Vec<Arc<Mutex<LastWrites>>>,
+    /// Runs were abandoned while they wrote, perhaps.
+    abandoned_runs: AtomicBool,
     plugins: Mutex<Plugins>,
     n_added: AtomicU64,
     loader: Mutex<Option<Arc<dyn Loader>>>,
@@ -291,6 +293,7 @@ impl Manager {
             uptime,
             failures: Failures::new(failures::MAX_BYTES),
             last_writes: (0..n_groups).map(|_| Arc::default()).collect(),
+            abandoned_runs: AtomicBool::new(false),
             plugins: Mutex::new(Plugins { leads, ..Plugins::default() }),
             n_added: AtomicU64::new(0),
             loader: Mutex::new(None),
@@ -486,6 +489,15 @@ impl Manager {
         self.config.fences.as_ref().map_or(GroupId::REST, |fences| fences.groups().of(plugin))
     }
 
+    pub(crate) fn note_abandoned_runs(&self) {
+        self.abandoned_runs.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether runs were abandoned, of which the API server may still carry out a write.
+    pub(crate) fn has_abandoned_runs(&self) -> bool {
+        self.abandoned_runs.load(Ordering::Relaxed)
+    }
+
     /// What the plugins of the group have written last in this term, for the next leader.
     pub(crate) fn last_writes(&self, group: GroupId) -> LastWrites {
         self.last_writes[group.index()].lock().clone()
@@ -533,6 +545,7 @@ impl Manager {
         let Plugin { controller, mut recorder } = plugin;
         let manifest = controller.version().manifest().clone();
         if tokio::time::timeout(self.config.shutdown_grace, controller.stop()).await.is_err() {
+            self.note_abandoned_runs();
             tracing::error!(
                 plugin = manifest.name,
                 "runs are still in flight after the grace period; they are abandoned"

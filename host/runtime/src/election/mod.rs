@@ -188,7 +188,15 @@ impl Election {
                 () = self.act(action) => {}
             }
         }
-        self.release(None).await;
+        if self.manager.has_abandoned_runs() {
+            self.step_down();
+            tracing::warn!(
+                lease,
+                "the Lease is not released, because writes may be under way; others wait until it expires"
+            );
+        } else {
+            self.release(None).await;
+        }
         let Self { recorder, recording, .. } = self;
         recorder.close();
         drop(recorder);
@@ -392,10 +400,7 @@ impl Election {
 
     /// Gives the Lease up, so that the next leader need not wait. `to`: the only one that may take it at once, if one is given.
     async fn release(&mut self, to: Option<&str>) {
-        let was_leader = std::mem::take(&mut self.leads);
-        self.leadership.set(None);
-        self.metrics.leads(&self.config.name, false);
-        self.publish();
+        let was_leader = self.step_down();
         let released = tokio::time::timeout(RELEASE_PATIENCE, self.write_release(to)).await;
         match released.unwrap_or_else(|_| Err(late(RELEASE_PATIENCE))) {
             Ok(true) => tracing::info!(lease = self.lock.to_string(), "released the Lease"),
@@ -407,6 +412,15 @@ impl Election {
         if was_leader {
             self.record("stopped leading");
         }
+    }
+
+    /// Ends the term here. Returns whether there was one.
+    fn step_down(&mut self) -> bool {
+        let was_leader = std::mem::take(&mut self.leads);
+        self.leadership.set(None);
+        self.metrics.leads(&self.config.name, false);
+        self.publish();
+        was_leader
     }
 
     /// Writes that nobody holds the Lease; returns whether this process held it.

@@ -283,6 +283,21 @@ async fn one_of_two_leads_and_the_other_takes_over_at_once_after_a_release() {
     assert_eq!(server.holder(), "");
 }
 
+/// A write of a run that was abandoned may still be carried out: the next leader must not begin beside it.
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_leader_that_abandons_runs_expires() {
+    let server = Server::new(false);
+    let a = Host::start(&server, "a");
+    eventually("a to lead", || a.leads()).await;
+    let b = Host::start(&server, "b");
+    a.manager.note_abandoned_runs();
+    a.stop().await;
+    assert_eq!(server.holder(), "a");
+    let stopped = Instant::now();
+    eventually("b to lead", || b.leads()).await;
+    assert!(stopped.elapsed() >= Duration::from_secs(13), "{:?}", stopped.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_lease_of_a_killed_leader_is_taken_after_its_duration_with_and_without_a_watch() {
     for no_watch in [false, true] {
