@@ -13,7 +13,7 @@ use pintle_runtime::election::{
 use pintle_runtime::manager::{Manager, WallClock};
 use pintle_serve::{Check, Checks};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::cli::RunArgs;
 use crate::run::Surroundings;
@@ -119,10 +119,20 @@ impl Candidacy {
         if let Some(config) = self.candidate {
             tasks.push(tokio::spawn(keep_candidate(config, manager.clone(), self.clock, stopped())));
         }
+        let handles: Vec<AbortHandle> = tasks.iter().map(JoinHandle::abort_handle).collect();
+        let stops = stop.subscribe();
+        checks.add(Check::new("leader-election-tasks", &Probe::ALL, move || run_on(&stops, &handles)));
         // client-go's `HealthzAdaptor`: a leader that neither renews nor stops hangs.
         checks.add(Check::new("leaderElection", &[Probe::Healthz], move || health(&standings)));
         Running { stop, tasks }
     }
+}
+
+/// Whether the elections run as long as nothing stops them. Without them, a leader no longer renews its Lease and another host never leads;
+/// only a new process does.
+fn run_on(stops: &watch::Receiver<bool>, tasks: &[AbortHandle]) -> Result<(), String> {
+    let has_ended = !*stops.borrow() && tasks.iter().any(AbortHandle::is_finished);
+    if has_ended { Err("a task of the leader election has ended".to_owned()) } else { Ok(()) }
 }
 
 /// Whether each Lease that this host holds was renewed in time. `standings`: names of Leases, and how long a renewal may take.
@@ -153,6 +163,20 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command, RunArgs};
+
+    #[tokio::test]
+    async fn an_election_that_ends_is_unhealthy_unless_the_host_stops() {
+        let stop = watch::Sender::new(false);
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let task = tokio::spawn(async move { ended.await.expect("a panic") });
+        let tasks = [task.abort_handle()];
+        assert_eq!(run_on(&stop.subscribe(), &tasks), Ok(()));
+        drop(end);
+        assert!(task.await.is_err());
+        assert!(run_on(&stop.subscribe(), &tasks).is_err());
+        stop.send_replace(true);
+        assert_eq!(run_on(&stop.subscribe(), &tasks), Ok(()));
+    }
 
     fn args(flags: &[&str]) -> RunArgs {
         let Ok(Cli { command: Command::Run(args) }) = Cli::try_parse_from(["pintle", "run"].iter().chain(flags)) else {
