@@ -37,7 +37,8 @@ where
     let filter = EnvFilter::try_new(format!("{NOISE},{}{}", args.log, more(args.verbosity))).with_context(|| {
         format!("--log {:?} is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug", args.log)
     })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    // The library would report that a line cannot be written where it cannot be written, and panic.
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).log_internal_errors(false);
     Ok(match args.log_format {
         LogFormat::Text => {
             Box::new(builder.with_target(false).fmt_fields(PrintableFields).with_writer(writer).finish())

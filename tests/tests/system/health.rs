@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_tests::ports::free_ports;
-use pintle_tests::{ApiClient, HostProcess, eventually};
+use pintle_tests::{ApiClient, HostProcess, TestCluster, eventually, pintle, target_dir};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -102,5 +104,31 @@ async fn a_host_is_not_ready_while_its_api_server_is_away() -> Result<()> {
     ensure!(host.log_tail().contains("the API server answers again"), "{}", host.log_tail());
     host.stop().await;
     cluster.shutdown().await;
+    Ok(())
+}
+
+/// The disk of the log is full, or nobody reads it any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_whose_log_cannot_be_written_does_its_work_and_ends_in_order() -> Result<()> {
+    let cluster = TestCluster::embedded().await?;
+    let mut host = tokio::process::Command::new(pintle::binary()?);
+    host.args(["run", "--controllers=serviceaccount-controller", "--secure-port=0", "--admin-socket=off"]);
+    host.args(["--leader-elect=false", &format!("--cache-dir={}", target_dir().join("host-code").display())]);
+    host.arg(format!("--kubeconfig={}", cluster.kubeconfig().display()));
+    host.stderr(File::options().write(true).open("/dev/full")?).kill_on_drop(true);
+    let mut host = host.spawn()?;
+    cluster.client.create_namespace("full").await?;
+    let works = eventually(PATIENCE, "the host to work", async || {
+        cluster.client.find("/api/v1/namespaces/full/serviceaccounts/default").await
+    });
+    tokio::select! {
+        works = works => drop(works?),
+        ended = host.wait() => bail!("the host has ended: {ended:?}"),
+    }
+    let pid = host.id().and_then(|id| Pid::from_raw(id.cast_signed())).context("the host has ended")?;
+    kill_process(pid, Signal::TERM)?;
+    let ended = tokio::time::timeout(PATIENCE, host.wait()).await??;
+    ensure!(ended.success(), "{ended:?}");
+    cluster.stop().await;
     Ok(())
 }
