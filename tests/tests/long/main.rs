@@ -6,6 +6,7 @@ mod contention;
 mod crash_everywhere;
 mod embedded_scenarios;
 mod faults;
+mod histories;
 mod hostile_objects;
 mod install;
 mod kinds;

@@ -1,0 +1,339 @@
+//! Two control planes, one with each subject, on which plans are played side by side.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use pintle_tests::objects::pinned_node;
+use pintle_tests::scenarios::history::Recorder;
+use pintle_tests::scenarios::{Chance, Stage, Subject, by_id, snapshot, stage, subject};
+use pintle_tests::{Failure, PatchKind, TestCluster};
+use serde_json::{Map, Value, json};
+use similar::TextDiff;
+use tokio::time::Instant;
+
+use super::plan::{Plan, PodStep, Step, running};
+
+/// How long one look at both sides takes at least.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How many looks in a row must show no write in the end.
+const N_LAST_LOOKS: usize = 40;
+
+/// How long both may take to be quiet.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// How long sides that differ may take to become equal: longer than the delay of a retry that one of them has to wait for.
+const LATE: Duration = Duration::from_secs(40);
+
+/// A uid that no object has.
+const NOBODY: &str = "11111111-2222-3333-4444-555555555555";
+
+/// What varies with kube-controller-manager itself: the order in which conditions changed last.
+const CHANCE: Chance = Chance { order: true, states: true, ..Chance::NONE };
+
+/// In events that are chance: a cache lagged behind; and how often a budget without Pods was looked at.
+const CHANCE_EVENTS: [&str; 2] = ["the object has been modified", " NoPods: "];
+
+/// The two control planes.
+pub(super) struct Arena {
+    sides: [Side; 2],
+    n_played: AtomicUsize,
+}
+
+struct Side {
+    cluster: TestCluster,
+    running: subject::Running,
+    root_ca: String,
+}
+
+/// What came of a plan.
+pub(super) struct Outcome {
+    /// Writes to the compared objects on each side, without events.
+    pub(super) n_writes: [usize; 2],
+    /// Where the sides differ, if they do.
+    pub(super) difference: Option<Difference>,
+}
+
+/// A difference between the sides, as text.
+pub(super) struct Difference(String);
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A namespace, and all that happens in it.
+struct Watched {
+    stage: Stage,
+    recorder: Recorder,
+}
+
+impl Arena {
+    /// Starts both.
+    pub(super) async fn start() -> Result<Arena> {
+        let [reference, ours] = [Subject::KubeControllerManager, Subject::pintle()?];
+        let (reference, ours) = tokio::try_join!(Side::start(&reference), Side::start(&ours))?;
+        Ok(Arena { sides: [reference, ours], n_played: AtomicUsize::new(0) })
+    }
+
+    /// Stops both.
+    pub(super) async fn stop(self) {
+        for side in self.sides {
+            side.running.stop().await;
+            side.cluster.stop().await;
+        }
+    }
+
+    /// Opens a new namespace on both sides.
+    async fn open(&self, compared: &'static [&'static str]) -> Result<[Watched; 2]> {
+        let namespace = format!("history-{}x", self.n_played.fetch_add(1, Ordering::Relaxed));
+        let [reference, ours] = &self.sides;
+        let (reference, ours) =
+            tokio::try_join!(reference.open(&namespace, compared), ours.open(&namespace, compared))?;
+        Ok([reference, ours])
+    }
+
+    /// Plays a plan on both sides, in a namespace of its own.
+    pub(super) async fn play(&self, plan: &Plan) -> Result<Outcome> {
+        let both = self.open(plan.kind.compared).await?;
+        for (n, step) in plan.steps.iter().enumerate() {
+            let answers = tokio::try_join!(take(&both[0].stage, step), take(&both[1].stage, step))?;
+            if answers.0 != answers.1 {
+                // One that waits for a retry may have seen less.
+                let text = format!("step {}: - {}, + {}", n + 1, answers.0, answers.1);
+                return Ok(Outcome { n_writes: n_writes(&both)?, difference: Some(Difference(text)) });
+            }
+            quiet(&both, plan.kind.n_quiet_looks).await?;
+        }
+        let difference = compare(&both, LATE).await?;
+        let outcome = Outcome { n_writes: n_writes(&both)?, difference };
+        close(&both).await;
+        Ok(outcome)
+    }
+}
+
+/// Waits until both sides are quiet and equal, or still different after this time. Returns the difference.
+async fn compare(both: &[Watched; 2], late: Duration) -> Result<Option<Difference>> {
+    let until = Instant::now() + late;
+    loop {
+        quiet(both, N_LAST_LOOKS).await?;
+        let [wanted, got] = [both[0].state().await?, both[1].state().await?];
+        if wanted == got {
+            return Ok(None);
+        }
+        if Instant::now() > until {
+            let diff = TextDiff::from_lines(&wanted, &got);
+            return Ok(Some(Difference(diff.unified_diff().context_radius(6).to_string())));
+        }
+    }
+}
+
+/// Deletes a namespace: the next ones need not share the control plane with what is left.
+async fn close(both: &[Watched; 2]) {
+    for watched in both {
+        let path = format!("/api/v1/namespaces/{}", watched.stage.ns);
+        // It may be gone.
+        let _ = watched.stage.client.delete(&path, None).await;
+    }
+}
+
+impl Side {
+    async fn start(subject: &Subject) -> Result<Side> {
+        let cluster = TestCluster::real().await?;
+        let running = subject.start(cluster.plane()?).await?;
+        let root_ca = stage::authority_of(&cluster.kubeconfig())?;
+        Ok(Side { cluster, running, root_ca })
+    }
+
+    async fn open(&self, namespace: &str, compared: &'static [&'static str]) -> Result<Watched> {
+        let stage = Stage::new(self.cluster.client.clone(), self.cluster.kubeconfig(), namespace.to_owned());
+        let stage = stage.with_root_ca(self.root_ca.clone()).comparing(compared);
+        stage.client.create_namespace(namespace).await?;
+        let recorder = Recorder::start(&stage).await.context("watch the namespace")?;
+        stage.open().await.context("prepare the namespace")?;
+        Ok(Watched { stage, recorder })
+    }
+}
+
+impl Watched {
+    /// What is compared, as text.
+    async fn state(&self) -> Result<String> {
+        let mut left = Map::new();
+        for plural in self.stage.compared() {
+            left.insert(plural.to_owned(), self.stage.list(plural).await?.into());
+        }
+        let left = Value::Object(left);
+        let namespace = self.stage.client.find(&format!("/api/v1/namespaces/{}", self.stage.ns)).await?;
+        let history = self.recorder.until(&by_id(&self.stage, &left)).await?;
+        let mut seen = snapshot::without_chance(&snapshot::normalize(&left, &history, &self.stage.root_ca), CHANCE);
+        if let Some(seen) = seen.as_object_mut() {
+            seen.shift_remove("passage");
+            if let Some(events) = seen.get_mut("events").and_then(Value::as_array_mut) {
+                events.retain(|event| {
+                    !event.as_str().is_some_and(|event| CHANCE_EVENTS.iter().any(|text| event.contains(text)))
+                });
+            }
+            seen.insert("namespace".to_owned(), namespace.as_ref().map_or(Value::Null, standing));
+        }
+        seen.sort_all_objects();
+        Ok(format!("{seen:#}\n"))
+    }
+}
+
+/// What is compared of a namespace.
+fn standing(namespace: &Value) -> Value {
+    let conditions = namespace["status"]["conditions"].as_array().into_iter().flatten();
+    let fields = |condition: &Value| ["type", "status", "reason", "message"].map(|field| condition[field].clone());
+    json!({
+        "phase": namespace["status"]["phase"], "finalizers": namespace["spec"]["finalizers"],
+        "conditions": conditions.map(fields).collect::<Vec<_>>(),
+    })
+}
+
+/// How many writes there were on each side, without events.
+fn n_writes(both: &[Watched; 2]) -> Result<[usize; 2]> {
+    let n = |watched: &Watched| {
+        let history = watched.recorder.so_far()?;
+        anyhow::Ok(history.writes.iter().filter(|write| write.plural != "events").count())
+    };
+    Ok([n(&both[0])?, n(&both[1])?])
+}
+
+/// Waits until neither side has written for so many looks. Each look is a request, so that looks take longer on a busy machine.
+async fn quiet(both: &[Watched; 2], n_looks: usize) -> Result<()> {
+    let look = async {
+        let (mut seen, mut n_same) = ([0; 2], 0);
+        while n_same < n_looks {
+            tokio::time::sleep(PAUSE).await;
+            let path = format!("/api/v1/namespaces/{}", both[0].stage.ns);
+            tokio::try_join!(both[0].stage.client.find(&path), both[1].stage.client.find(&path))?;
+            let now = [both[0].recorder.n_seen(), both[1].recorder.n_seen()];
+            n_same = if now == seen { n_same + 1 } else { 0 };
+            seen = now;
+        }
+        anyhow::Ok(())
+    };
+    match tokio::time::timeout(DEADLINE, look).await {
+        Ok(quiet) => quiet,
+        Err(_) => bail!(
+            "{}: not quiet after {DEADLINE:?}; the last writes: {} and {}",
+            both[0].stage.ns,
+            both[0].recorder.last_writes(),
+            both[1].recorder.last_writes()
+        ),
+    }
+}
+
+/// Takes a step. Returns what the API server answered: `ok`, nothing to do, or a code.
+async fn take(s: &Stage, step: &Step) -> Result<String> {
+    let path = |plural: &str| if plural.starts_with('/') { plural.to_owned() } else { s.all(plural) };
+    let object = |plural: &str, name: &str| format!("{}/{}", path(plural), name.replace("<namespace>", &s.ns));
+    let answer = match step {
+        Step::Create(plural, new) => s.client.create(&path(plural), &resolved(s, new).await?).await,
+        Step::Patch(plural, name, patch) => {
+            s.client.patch(&object(plural, name), PatchKind::Merge, &resolved(s, patch).await?).await
+        }
+        Step::Status(plural, name, status) => {
+            let status = json!({"status": resolved(s, status).await?});
+            s.client.patch(&format!("{}/status", object(plural, name)), PatchKind::Merge, &status).await
+        }
+        Step::Delete(plural, name, policy) => {
+            s.client.delete(&object(plural, name), Some(&json!({"propagationPolicy": policy}))).await
+        }
+        Step::Pod(n, what) => {
+            let pods = ranked(s).await?;
+            if pods.is_empty() {
+                return Ok("no Pod".to_owned());
+            }
+            on_pod(s, &pods[n % pods.len()], what).await
+        }
+        Step::Run(n) => {
+            let mut pods = ranked(s).await?;
+            pods.retain(|pod| pod["status"]["phase"] == "Pending" && pod["metadata"]["deletionTimestamp"].is_null());
+            for pod in pods.iter().take(*n) {
+                bind(s, pod).await?;
+                on_pod(s, pod, &PodStep::Status(running(true))).await?;
+            }
+            return Ok(format!("{} run", pods.len().min(*n)));
+        }
+    };
+    match answer {
+        Ok(_) => Ok("ok".to_owned()),
+        Err(error) => match Failure::code_of(&error) {
+            Some(code) => Ok(code.to_string()),
+            None => Err(error).with_context(|| step.to_string()),
+        },
+    }
+}
+
+async fn on_pod(s: &Stage, pod: &Value, what: &PodStep) -> Result<Value> {
+    let path = s.one("pods", name_of(pod));
+    match what {
+        PodStep::Status(status) => {
+            s.client.patch(&format!("{path}/status"), PatchKind::Merge, &json!({"status": status})).await
+        }
+        PodStep::Patch(patch) => s.client.patch(&path, PatchKind::Merge, &resolved(s, patch).await?).await,
+        PodStep::Delete => s.client.delete(&path, Some(&json!({"gracePeriodSeconds": 0}))).await,
+        PodStep::Evict => {
+            let eviction = json!({"metadata": {"name": name_of(pod)}, "deleteOptions": {"gracePeriodSeconds": 0}});
+            s.client.create(&format!("{path}/eviction"), &eviction).await
+        }
+    }
+}
+
+/// Binds a Pod to the node that it is pinned to, as a scheduler does.
+async fn bind(s: &Stage, pod: &Value) -> Result<()> {
+    let Some(node) = pinned_node(pod).filter(|_| pod["spec"]["nodeName"].is_null()) else { return Ok(()) };
+    let binding = json!({"metadata": {"name": name_of(pod)}, "target": {"kind": "Node", "name": node}});
+    s.client.create(&format!("{}/binding", s.one("pods", name_of(pod))), &binding).await?;
+    Ok(())
+}
+
+/// The Pods in an order that does not depend on the names that controllers made up, nor on time.
+async fn ranked(s: &Stage) -> Result<Vec<Value>> {
+    let mut pods = s.list("pods").await?;
+    pods.sort_by_cached_key(|pod| {
+        let metadata = &pod["metadata"];
+        let name = if metadata["generateName"].is_null() { &metadata["name"] } else { &Value::Null };
+        let ready = pod["status"]["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == "Ready");
+        json!([
+            name,
+            metadata["annotations"]["batch.kubernetes.io/job-completion-index"],
+            pinned_node(pod),
+            pod["spec"]["containers"][0]["image"],
+            pod["status"]["phase"],
+            ready.map(|ready| ready["status"].clone()),
+            metadata["deletionTimestamp"].is_null(),
+            metadata["ownerReferences"].is_null(),
+            metadata["labels"]["app"],
+        ])
+        .to_string()
+    });
+    Ok(pods)
+}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// The object with uids and the namespace in their places.
+async fn resolved(s: &Stage, object: &Value) -> Result<Value> {
+    let mut text = object.to_string().replace("<namespace>", &s.ns);
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    while let Some(start) = text.find("\"uid:") {
+        let rest = &text[start + 5..];
+        let place = rest[..rest.find('"').unwrap_or(rest.len())].to_owned();
+        if !known.contains_key(&place) {
+            let (plural, name) = place.split_once('/').unwrap_or((place.as_str(), ""));
+            let found = s.client.find(&s.one(plural, name)).await?;
+            let uid = found.as_ref().and_then(|found| found["metadata"]["uid"].as_str()).unwrap_or(NOBODY);
+            known.insert(place.clone(), uid.to_owned());
+        }
+        text = text.replace(&format!("\"uid:{place}\""), &format!("\"{}\"", known[&place]));
+    }
+    serde_json::from_str(&text).context("parse the object")
+}
