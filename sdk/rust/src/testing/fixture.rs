@@ -21,6 +21,9 @@ use crate::types::{Key, Kind, ObjectKey};
 /// Calls of one run, as in the host.
 const MAX_ROUNDS: usize = 8;
 
+/// Most bytes of the answer to a live list, as the host's.
+const MAX_ANSWER_BYTES: usize = 8 << 20;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Input {
@@ -258,6 +261,9 @@ impl Fixture {
             };
             assert!(needs.len() <= MAX_NEEDS, "fault: {} needs, more than {MAX_NEEDS}", needs.len());
             if needs.is_empty() {
+                if let Ok(outcome) = &result {
+                    self.lister.manifest.limits.check(outcome);
+                }
                 return (result, self.lister.asked.take());
             }
             let mut asked = self.lister.asked.borrow_mut();
@@ -595,7 +601,12 @@ impl Lister for FixtureLister {
                         }
                     })
                     .collect();
-                Ok(Value::Array(items).to_string())
+                let answer = Value::Array(items).to_string();
+                if answer.len() <= MAX_ANSWER_BYTES {
+                    return Some(Ok(answer));
+                }
+                let message = format!("the answer has more than {MAX_ANSWER_BYTES} bytes");
+                Err(ApiError { code: 0, reason: "TooLarge".into(), message })
             }
             Need::SignJwt { key, claims } => self.signature(key, Some(claims)),
             Need::SignCertificate(request) => self.signature(&request.authority, None),

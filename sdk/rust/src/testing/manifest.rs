@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::limits::Limits;
 use crate::time::go_duration;
 use crate::types::Kind;
 
@@ -16,6 +17,7 @@ pub(super) struct Manifest {
     pub(super) queues: Vec<Queue>,
     pub(super) config: BTreeMap<String, Setting>,
     pub(super) discovery: bool,
+    pub(super) limits: Limits,
 }
 
 impl Manifest {
