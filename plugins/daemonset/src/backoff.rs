@@ -55,7 +55,7 @@ impl Entry {
 }
 
 fn state_of(object: &ObjectKey) -> String {
-    format!("failed-pods/{object}")
+    object.state_name("failed-pods")
 }
 
 impl Backoff {

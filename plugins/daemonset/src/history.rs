@@ -41,6 +41,9 @@ pub(crate) struct Current {
     pub(crate) old: Vec<ControllerRevision>,
 }
 
+/// Most revisions that one run writes.
+pub(crate) const MAX_REVISIONS: usize = 500;
+
 /// Most Pods that one run gives another label.
 const MAX_RELABELED: usize = 5_000;
 
@@ -57,12 +60,13 @@ pub(crate) fn construct(
     let meta = &set.metadata;
     let listed = lister.list(&Query::namespace(&meta.namespace).controlled_by_or_orphans(&meta.uid))?;
     let mut claimed = claim::<DaemonSet, ControllerRevision>(lister, meta, selector, listed)?;
-    let claims = claimed.step();
+    let claims = claimed.part(MAX_REVISIONS, lister).unwrap_or_else(|| claimed.step());
     if !claims.mutations.is_empty() {
         return Ok(History::Unsettled(vec![claims]));
     }
     let mut history = claimed.owned;
-    let unlabeled: Vec<_> = history.iter().filter(|revision| hash(revision).is_none()).map(label).collect();
+    let unlabeled: Vec<_> =
+        history.iter().filter(|revision| hash(revision).is_none()).take(MAX_REVISIONS).map(label).collect();
     if !unlabeled.is_empty() {
         return Ok(History::Unsettled(vec![Step::sequential(unlabeled)]));
     }
@@ -207,5 +211,5 @@ fn merge(
         relabels.truncate(MAX_RELABELED);
         return Ok(vec![Step::parallel(relabels)]);
     }
-    Ok(vec![Step::parallel(relabels), Step::sequential(duplicates.iter().map(delete))])
+    Ok(vec![Step::parallel(relabels), Step::sequential(duplicates.iter().take(MAX_REVISIONS).map(delete))])
 }

@@ -56,12 +56,10 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
 
     let listed = lister.list(&Query::namespace(&key.namespace).controlled_by_or_orphans(&set.metadata.uid))?;
     let mut claimed = controller_ref::claim::<DaemonSet, Pod>(lister, &set.metadata, &selector, listed)?;
-    let has_more_claims = claimed.mutations.len() > MAX_CLAIMS;
-    claimed.mutations.truncate(MAX_CLAIMS);
-    let claims = claimed.step();
-    if has_more_claims {
-        return Ok(Outcome::new().step(claims));
+    if let Some(part) = claimed.part(MAX_CLAIMS, lister) {
+        return Ok(Outcome::new().step(part));
     }
+    let claims = claimed.step();
     // Nothing is built on a claim or a revision that failed.
     let is_certain = claims.mutations.is_empty() && writes.mutations.is_empty();
     let outcome = Outcome::new().step(claims).step(writes);
@@ -134,7 +132,9 @@ fn clean_up(pass: &Pass, old: &[ControllerRevision]) -> Step {
     let is_live =
         |revision: &ControllerRevision| history::hash(revision).is_some_and(|hash| pass.live_hashes.contains(hash));
     let limit = pass.set.spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
-    Step::sequential(surplus_with_live(old, limit, is_live).into_iter().map(history::delete))
+    Step::sequential(
+        surplus_with_live(old, limit, is_live).into_iter().take(history::MAX_REVISIONS).map(history::delete),
+    )
 }
 
 /// Time until another Pod has been ready for long enough.

@@ -31,6 +31,9 @@ use crate::replicas::{DESIRED_REPLICAS, MAX_REPLICAS, max_surge, narrow, size, w
 use crate::revision::REVISION;
 use crate::types::{Deployment, DeploymentStatus, ReplicaSet};
 
+/// Most writes of one pass.
+pub(crate) const MAX_WRITES: usize = 550;
+
 /// Type of condition: the minimum of Pods is available.
 pub const AVAILABLE: &str = "Available";
 /// Type of condition: the rollout advances, or is done.
@@ -292,7 +295,12 @@ impl Pass {
             Write::Other(mutation) => *mutation,
             Write::Patch(i) => self.patch(i),
         };
-        let mut writes: Vec<Mutation> = writes.into_iter().map(mutation).collect();
+        let is_partial = writes.len() > MAX_WRITES;
+        let mut writes: Vec<Mutation> = writes.into_iter().take(MAX_WRITES).map(mutation).collect();
+        if is_partial {
+            // What they change runs the key again, for the rest and the status.
+            return Ok(Outcome::new().step(Step::sequential(writes)));
+        }
         let forgiven = writes.split_off(self.forgiven.unwrap_or(writes.len()));
         let status = self.status_update()?;
         let mut outcome = Outcome::new();

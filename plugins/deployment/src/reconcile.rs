@@ -32,6 +32,10 @@ struct Config {
     terminating_replicas: bool,
 }
 
+/// Most ReplicaSets that one run adopts and releases: with [`MAX_WRITES`](crate::pass::MAX_WRITES) and a status, what an outcome may
+/// have by default.
+const MAX_CLAIMS: usize = 400;
+
 /// Says what should change for one Deployment.
 ///
 /// # Errors
@@ -52,6 +56,9 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let sets =
         lister.list::<ListedReplicaSet>(&Query::namespace(&key.namespace).controlled_by_or_orphans(&d.metadata.uid))?;
     let mut claimed = claim::<Deployment, ListedReplicaSet>(lister, &d.metadata, &selector, sets)?;
+    if let Some(part) = claimed.part(MAX_CLAIMS, lister) {
+        return Ok(Outcome::new().step(part));
+    }
     let claims = claimed.step();
     if claimed.owned.iter().any(|set| !set.metadata.is_controlled_by(&d.metadata.uid)) {
         return Ok(Outcome::new().step(claims));

@@ -16,6 +16,9 @@ use crate::{CountedPod, PodDisruptionBudget};
 /// How long an eviction may take to delete its Pod.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Most evictions that one run reports as expired, each by an event: an outcome is limited.
+const MOST_EXPIRED: usize = 500;
+
 /// What is left of the evictions of a budget.
 #[derive(Debug, Default)]
 pub(crate) struct Disrupted {
@@ -37,8 +40,11 @@ impl Disrupted {
             let evicted = pdb.status.disrupted_pods.get(name).copied();
             let end = evicted.map(|at| at.plus(DELETION_TIMEOUT));
             if let (Some(at), Some(end)) = (evicted, end) {
-                if end < now {
+                if end < now && disrupted.expired.len() < MOST_EXPIRED {
                     disrupted.expired.push((name.clone(), pod.metadata.uid.clone()));
+                } else if end < now {
+                    // It stays until a later run reports it, which the status that is written now begins.
+                    disrupted.pods.insert(name.clone(), at);
                 } else {
                     disrupted.recheck = Some(disrupted.recheck.map_or(end, |other| other.min(end)));
                     disrupted.pods.insert(name.clone(), at);

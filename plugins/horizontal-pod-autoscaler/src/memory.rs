@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pintle_sdk::{Key, Kind, Lister, Outcome, log};
+use pintle_sdk::{Key, Kind, Lister, ObjectKey, Outcome, log};
 use serde::{Deserialize, Serialize};
 
 use crate::autoscaler::Status;
@@ -70,12 +70,12 @@ impl Sent {
 }
 
 fn name(key: &Key) -> String {
-    format!("memory/{}/{}", key.namespace, key.name)
+    key.object().state_name("memory")
 }
 
 /// Name of the state that has the selector of an autoscaler.
 pub(crate) fn selector_name(namespace: &str, name: &str) -> String {
-    format!("selector/{namespace}/{name}")
+    ObjectKey::new(namespace, name).state_name("selector")
 }
 
 impl Memory {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Lister, Outcome};
+use pintle_sdk::{Error, Lister, ObjectKey, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::types::{Job, Pod};
@@ -81,7 +81,7 @@ impl StoredRecord {
     /// # Errors
     /// If it was not written by this controller.
     pub(crate) fn read(lister: &impl Lister, namespace: &str, job: &str) -> Result<Self, Error> {
-        let name = format!("backoff/{namespace}/{job}");
+        let name = ObjectKey::new(namespace, job).state_name("backoff");
         let record = lister.state(&name).map(|text| serde_json::from_str(&text)).transpose()?;
         Ok(Self { name, record })
     }

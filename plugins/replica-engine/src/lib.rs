@@ -2,7 +2,7 @@
 //!
 //! *Flow*: the owner -> its Pods and the orphans that it could adopt -> claim -> create or delete -> status.
 //!
-//! 1. Claims come first, and nothing is created or deleted before all of them are carried out.
+//! 1. Claims come first, and nothing is created or deleted before all of them are carried out, in as many runs as it takes.
 //! 2. At most [`BURST`] Pods are created or deleted in one run, and no more than fit into half an outcome; the host runs the key
 //!    again when the caches have seen them.
 //! 3. The status is written only when it differs, also when a create or delete was refused, but not when a claim was.
@@ -47,6 +47,9 @@ type Brief<'a> = pods::Brief<'a, Pod>;
 /// Most Pods that one run creates or deletes, as upstream's `BurstReplicas`.
 pub const BURST: usize = 500;
 
+/// Most Pods that one run adopts and releases: with a burst and a status, what an outcome may have by default.
+const MAX_CLAIMS: usize = 400;
+
 /// Says what should change for the owner that the key names.
 ///
 /// # Errors
@@ -75,7 +78,10 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
         all.into_iter().filter(pods::is_active).partition(|pod| is_own(pod) && matches(pod));
     // What is neither the owner's nor like it, such as any other Pod of the namespace without a controller, stays out.
     let unclear = others.into_iter().filter(|pod| is_own(pod) || matches(pod)).collect();
-    let claims = claim::<O>(lister, meta, &selector, unclear, &mut active)?;
+    let claims = match claim::<O>(lister, meta, &selector, unclear, &mut active)? {
+        Claims::Part(part) => return Ok(Outcome::new().step(part)),
+        Claims::All(claims) => claims,
+    };
     let is_certain = claims.mutations.is_empty();
     let mut outcome = Outcome::new().step(claims);
 
@@ -118,6 +124,13 @@ fn is_terminating(lister: &impl Lister, namespace: &str) -> Result<bool, Error> 
     Ok(lister.get::<Namespace>("", namespace)?.is_some_and(|namespace| namespace.status.phase == "Terminating"))
 }
 
+/// Patches that adopt and release.
+enum Claims {
+    /// So many that the next runs have the rest.
+    Part(Step),
+    All(Step),
+}
+
 /// Adopts and releases. Few Pods get here, because those whose case is clear already do not.
 fn claim<'a, O: Owner>(
     lister: &impl Lister,
@@ -125,12 +138,15 @@ fn claim<'a, O: Owner>(
     selector: &Selector,
     unclear: Vec<Brief<'a>>,
     active: &mut Vec<Brief<'a>>,
-) -> Result<Step, Error> {
+) -> Result<Claims, Error> {
     let full = unclear.iter().map(Brief::full).collect::<Result<Vec<_>, _>>()?;
     let mut claimed = controller_ref::claim::<O, Pod>(lister, owner, selector, full)?;
+    if let Some(part) = claimed.part(MAX_CLAIMS, lister) {
+        return Ok(Claims::Part(part));
+    }
     let adopted: BTreeSet<&str> = claimed.owned.iter().map(|pod| pod.metadata.uid.as_str()).collect();
     active.extend(unclear.into_iter().filter(|pod| adopted.contains(pod.uid())));
-    Ok(claimed.step())
+    Ok(Claims::All(claimed.step()))
 }
 
 /// What went wrong with the Pods in the previous run, if this run would try the same again.

@@ -10,14 +10,16 @@
 //! Source: `BaseControllerRefManager` of Kubernetes' `pkg/controller`. There a claim is a write in the middle of a sync;
 //! here the patches are a step of the outcome, and what is to be adopted counts as owned already.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use crate::api::meta::{HasController, HasDeletionTimestamp, HasLabels, Metadata, OwnerReference, Resource};
 use crate::error::Error;
 use crate::lister::Lister;
-use crate::outcome::{Mutation, PatchType, Refusal, Step};
+use crate::outcome::{Action, Mutation, PatchType, Refusal, Step};
 use crate::selector::Selector;
-use crate::types::Kind;
+use crate::types::{Kind, ObjectKey};
 
 /// Result of [`claim`].
 #[derive(Clone, Debug)]
@@ -32,6 +34,22 @@ impl<T> Claimed<T> {
     /// The step of the patches: all are tried, and a failure stops what follows.
     pub fn step(&mut self) -> Step {
         Step::parallel(std::mem::take(&mut self.mutations))
+    }
+
+    /// A step of `most` patches, if there are more: an outcome with all of them would be too large. Such a run wants nothing else, as
+    /// only the last part makes `owned` true; the objects that the step changes run the key again. What could not be written in
+    /// the previous run, by [`Lister::failures`], comes last, so that it keeps nothing else from being claimed.
+    pub fn part(&mut self, most: usize, lister: &impl Lister) -> Option<Step> {
+        if self.mutations.len() <= most {
+            return None;
+        }
+        let failed: BTreeSet<ObjectKey> = lister.failures().into_iter().map(|failure| failure.object).collect();
+        self.mutations.sort_by_key(|mutation| match &mutation.action {
+            Action::Patch { object, .. } => failed.contains(object),
+            _ => false,
+        });
+        self.mutations.truncate(most);
+        Some(self.step())
     }
 }
 

@@ -181,7 +181,8 @@ pub trait Lister {
     /// # Errors
     /// If one does not fit the type.
     fn list<T: Listed>(&self, query: &Query) -> Result<Vec<T>, Error> {
-        self.list_json(&T::KIND, query).iter().map(|text| decode(&T::KIND, text)).collect()
+        // Each text goes once it is decoded: both forms of many objects at once would take twice the memory.
+        self.list_json(&T::KIND, query).into_iter().map(|text| decode(&T::KIND, &text)).collect()
     }
 
     /// The objects that match, whole, of a kind that is kept `whole`; ordered by namespace and name.
@@ -190,7 +191,7 @@ pub trait Lister {
     /// If one does not fit the type.
     fn list_whole<T: Resource>(&self, query: &Query) -> Result<Vec<T>, Error> {
         let query = query.clone().whole();
-        self.list_json(&T::KIND, &query).iter().map(|text| decode(&T::KIND, text)).collect()
+        self.list_json(&T::KIND, &query).into_iter().map(|text| decode(&T::KIND, &text)).collect()
     }
 
     /// Objects in the namespace whose own selector (declared as `selects`) matches these labels.

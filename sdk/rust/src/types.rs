@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::hash::{fnv32, fnv32a};
+
 /// A kind as the API server names it, for example `apps/v1/ReplicaSet`. `group` is empty for the core group.
 #[doc(alias = "GroupVersionKind")]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,7 +105,25 @@ impl ObjectKey {
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
+
+    /// Name of a value of the keyed state that is about this object: `SUBJECT/NAMESPACE/NAME`. A name that would be too long for the
+    /// host ends with a hash instead, so that objects with names of full length can be remembered.
+    ///
+    /// The values should have the uid of the object: a later one has the same name.
+    pub fn state_name(&self, subject: &str) -> String {
+        let mut name = format!("{subject}/{self}");
+        if name.len() > LONGEST_STATE_NAME {
+            let (one, other) = (fnv32(name.as_bytes()), fnv32a(name.as_bytes()));
+            name.truncate(name.floor_char_boundary(LONGEST_STATE_NAME - 17));
+            // No object has this character in its name.
+            name.push_str(&format!("#{one:08x}{other:08x}"));
+        }
+        name
+    }
 }
+
+/// Most bytes of a name in the keyed state.
+const LONGEST_STATE_NAME: usize = 253;
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,11 +149,31 @@ impl Key {
     pub fn new(queue: impl Into<String>, kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { queue: queue.into(), kind, namespace: namespace.into(), name: name.into() }
     }
+
+    /// The name of the root object.
+    pub fn object(&self) -> ObjectKey {
+        ObjectKey::new(&self.namespace, &self.name)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_full_length_have_names_in_the_state() {
+        assert_eq!(ObjectKey::new("ns", "web").state_name("memory"), "memory/ns/web");
+        assert_eq!(ObjectKey::new("", "node").state_name("memory"), "memory/node");
+        let (namespace, prefix) = ("n".repeat(63), "a".repeat(182));
+        // 253 bytes are still written out.
+        let fits = ObjectKey::new(&namespace, &prefix).state_name("memory");
+        assert_eq!(fits, format!("memory/{namespace}/{prefix}"));
+        let names: std::collections::BTreeSet<String> = ["", "b", "c", &"b".repeat(71)]
+            .map(|rest| ObjectKey::new(&namespace, format!("{prefix}{rest}")).state_name("memory"))
+            .into();
+        assert_eq!(names.len(), 4);
+        assert!(names.iter().all(|name| name.len() == 253 && name.starts_with("memory/nnn")), "{names:?}");
+    }
 
     #[test]
     fn group_and_version_are_those_of_upstream() {
