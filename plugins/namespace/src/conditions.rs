@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Type, and reason and message while nothing fails.
 const CONDITIONS: [(&str, &str, &str); 5] = [
@@ -25,7 +26,7 @@ const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
 const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 
 /// What a pass has found.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Findings {
     /// Message about API groups that are not known.
     pub(crate) undiscovered: Option<String>,

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{ApiError, ApiResource, Error, Lister, Mutation, MutationFailure, Need, Propagation};
+use pintle_sdk::{ApiError, ApiResource, Error, Kind, Lister, Mutation, MutationFailure, Need, Propagation};
 use serde::Deserialize;
 
 use crate::conditions::Findings;
@@ -159,17 +159,19 @@ impl Content {
         !self.items.is_empty() || self.refusal(failures).is_some()
     }
 
-    /// Whether there are objects, or the list of them failed.
-    pub(crate) fn may_be_there(&self) -> bool {
-        !self.items.is_empty() || self.error.is_some()
+    /// Whether there are objects.
+    pub(crate) fn has_objects(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// Why there is no list.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     /// Why the objects could not be deleted or listed.
     pub(crate) fn refusal<'a>(&'a self, failures: &'a [MutationFailure]) -> Option<&'a str> {
-        let refused =
-            |failure: &&MutationFailure| failure.kind.as_ref() == Some(&self.resource.kind) && !is_unsupported(failure);
-        let refusal = failures.iter().find(refused).map(|failure| failure.message.as_str());
-        refusal.or(self.error.as_deref())
+        refusal(std::slice::from_ref(&self.resource), failures).or(self.error())
     }
 
     /// Deletions of what is not being deleted yet. What cannot be listed is deleted unseen, if `unseen`.
@@ -238,6 +240,13 @@ impl Content {
         }
         self.items.iter().filter_map(|item| item.metadata.deletion_grace_period_seconds).max().unwrap_or(0)
     }
+}
+
+/// Why objects of one of the resources could not be deleted.
+pub(crate) fn refusal<'a>(resources: &[ApiResource], failures: &'a [MutationFailure]) -> Option<&'a str> {
+    let is_of = |kind: &Kind| resources.iter().any(|resource| resource.kind == *kind);
+    let refused = |failure: &&MutationFailure| failure.kind.as_ref().is_some_and(is_of) && !is_unsupported(failure);
+    failures.iter().find(refused).map(|failure| failure.message.as_str())
 }
 
 /// Whether the server does not know this verb for the resource.

@@ -4,11 +4,12 @@
 //! and either waits or, when nothing remains, has the next run remove the finalizer.
 //!
 //! *Invariants*
-//! 1. Nothing else is deleted while a Pod is left, also if Pods can be neither listed nor deleted.
+//! 1. Nothing else is deleted while a Pod is left, unless Pods can be neither listed nor deleted: then the rest goes in the same round.
 //! 2. The finalizer goes only after a round in which every list was empty and nothing failed.
 //! 3. A round that fails is repeated with a growing delay, at least once a minute.
 //! 4. A round discovers once. After a round that left something, the next ones list the Pods and what was left; when that is gone, all.
 //!    Nothing can be created in the meantime, because the namespace terminates.
+//! 5. A run lists no more kinds than it can ask for. Of more kinds, a round has several parts, and ends with the last one.
 //!
 //! *Not here*: group versions that do not parse: the host hands out only what parses, so that condition is never `True`.
 //!
@@ -19,10 +20,9 @@ use std::time::Duration;
 use pintle_sdk::document::Document;
 use pintle_sdk::{ApiResource, Error, Key, Lister, Mutation, MutationFailure, Outcome, Refusal, Resource, Step};
 
-use crate::conditions::Findings;
-use crate::content::{Content, Extent, deletable, is_pods, is_unsupported, list, name_of};
+use crate::content::{Content, Extent, deletable, is_pods, is_unsupported, list, name_of, refusal};
 use crate::discovery::discover;
-use crate::round::{Round, Stage};
+use crate::round::{Parts, Round, Stage};
 use crate::types::Namespace;
 
 /// The finalizer of this controller.
@@ -33,6 +33,9 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 const SWEEPS: u32 = 2;
 /// Deletions of one run: fewer than a run may have mutations.
 const DELETIONS: usize = 900;
+/// Kinds that one run lists. Two lists of each, the discovery, and some that are repeated because they were too large are what the
+/// host answers in one run.
+const KINDS: usize = 500;
 
 /// Says what should change for one namespace.
 ///
@@ -67,20 +70,52 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let failures: Vec<MutationFailure> =
         lister.failures().into_iter().filter(|failure| failure.verb.starts_with("delete")).collect();
     let (pods, others): (Vec<_>, Vec<_>) = resources.into_iter().partition(is_pods);
-    let extent = |stage| if round.swept == Some(stage) { Extent::All } else { Extent::Sample };
-    let mut contents = list(pods, extent(Stage::Pods), name, lister)?;
-    // Upstream goes on if Pods cannot be listed or deleted. What protects them, such as network policies, must outlive them (KEP-5080).
-    let waits_for_pods = contents.iter().any(Content::may_be_there)
-        || (contents.is_empty() && discovered.failed.as_ref().is_some_and(|failed| failed.iter().any(|gv| gv == "v1")));
+    let is_any_unknown =
+        pods.is_empty() && discovered.failed.as_ref().is_some_and(|failed| failed.iter().any(|gv| gv == "v1"));
+    let swept = round.swept;
+    let extent = |stage| if swept == Some(stage) { Extent::All } else { Extent::Sample };
+    // As upstream: what keeps the Pods may be an object of the same namespace, which has to go first.
+    if let Some(refusal) = refusal(&pods, &failures) {
+        round.refused = Some(refusal.to_owned());
+    }
+    let mut contents = Vec::new();
+    if round.refused.is_none() {
+        contents = list(pods, extent(Stage::Pods), name, lister)?;
+        if let Some(error) = contents.iter().find_map(Content::error) {
+            round.refused = Some(error.to_owned());
+            contents.clear();
+        }
+    }
+    let waits_for_pods = is_any_unknown || contents.iter().any(Content::has_objects);
+    let mut next = None;
     if !waits_for_pods {
         let extent = extent(Stage::Rest);
         let is_left = |resource: &ApiResource| round.left.contains(&name_of(resource));
-        let (left, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(is_left);
-        let mut listed = list(left, extent, name, lister)?;
-        if !listed.iter().any(|content| content.is_left(&failures)) {
-            listed.extend(list(rest, extent, name, lister)?);
+        let (left, mut rest): (Vec<_>, Vec<_>) = others.into_iter().partition(is_left);
+        let n_left = left.len();
+        if !left.is_empty() {
+            let (part, after) = part(left, &round.parts);
+            next = after;
+            contents = list(part, extent, name, lister)?;
         }
-        contents.extend(listed);
+        let is_any_left = || {
+            contents.iter().any(|content| content.is_left(&failures))
+                || round.parts.as_ref().is_some_and(|parts| !parts.left.is_empty())
+        };
+        if n_left == 0 || (next.is_none() && !is_any_left()) {
+            if n_left > 0 && n_left + rest.len() > KINDS {
+                // All of them, from the beginning.
+                round.left.clear();
+                round.parts = None;
+                round.swept = None;
+                round.discovered = discovered.failed;
+                return Ok(round.keep(Outcome::new().requeue_after(AT_ONCE), name));
+            }
+            if n_left == 0 {
+                (rest, next) = part(rest, &round.parts);
+            }
+            contents.extend(list(rest, extent, name, lister)?);
+        }
     }
 
     let stage = if waits_for_pods { Stage::Pods } else { Stage::Rest };
@@ -98,9 +133,24 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     }
 
     let now = lister.now()?;
-    let mut findings = Findings { undiscovered: discovered.trouble, ..Findings::default() };
-    let seconds =
-        run.contents.iter().map(|content| content.account(name, deleted_at, now, &failures, &mut findings)).max();
+    let is_in_parts = next.is_some() || round.parts.is_some();
+    let mut parts = round.parts.take().unwrap_or_default();
+    for content in &run.contents {
+        let seconds = content.account(name, deleted_at, now, &failures, &mut parts.findings);
+        parts.seconds = parts.seconds.max(seconds);
+    }
+    if !waits_for_pods {
+        parts.left.extend(run.contents.iter().filter(|content| content.is_left(&failures)).map(Content::name));
+    }
+    if let Some(after) = next {
+        round.parts = Some(Parts { after, ..parts });
+        (round.swept, round.sweeps) = (None, 0);
+        round.discovered = discovered.failed;
+        return Ok(round.keep(Outcome::new().requeue_after(AT_ONCE), name));
+    }
+    let Parts { seconds, left, mut findings, .. } = parts;
+    findings.undiscovered = discovered.trouble;
+    findings.errors.extend(round.refused.take());
     if waits_for_pods {
         // What else is there is not known yet.
         findings.remaining.clear();
@@ -115,12 +165,15 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     });
     let is_reported = status.is_none();
     let mut outcome = status.unwrap_or_default();
-    // What is deleted again is looked at by the next run.
-    (round.swept, round.sweeps) = if deletions.is_empty() { (None, 0) } else { (Some(stage), SWEEPS) };
+    // What is deleted again is looked at by the next run; in parts, by the next round.
+    let is_over = deletions.is_empty() || is_in_parts;
+    (round.swept, round.sweeps) = if is_over { (None, 0) } else { (Some(stage), SWEEPS) };
     if !waits_for_pods {
-        round.left = run.contents.iter().filter(|content| content.is_left(&failures)).map(Content::name).collect();
+        round.left = left;
     }
-    outcome.push(Step::parallel(deletions).always());
+    if !is_over {
+        outcome.push(Step::parallel(deletions).always());
+    }
 
     if !findings.errors.is_empty() || findings.undiscovered.is_some() {
         let after = round.backoff();
@@ -128,7 +181,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         return Ok(round.keep(outcome.requeue_after(after), name));
     }
     round.failed = 0;
-    if let Some(seconds) = seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0) {
+    if let Some(seconds) = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0) {
         return Ok(round.keep(outcome.requeue_after(Duration::from_secs(seconds / 2 + 1)), name));
     }
     if !is_reported {
@@ -139,6 +192,21 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let mut outcome = Round::forget(lister, name);
     outcome.push(finalize(&namespace, run.document));
     Ok(outcome)
+}
+
+/// The next part of the resources of a round, and where the one after it begins.
+fn part(mut all: Vec<ApiResource>, done: &Option<Parts>) -> (Vec<ApiResource>, Option<String>) {
+    if all.len() > KINDS {
+        // Discovery may change from part to part.
+        all.sort_by_cached_key(name_of);
+    }
+    if let Some(done) = done {
+        all.retain(|resource| name_of(resource) > done.after);
+    }
+    let is_whole = all.len() <= KINDS;
+    all.truncate(KINDS);
+    let after = all.last().filter(|_| !is_whole).map(name_of);
+    (all, after)
 }
 
 /// Takes the controller's finalizer away. Like upstream (`finalizeNamespace` in `pkg/controller/namespace/deletion`), each run writes

@@ -2,10 +2,13 @@
 //!
 //! Deleting and looking at what remains are two runs, because a run cannot read after it has written.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pintle_sdk::{Lister, Outcome, json};
 use serde::{Deserialize, Serialize};
+
+use crate::conditions::Findings;
 
 /// First and longest delay after rounds that failed.
 const BASE: Duration = Duration::from_millis(5);
@@ -19,6 +22,19 @@ pub(crate) enum Stage {
     Pods,
     /// Everything else, when no Pod is left.
     Rest,
+}
+
+/// The kinds that were looked at already, and what they had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Parts {
+    /// The last of them by name, as `plural.group`.
+    pub(crate) after: String,
+    /// Seconds after which what is left may be gone.
+    pub(crate) seconds: i64,
+    /// Those of which something is left.
+    pub(crate) left: BTreeSet<String>,
+    /// What is to be reported.
+    pub(crate) findings: Findings,
 }
 
 /// Progress of a namespace's deletion.
@@ -37,8 +53,14 @@ pub(crate) struct Round {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) discovered: Option<Vec<String>>,
     /// Resources of which the last round left something, as `plural.group`. Others are not looked at before these are empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) left: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) left: BTreeSet<String>,
+    /// Why Pods could be neither listed nor deleted in this round: it does not wait for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<String>,
+    /// The parts of this round that are done, if there are more kinds than one run can list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parts: Option<Parts>,
     /// Whether the last round found nothing at all, and reported that.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) emptied: bool,
