@@ -10,11 +10,14 @@
 //! - owners that the cache holds are believed; only the absence of one is checked with the API server, because the caches of
 //!   two kinds may be at different instants;
 //! - a dependent in another namespace than its owner, which will be deleted, blocks no foreground deletion;
+//! - a kind whose CustomResourceDefinition is gone has no objects, so that its dependents are collected whenever they are looked at
+//!   ([`kinds`]);
 //! - there is one queue of objects: no queue of changes, and no separate one for orphaning.
 
 mod absent;
 mod collect;
 mod foreground;
+mod kinds;
 mod object;
 mod orphan;
 mod owners;
@@ -36,8 +39,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         // First, for those who stay must not go with it.
         (true, true, _) => orphan::release(&object, lister),
         (true, false, true) => foreground::finish(&object, lister),
-        // Being deleted is a one-way trip.
-        (true, false, false) => Ok(Outcome::new()),
+        // Being deleted is a one-way trip. For a definition of a kind, it is that of all its objects.
+        (true, false, false) => Ok(kinds::note(&object, lister)),
         (false, ..) => collect::collect(&object, lister),
     }
 }

@@ -9,9 +9,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::api::meta::OwnerReference;
-use pintle_sdk::{ApiResource, Error, Kind, Lister, Need};
+use pintle_sdk::{Error, Kind, Lister, Need};
 
 use crate::absent::Absent;
+use crate::kinds::{Known, find};
 use crate::object::Object;
 
 /// Most owners that one run has read from the API server, in one round. The contract allows 256 in a round.
@@ -116,17 +117,22 @@ pub(crate) fn classify<L: Lister>(
     let mut owners = Owners::default();
     let (mut asked, mut needs) = (BTreeSet::new(), Vec::new());
     let mut is_any_answered = false;
-    let mut namespaced: BTreeMap<Kind, bool> = BTreeMap::new();
+    let mut kinds: BTreeMap<Kind, Known> = BTreeMap::new();
     for (place, reference) in object.metadata.owner_references.iter().enumerate() {
-        let is_namespaced = match namespaced.entry(reference.owner_kind()) {
-            Entry::Occupied(known) => *known.get(),
+        let known = match kinds.entry(reference.owner_kind()) {
+            Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let is_namespaced = find(lister, new.key())?.namespaced;
-                *new.insert(is_namespaced)
+                let known = find(lister, new.key())?;
+                new.insert(known)
             }
         };
+        let (Known::Served { namespaced: is_namespaced } | Known::Gone { namespaced: is_namespaced }) = *known;
         if is_namespaced && object.metadata.namespace.is_empty() {
             return Ok(Err(Impossible));
+        }
+        if matches!(known, Known::Gone { .. }) {
+            owners.dangling.insert(place);
+            continue;
         }
         let namespace = if is_namespaced { object.metadata.namespace.as_str() } else { "" };
         match cached.get(&reference.uid)? {
@@ -195,10 +201,4 @@ fn is_the_one(owner: &Seen, reference: &OwnerReference, namespace: &str) -> bool
         && owner.kind.name == named.name
         && owner.name == reference.name
         && owner.namespace == namespace
-}
-
-/// The resource of a kind, by group, version and kind as upstream does.
-fn find(lister: &impl Lister, kind: &Kind) -> Result<ApiResource, Error> {
-    let exact = lister.resources_of(&kind.group, &kind.name).into_iter().find(|resource| resource.kind == *kind);
-    exact.ok_or_else(|| Error::retry(format!("owner kind {kind} is not known to the API server")))
 }
