@@ -18,9 +18,9 @@ mod usage;
 use std::time::Duration;
 
 use pintle_sdk::finalizers::{Protection, protection};
-use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step};
+use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step, json, log};
 
-use crate::usage::{Usage, in_cache, live};
+use crate::usage::{Live, Usage, in_cache, live, state_of};
 
 pintle_sdk::types!("manifest.yaml");
 
@@ -42,7 +42,8 @@ const UNSEEN: Duration = Duration::from_secs(60);
 /// If the Pods must be listed first, or that fails.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let namespace = &key.name;
-    let mut pods: Option<Usage> = None;
+    // What is in use, or why that is not known, which is no reason to leave the other claims alone.
+    let mut pods: Option<Result<Usage, Error>> = None;
     let (mut updates, mut n_bytes) = (Vec::new(), 0);
     let mut outcome = Outcome::new();
     for claim in lister.list::<PersistentVolumeClaim>(&Query::namespace(namespace))? {
@@ -52,10 +53,19 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
                 return Ok(true);
             }
             if pods.is_none() {
-                pods = Some(live(namespace, lister)?);
+                pods = Some(match live(namespace, lister) {
+                    Ok(Live::Usage(usage)) => Ok(usage),
+                    Ok(Live::TooMany(nodes)) => {
+                        outcome = std::mem::take(&mut outcome).keep(state_of(namespace), json(&nodes));
+                        Err(Error::retry("the pods are more than one list can have; they are listed by node"))
+                    }
+                    Err(needs @ Error::Needs(_)) => return Err(needs),
+                    Err(error) => Err(error),
+                });
             }
-            is_unseen = pods.as_ref().is_some_and(|pods| pods.has(&claim));
-            Ok(is_unseen)
+            // In use as long as the opposite is not known.
+            is_unseen = pods.as_ref().is_some_and(|pods| pods.as_ref().is_ok_and(|pods| pods.has(&claim)));
+            Ok(is_unseen || pods.as_ref().is_some_and(Result::is_err))
         })?;
         if is_unseen {
             outcome = outcome.requeue_after(UNSEEN);
@@ -72,7 +82,17 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         }
         updates.extend(decision.update(&PersistentVolumeClaim::KIND, &claim.metadata, document, FINALIZER));
     }
-    Ok(outcome.step(Step::parallel(updates)))
+    outcome.push(Step::parallel(updates));
+    match pods {
+        Some(Err(error)) if !outcome.state.is_empty() => {
+            log::debug(&error.to_string());
+            Ok(outcome.requeue_after(AT_ONCE))
+        }
+        Some(Err(error)) if outcome.steps.is_empty() => Err(error),
+        Some(Err(error)) => Ok(outcome.fail(error)),
+        Some(Ok(_)) if lister.state(&state_of(namespace)).is_some() => Ok(outcome.forget(state_of(namespace))),
+        _ => Ok(outcome),
+    }
 }
 
 pintle_sdk::export!(reconcile);

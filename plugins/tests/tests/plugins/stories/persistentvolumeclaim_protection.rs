@@ -3,11 +3,12 @@
 use pintle_sdk::testing::Cluster;
 use pintle_sdk::{ApiError, Error, Key, Kind, Need, Outcome};
 use plugin_persistentvolumeclaim_protection::reconcile;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::answers::Answers;
 use crate::persistentvolumeclaim_protection::plugin;
 
+const CLAIM: Kind = Kind::new("", "v1", "PersistentVolumeClaim");
 const NAMESPACE: Kind = Kind::new("", "v1", "Namespace");
 
 /// The answer to live lists.
@@ -48,4 +49,34 @@ fn more_claims_than_fit_into_a_run_go_in_the_next_ones() {
     assert_eq!(sizes, [(500, true), (500, true), (1, false)]);
     let (result, _) = cluster.fixture(&plugin(), &key).outcome(reconcile);
     assert_eq!(result, Ok(Outcome::new()));
+}
+
+/// Pods that use many volumes, of which one list cannot have all.
+#[test]
+fn a_claim_goes_from_a_namespace_with_more_pods_than_one_list_can_have() {
+    let (mut cluster, key) = claims(2);
+    for i in 0..620 {
+        let mut volumes: Vec<Value> = (0..200)
+            .map(|i| json!({"name": format!("a-volume-that-is-a-directory-of-the-node-and-has-no-claim-{i}")}))
+            .collect();
+        if i == 7 {
+            volumes.push(json!({"name": "data", "persistentVolumeClaim": {"claimName": "pvc1"}}));
+        }
+        cluster.insert(json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{i}"), "namespace": "default"},
+            "spec": {"nodeName": format!("n{}", i % 50), "volumes": volumes},
+        }));
+    }
+    // A claim that is not being deleted gets its finalizer meanwhile.
+    let metadata = json!({"name": "new", "namespace": "default"});
+    cluster.insert(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}));
+    let first = cluster.run(&plugin(), &key);
+    assert_eq!((first.n_writes, first.failures, cluster.state(&plugin()).len()), (1, vec![], 1));
+    let second = cluster.run(&plugin(), &key);
+    assert_eq!((second.n_writes, second.failures, cluster.state(&plugin()).len()), (1, vec![], 0));
+    let finalizers = |name: &str| {
+        let claim = cluster.get(&CLAIM, "default", name);
+        claim.map(|claim| claim["metadata"]["finalizers"].as_array().map_or(0, Vec::len))
+    };
+    assert_eq!(["pvc0", "pvc1", "new"].map(finalizers), [None, Some(1), Some(1)], "the one that is in use stays");
 }
