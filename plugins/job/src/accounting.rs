@@ -10,7 +10,7 @@
 //! 1. A Pod loses its finalizer in no outcome before the write of the status that names it: those are steps in this order.
 //! 2. A Pod without a finalizer is never named.
 //! 3. The terminal condition is written only when nothing is named and no Pod is left to lose its finalizer.
-//! 4. A status names at most 500 Pods and new indexes, so that it stays below 20 KB.
+//! 4. A status names no new Pods and indexes beyond 500, so that it stays below 20 KB.
 //!
 //! *Source*: `trackJobStatusAndRemoveFinalizers` of job_controller.go, which does all three phases in one sync.
 
@@ -76,9 +76,7 @@ pub(crate) fn next<'a>(sync: &Sync<'a>, counts: Counts) -> Accounts<'a> {
     let mut n_new_indexes = 0;
     let mut is_partial = false;
     for pod in sync.pods.iter().filter(|pod| pod.is_tracked()) {
-        if n_new_indexes + uncounted.succeeded.len() + uncounted.failed.len() >= MAX_UNCOUNTED
-            || released.len() >= MAX_RELEASED
-        {
+        if released.len() >= MAX_RELEASED {
             is_partial = true;
             break;
         }
@@ -87,13 +85,23 @@ pub(crate) fn next<'a>(sync: &Sync<'a>, counts: Counts) -> Accounts<'a> {
         let is_new = match fate {
             Fate::Stays => continue,
             Fate::Uncounted => false,
-            Fate::Index { is_new } => {
-                n_new_indexes += usize::from(is_new);
-                is_new
-            }
-            Fate::Succeeded => name(&mut uncounted.succeeded, uid),
-            Fate::Failed => name(&mut uncounted.failed, uid),
+            Fate::Index { is_new } => is_new,
+            Fate::Succeeded => !uncounted.succeeded.contains(uid),
+            Fate::Failed => !uncounted.failed.contains(uid),
         };
+        if is_new {
+            // Those that are named already lose their finalizers, or there would never be room for others.
+            if n_new_indexes + uncounted.succeeded.len() + uncounted.failed.len() >= MAX_UNCOUNTED {
+                is_partial = true;
+                continue;
+            }
+            match fate {
+                Fate::Index { .. } => n_new_indexes += 1,
+                Fate::Succeeded => uncounted.succeeded.push(uid.clone()),
+                Fate::Failed => uncounted.failed.push(uid.clone()),
+                Fate::Stays | Fate::Uncounted => {}
+            }
+        }
         released.push(Released { pod, is_new, action });
     }
 
@@ -127,15 +135,6 @@ fn count(counted: i32, named: &mut Vec<String>, tracked: &BTreeSet<&str>) -> i32
     let before = named.len();
     named.retain(|uid| tracked.contains(uid.as_str()));
     narrow(i64::from(counted) + number(before - named.len()))
-}
-
-/// Phase 1. Whether the Pod was not named before.
-fn name(named: &mut Vec<String>, uid: &str) -> bool {
-    let is_new = !named.iter().any(|old| old == uid);
-    if is_new {
-        named.push(uid.to_owned());
-    }
-    is_new
 }
 
 /// What becomes of a Pod that is not counted yet.

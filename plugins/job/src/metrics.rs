@@ -2,9 +2,9 @@
 //!
 //! *Source*: metrics/metrics.go and tracking_utils.go, and the functions `record*` of job_controller.go.
 
-use pintle_sdk::{Lister, Moment, Outcome, Place, Resource};
+use pintle_sdk::{Lister, Moment, ObjectKey, Outcome, Place, Resource};
 
-use crate::accounting::Accounts;
+use crate::accounting::{Accounts, Released};
 use crate::end::End;
 use crate::failure_policy::Action;
 use crate::indexes::Indexes;
@@ -62,8 +62,8 @@ fn handled(outcome: Outcome, at: Place, action: Action, n: i64) -> Outcome {
 }
 
 /// What the removals of finalizers in this step count.
-pub(crate) fn released(mut outcome: Outcome, step: u32, accounts: &Accounts<'_>) -> Outcome {
-    for (one, position) in accounts.released.iter().zip(0..) {
+pub(crate) fn released(mut outcome: Outcome, step: u32, released: &[Released<'_>]) -> Outcome {
+    for (one, position) in released.iter().zip(0..) {
         let at = Place { step, position };
         if let Some(action) = one.action.filter(|_| !one.is_new) {
             outcome = handled(outcome, at, action, 1);
@@ -134,5 +134,5 @@ pub(crate) fn forget_managed(outcome: Outcome, namespace: &str, name: &str, list
 }
 
 fn managed_state(namespace: &str, name: &str) -> String {
-    format!("managed/{namespace}/{name}")
+    ObjectKey::new(namespace, name).state_name("managed")
 }

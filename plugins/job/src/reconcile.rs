@@ -6,14 +6,15 @@
 //!
 //! The steps are Pods, status, finalizers. The status has the numbers that it will have with all writes of Pods, so it is written
 //! only if all of them succeed. After a failure the numbers are those of the caches, and the Pods come last: a quota that prevents
-//! new Pods does not prevent that others are counted.
+//! new Pods does not prevent that others are counted. After a failure to remove a finalizer, those that are to go come after all else,
+//! so that nothing waits for them.
 
 use std::time::Duration;
 
 use pintle_sdk::document::Document;
 use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, Resource, Step, log, pods};
 
-use crate::accounting::{self, Accounts};
+use crate::accounting::{self, Accounts, Released};
 use crate::backoff::StoredRecord;
 use crate::claim::{Claimed, claim, let_go};
 use crate::end;
@@ -93,6 +94,13 @@ impl Run<'_> {
             None => Plan { action: "reconciling", ..Plan::default() },
         };
         let creates = self.creates(&sync, &mut plan);
+        let is_stuck = has_stuck(lister);
+        let (late, deleted): (Vec<_>, Vec<_>) = std::mem::take(&mut plan.deleted)
+            .into_iter()
+            .partition(|pod| is_stuck && plan.uncounted && pod.is_tracked());
+        plan.deleted = deleted;
+        // Once they have lost it, the next run deletes them.
+        plan.is_partial |= !late.is_empty();
         let is_careful = has_failed(lister);
         let counts = if is_careful { seen } else { plan.predict(seen) };
         let mut conditions = job.status.conditions.clone();
@@ -134,14 +142,15 @@ impl Run<'_> {
                 outcome = self.record.keep(outcome, job, before, sync.failures, &sync.new_failed);
             }
         }
-        if !accounts.released.is_empty() {
-            outcome.push(Step::parallel(accounts.released.iter().map(|one| let_go(one.pod))));
-            let step = outcome.last_place().map_or(0, |place| place.step);
-            outcome = metrics::released(outcome, step, &accounts);
-        }
+        // The status that names a Pod was written before the removal of its finalizer failed.
+        let (stuck, released): (Vec<_>, Vec<_>) =
+            accounts.released.iter().copied().partition(|one| is_stuck && !one.is_new);
+        outcome = release(outcome, &released, false);
         if let Some(creates) = pods_last {
             outcome = self.pods(outcome, &sync, &plan, creates, seen);
         }
+        outcome.push(Step::parallel(late.into_iter().map(let_go)).always());
+        outcome = release(outcome, &stuck, true);
         Ok(requeue(outcome, &sync, &plan, &accounts))
     }
 
@@ -219,6 +228,21 @@ impl Run<'_> {
 fn has_failed(lister: &impl Lister) -> bool {
     let of_pods = |verb: &str| verb == "create" || verb == "delete";
     lister.failures().iter().any(|failure| of_pods(&failure.verb) && failure.kind.as_ref() == Some(&Pod::KIND))
+}
+
+/// Whether the previous run could not remove the finalizer of a Pod. There may be more of them than the host remembers.
+fn has_stuck(lister: &impl Lister) -> bool {
+    lister.failures().iter().any(|failure| failure.verb == "patch" && failure.kind.as_ref() == Some(&Pod::KIND))
+}
+
+/// Removes finalizers.
+fn release(mut outcome: Outcome, released: &[Released<'_>], always: bool) -> Outcome {
+    if released.is_empty() {
+        return outcome;
+    }
+    outcome.push(Step { always, ..Step::parallel(released.iter().map(|one| let_go(one.pod))) });
+    let step = outcome.last_place().map_or(0, |place| place.step);
+    metrics::released(outcome, step, released)
 }
 
 /// When to run again, whatever happens until then.
