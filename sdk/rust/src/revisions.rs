@@ -35,6 +35,7 @@ use crate::equality;
 use crate::error::Error;
 use crate::hash::{fnv32, safe_encode};
 use crate::outcome::json;
+use crate::pods::complete_template;
 use crate::types::Kind;
 
 crate::types!("apps/v1/ControllerRevision": [
@@ -55,6 +56,9 @@ pub const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 #[doc(alias = "ControllerRevisionHashLabelKey")]
 #[doc(alias = "DefaultDaemonSetUniqueLabelKey")]
 pub const POD_LABEL: &str = "controller-revision-hash";
+
+/// Where the template is in the data.
+const TEMPLATE: &str = "/spec/template";
 
 /// Bytes of the owner's name in the name of a revision.
 const LONGEST_PREFIX: usize = 223;
@@ -173,13 +177,23 @@ pub fn is_identical(revision: &ControllerRevision, data: &str) -> bool {
     revision.data.text() == data
 }
 
-/// Whether a revision means the same template, whatever the order of its fields, its escapes, or its absent and empty lists.
+/// Whether a revision means the same template, whatever the order of its fields, its escapes, its absent and empty lists, and fields
+/// that an older version did not default.
 ///
 /// Upstream restores the newest revision of a StatefulSet, lets its own defaults complete it, and compares again (feature gate
-/// `StatefulSetSemanticRevisionComparison`). Fields that an older version did not default are therefore different here.
+/// `StatefulSetSemanticRevisionComparison`).
+#[doc(alias = "setMatchesLatestExistingRevision")]
 pub fn is_equivalent(revision: &ControllerRevision, data: &str) -> bool {
-    is_identical(revision, data)
-        || serde_json::from_str(data).is_ok_and(|data: Value| equality::semantic(&revision.data.value(), &data))
+    if is_identical(revision, data) {
+        return true;
+    }
+    let Ok(mut data) = serde_json::from_str::<Value>(data) else { return false };
+    let mut stored = revision.data.value();
+    if let (Some(template), Some(other)) = (stored.pointer_mut(TEMPLATE), data.pointer_mut(TEMPLATE)) {
+        complete_template(template);
+        complete_template(other);
+    }
+    equality::semantic(&stored, &data)
 }
 
 /// The Pod template that a revision brings back.
@@ -189,7 +203,7 @@ pub fn is_equivalent(revision: &ControllerRevision, data: &str) -> bool {
 #[doc(alias = "ApplyRevision")]
 pub fn template(revision: &ControllerRevision) -> Result<Value, Error> {
     let mut data = revision.data.value();
-    let template = data.pointer_mut("/spec/template").and_then(Value::as_object_mut).map(std::mem::take);
+    let template = data.pointer_mut(TEMPLATE).and_then(Value::as_object_mut).map(std::mem::take);
     match template {
         Some(mut template) if template.get("$patch").is_some_and(|patch| patch == "replace") => {
             // The order of the other fields stays.

@@ -7,6 +7,7 @@
 //! | how and when did it end? | [`failed_container`], [`finished_at`], [`is_disruption_target`] |
 //! | which ones go first? | [`rank()`] |
 //! | how are they written? | [`create`], [`delete`], [`name_prefix`] |
+//! | what does the API server add? | [`complete_template`] |
 //!
 //! *Source*: Kubernetes' `pkg/api/v1/pod/util.go`, `pkg/controller/controller_utils.go`, `pkg/controller/job/backoff_utils.go` and
 //! `pkg/controller/job/pod_failure_policy.go`.
@@ -14,6 +15,7 @@
 mod brief;
 mod containers;
 mod control;
+mod defaults;
 mod rank;
 
 pub use brief::Brief;
@@ -22,6 +24,7 @@ pub use containers::{
     finished_at, is_disruption_target, is_failed, is_succeeded, state,
 };
 pub use control::{create, delete, name_prefix};
+pub use defaults::complete_template;
 pub use rank::{HasRank, rank};
 
 use std::time::Duration;

@@ -82,6 +82,26 @@ fn the_newest_equal_revision_is_the_update_revision() {
 }
 
 #[test]
+fn a_revision_without_fields_that_have_defaults_is_that_of_the_template() {
+    let served = patch(
+        r#"{"spec":{"containers":[{"name":"c","image":"web:1","imagePullPolicy":"IfNotPresent","resources":{},
+            "terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst",
+            "restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}"#,
+    );
+    let stored = |template: &str| is_equivalent(&revision("one", 1, &patch(template)), &served);
+    assert!(stored(r#"{"spec":{"containers":[{"name":"c","image":"web:1"}],"restartPolicy":"Always"}}"#));
+    for other in [
+        r#"{"spec":{"containers":[{"name":"c","image":"web:1"}],"restartPolicy":"Never"}}"#,
+        r#"{"spec":{"containers":[{"name":"c","image":"web"}]}}"#,
+        r#"{"spec":{"containers":[{"name":"c","image":"web:1"}],"hostNetwork":true}}"#,
+        r#"{"spec":{"containers":[]}}"#,
+        "{}",
+    ] {
+        assert!(!stored(other), "{other}");
+    }
+}
+
+#[test]
 fn live_revisions_stay_and_count_only_for_daemon_sets() {
     let history: Vec<_> = ["a", "b", "c", "d", "e"].iter().zip(1..).map(|(n, i)| revision(n, i, "{}")).collect();
     let is_live = |revision: &ControllerRevision| matches!(revision.metadata.name.as_str(), "a" | "c");
