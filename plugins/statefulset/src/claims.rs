@@ -11,6 +11,11 @@ use crate::retention::Owners;
 use crate::set::{ClaimTemplate, Set};
 use crate::types::PersistentVolumeClaim;
 
+/// Whether it was the creation of a claim that failed.
+fn is_creation(failure: &MutationFailure) -> bool {
+    failure.verb == "create" && failure.kind.as_ref() == Some(&PersistentVolumeClaim::KIND)
+}
+
 /// The claims of one replica.
 pub(crate) struct Claims<'a, L> {
     lister: &'a L,
@@ -76,12 +81,9 @@ impl<'a, L: Lister> Claims<'a, L> {
     /// event.
     pub(crate) fn refused(&self, failures: &[MutationFailure]) -> Option<Mutation> {
         let mut errors: Vec<String> = Vec::new();
-        for failure in failures {
+        for failure in failures.iter().filter(|failure| is_creation(failure)) {
             let is_missing = |claim: &&Claim<'_>| claim.found.is_none() && claim.name == failure.object.name;
-            if failure.verb == "create"
-                && failure.kind.as_ref() == Some(&PersistentVolumeClaim::KIND)
-                && let Some(claim) = self.all.iter().find(is_missing)
-            {
+            if let Some(claim) = self.all.iter().find(is_missing) {
                 errors.push(format!("failed to create PVC {}: {}", claim.name, failure.message));
             }
         }
@@ -91,6 +93,13 @@ impl<'a, L: Lister> Claims<'a, L> {
             many => format!("[{}]", many.join(", ")),
         };
         Some(Mutation::event(self.set.pod_failed(Verb::Create, self.pod, &error)))
+    }
+
+    /// Whether one of the claims may not come: it is being deleted, or it is missing and the previous run could not create claims, of
+    /// which the host does not remember all.
+    pub(crate) fn are_hindered(&self, failures: &[MutationFailure]) -> bool {
+        let is_any_refused = failures.iter().any(is_creation);
+        self.all.iter().any(|claim| claim.found.as_ref().map_or(is_any_refused, |found| found.metadata.is_deleting()))
     }
 
     /// Whether all claims that are there have the owners that they should have.

@@ -8,13 +8,15 @@
 //!
 //! *Source*: kube-controller-manager 1.36, pkg/controller/statefulset and pkg/controller/history. Where upstream writes in the
 //! middle of a sync and goes on with the answer, this returns all writes of a run as steps. What follows from that:
-//! - after a failed write the status is written only if nothing was adopted and no revision written in that run: the next run does it;
+//! - after a failed write the status is written only if nothing was adopted and no revision written in that run: the next run does it,
+//!   before the Pods;
 //! - that the claims of a Pod were refused is an event of the claim at once, and an event of the Pod by the run that tries again;
+//! - of a parallel StatefulSet, the other replicas of a batch are created by the run that follows such a refusal, at once;
 //! - a claim that is being deleted is asked for, so that the refusal fails the run: upstream fails it without a request;
 //! - a claim that the StatefulSet should own has this owner when it is created, not by another write afterwards;
 //! - Pods are deleted by uid, and get labels and volumes by a patch;
 //! - a Pod whose labels and volumes are right is not written again when only the owners of its claims have changed;
-//! - the fields of a revision are compared as they are served: a field that an older version did not default is a difference.
+//! - the defaults that complete an older revision before it is compared are those of Kubernetes 1.36, whatever the API server is.
 //!
 //! And on purpose:
 //! - a replica that waits for the claim of its namesake to go runs again when it has gone; upstream waits for another change;

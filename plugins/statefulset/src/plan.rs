@@ -3,6 +3,9 @@
 //! Replicas are worked on in batches: one replica at a time if they are ordered, otherwise 1, 2, 4, ... of them, so that what the
 //! API server refuses is not asked for a thousand times. Within a batch, claims come before the Pods that need them. A batch that
 //! fails is the last.
+//!
+//! A claim that is refused keeps the Pods of its batch from being created in that run. The next one asks for the claims that are missing
+//! apart from the batch, and for no Pod that needs them, so that the other replicas do not wait.
 
 use pintle_sdk::{Action, Mutation, Order, Step};
 
@@ -15,6 +18,7 @@ const MAX_BYTES: usize = 4 << 20;
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
     batch: Batch,
+    is_apart: bool,
     n_writes: usize,
     bytes: usize,
 }
@@ -25,6 +29,7 @@ struct Batch {
     first: Vec<Mutation>,
     claims: Vec<Mutation>,
     then: Vec<Mutation>,
+    apart: Vec<Mutation>,
 }
 
 impl Plan {
@@ -40,6 +45,12 @@ impl Plan {
         self.batch.claims.extend(writes);
     }
 
+    /// Adds creations of claims that nothing else waits for.
+    pub(crate) fn apart(&mut self, writes: Vec<Mutation>) {
+        writes.iter().for_each(|write| self.count(write));
+        self.batch.apart.extend(writes);
+    }
+
     /// Adds a write that comes after the creations of claims.
     pub(crate) fn then(&mut self, write: Mutation) {
         self.count(&write);
@@ -48,19 +59,47 @@ impl Plan {
 
     /// Ends the batch.
     pub(crate) fn end_batch(&mut self, order: Order) {
-        let Batch { first, claims, then } = std::mem::take(&mut self.batch);
-        self.push(order, first);
-        self.push(Order::Parallel, claims);
-        self.push(order, then);
+        let Batch { mut first, claims, then, apart } = std::mem::take(&mut self.batch);
+        if order == Order::Parallel {
+            // All are tried, those of one replica whatever becomes of another one.
+            self.push(Order::Parallel, claims);
+            first.extend(then);
+            self.push(order, first);
+        } else {
+            self.push(order, first);
+            self.push(Order::Parallel, claims);
+            self.push(order, then);
+        }
+        if !apart.is_empty() {
+            self.is_apart = true;
+            self.steps.push(Step::parallel(apart).always());
+        }
+    }
+
+    /// Whether something was asked for apart, without which the next batch does not begin.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
+    /// Adds a step of writes that are not counted yet, as many as there is room for.
+    pub(crate) fn add(&mut self, order: Order, mut mutations: Vec<Mutation>) {
+        mutations.truncate(self.room());
+        mutations.iter().for_each(|write| self.count(write));
+        self.push(order, mutations);
     }
 
     /// Adds a step, unless it is empty.
-    pub(crate) fn push(&mut self, order: Order, mutations: Vec<Mutation>) {
+    fn push(&mut self, order: Order, mutations: Vec<Mutation>) {
         match self.steps.last_mut() {
             _ if mutations.is_empty() => {}
             Some(last) if order == Order::Sequential && last.order == order => last.mutations.extend(mutations),
             _ => self.steps.push(Step { order, mutations, always: false }),
         }
+    }
+
+    /// How many writes there is room for.
+    pub(crate) fn room(&self) -> usize {
+        MAX_WRITES.saturating_sub(self.n_writes)
     }
 
     /// Whether the rest is left to another run.

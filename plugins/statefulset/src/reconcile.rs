@@ -16,6 +16,9 @@ use crate::types::{Pod, StatefulSet};
 const MAX_UNAVAILABLE: &str = "statefulset_controller_statefulset_max_unavailable";
 const UNAVAILABLE: &str = "statefulset_controller_statefulset_unavailable_replicas";
 
+/// Most Pods and revisions that one run adopts and releases.
+const MAX_CLAIMS: usize = 300;
+
 /// When a run that leaves work to another one is followed by it.
 const SOON: Duration = Duration::from_millis(5);
 
@@ -44,13 +47,19 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let now = lister.now()?;
     let config: Config = lister.config()?;
     let history = history::list(lister, &set)?;
-    let mut claims = history::adopt(lister, &set, &history)?;
-    let (pods, of_pods) = replicas::claim(lister, &set)?;
-    claims.extend(of_pods);
+    let mut claimed = replicas::claim(lister, &set)?;
+    claimed.mutations.splice(..0, history::adopt(lister, &set, &history)?);
+    if let Some(part) = claimed.part(MAX_CLAIMS, lister) {
+        return Ok(Outcome::new().step(part));
+    }
+    let claims = claimed.step();
+    let pods = claimed.owned;
     let revisions = history::resolve(lister, &set, &history, config.semantic_revisions)?;
     // What could not be claimed or recorded must not be counted.
-    let is_certain = claims.is_empty() && revisions.write.is_none();
-    let mut outcome = Outcome::new().step(Step::parallel(claims)).step(Step::sequential(revisions.write.clone()));
+    let is_certain = claims.mutations.is_empty() && revisions.write.is_none();
+    let mut outcome = Outcome::new().step(claims).step(Step::sequential(revisions.write.clone()));
+    // If Pods are refused again and again, a status that must not be written without these writes comes before the Pods.
+    let is_status_first = !is_certain && lister.attempt() > 0;
 
     let replicas = Replicas::sort(&set, &pods);
     let failures = lister.failures();
@@ -65,25 +74,29 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         outcome = observe(outcome, &sync);
     }
     let plan = sync.plan;
-    if plan.is_full() {
+    if plan.is_full() || plan.is_apart() {
         // Writes of claims alone would not run the key again.
         outcome = outcome.requeue_after(SOON);
     }
-    plan.steps.into_iter().for_each(|step| outcome.push(step));
-
     let mut status = match set.is_deleting() {
         true => Status::of(&set, &revisions, &pods, now),
         false => Status::of(&set, &revisions, replicas.all(), now),
     };
-    status.current_replicas -= n_gone;
+    if !is_status_first {
+        status.current_replicas -= n_gone;
+    }
     if let Some(after) = next_availability(&set, &status, &pods, now) {
         outcome = outcome.requeue_after(after);
     }
-    if let Some(write) = status.write(&set, document) {
-        outcome.push(Step { always: is_certain, ..Step::sequential([write]) });
-    }
     let (deletes, are_left) = history::truncate(&set, &history, &revisions, &pods);
-    outcome.push(Step { always: is_certain, ..Step::sequential(deletes) });
+    let report = [Step::sequential(status.write(&set, document)), Step::sequential(deletes)];
+    let report = report.map(|step| Step { always: is_certain, ..step });
+    let steps = if is_status_first {
+        report.into_iter().chain(plan.steps).collect()
+    } else {
+        [plan.steps, report.into()].concat()
+    };
+    steps.into_iter().for_each(|step| outcome.push(step));
     Ok(if are_left { outcome.requeue_after(SOON) } else { outcome })
 }
 

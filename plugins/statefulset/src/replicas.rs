@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use pintle_sdk::api::meta::HasController as _;
-use pintle_sdk::{Error, Lister, Mutation, Query, controller_ref};
+use pintle_sdk::controller_ref::{self, Claimed};
+use pintle_sdk::{Error, Lister, Query};
 
 use crate::identity::{is_member, ordinal, pod_name};
 use crate::set::Set;
@@ -14,7 +15,7 @@ use crate::types::{Pod, StatefulSet};
 /// # Errors
 /// As for [`recheck`](controller_ref::recheck).
 #[doc(alias = "getPodsForStatefulSet")]
-pub(crate) fn claim(lister: &impl Lister, set: &Set) -> Result<(Vec<Pod>, Vec<Mutation>), Error> {
+pub(crate) fn claim(lister: &impl Lister, set: &Set) -> Result<Claimed<Pod>, Error> {
     let meta = &set.object.metadata;
     let query = Query::namespace(set.namespace());
     let mut all = lister.list::<Pod>(&query.clone().controlled_by(&meta.uid))?;
@@ -25,8 +26,7 @@ pub(crate) fn claim(lister: &impl Lister, set: &Set) -> Result<(Vec<Pod>, Vec<Mu
         all.append(&mut orphans);
     }
     let is_own = |pod: &Pod| is_member(set.name(), &pod.metadata.name);
-    let claimed = controller_ref::claim_where::<StatefulSet, Pod>(lister, meta, &set.selector, all, is_own)?;
-    Ok((claimed.owned, claimed.mutations))
+    controller_ref::claim_where::<StatefulSet, Pod>(lister, meta, &set.selector, all, is_own)
 }
 
 /// The Pods by their part.

@@ -14,9 +14,6 @@ use crate::status::is_unavailable;
 use crate::sync::Sync;
 use crate::types::Pod;
 
-/// Most replicas that one run deletes.
-const DELETIONS: usize = 500;
-
 impl Set {
     /// How many replicas may be unavailable, at least one.
     #[doc(alias = "getStatefulSetMaxUnavailable")]
@@ -50,7 +47,7 @@ impl<'a, L: Lister> Sync<'a, L> {
                 deletes.push(pod::delete(self.set, pod));
             }
         }
-        self.plan.push(Order::Sequential, deletes);
+        self.plan.add(Order::Sequential, deletes);
         n_gone
     }
 
@@ -90,7 +87,7 @@ impl<'a, L: Lister> Sync<'a, L> {
         let left = self.set.max_unavailable() - self.n_unavailable();
         let lowest = self.set.start + self.set.partition();
         let wanted = self.replicas.wanted.range(lowest..).rev().map(|(_, pod)| *pod);
-        let n = usize::try_from(left).unwrap_or(0).min(DELETIONS);
+        let n = usize::try_from(left).unwrap_or(0).min(self.plan.room());
         wanted.filter(|pod| self.is_outdated(pod)).take(n).collect()
     }
 

@@ -15,7 +15,7 @@ use pintle_sdk::{Action, Error, Lister, Mutation, MutationFailure, Order, pods};
 use crate::claims::Claims;
 use crate::events::Verb;
 use crate::history::Revisions;
-use crate::identity::pod_name;
+use crate::identity::{has_storage, pod_name};
 use crate::plan::Plan;
 use crate::pod;
 use crate::replicas::Replicas;
@@ -63,7 +63,7 @@ impl<L: Lister> Sync<'_, L> {
         for ordinal in self.set.start..self.set.start + self.set.replicas {
             let flow = self.replica(ordinal)?;
             self.plan.end_batch(Order::Sequential);
-            if flow == Flow::Stop || self.plan.is_full() {
+            if flow == Flow::Stop || self.plan.is_full() || self.plan.is_apart() {
                 return Ok(Flow::Stop);
             }
         }
@@ -82,6 +82,9 @@ impl<L: Lister> Sync<'_, L> {
                 }
             }
             self.plan.end_batch(Order::Parallel);
+            if self.plan.is_apart() {
+                return Ok(Flow::Stop);
+            }
             begin += size;
             size = LARGEST_BATCH.min(2 * size);
         }
@@ -101,7 +104,7 @@ impl<L: Lister> Sync<'_, L> {
         let is_pending = pod.status.phase == "Pending";
         if is_pending {
             let claims = Claims::read(self.lister, self.set, &pod.metadata.name, &pod.metadata.uid, ordinal)?;
-            self.plan.claims(claims.creates(false));
+            self.claims(&claims, false);
             claims.updates(true)?.into_iter().for_each(|update| self.plan.then(update));
         }
         let is_available = pods::is_available(pod, self.set.min_ready_seconds(), self.now);
@@ -122,7 +125,9 @@ impl<L: Lister> Sync<'_, L> {
         if let Some(refused) = claims.refused(self.failures) {
             self.plan.first(refused);
         }
-        self.plan.claims(claims.creates(true));
+        if !self.claims(&claims, true) {
+            return Ok(Flow::Stop);
+        }
         let keeps = set.keeps_revision(ordinal);
         let revision = if keeps { &self.revisions.current } else { &self.revisions.update };
         let create = pod::create(set, revision.template()?, revision.name(), ordinal)?;
@@ -136,6 +141,19 @@ impl<L: Lister> Sync<'_, L> {
         Ok(Flow::Stop)
     }
 
+    /// Creates the claims that a replica lacks. Says whether it can be written with them: a claim that is being
+    /// deleted may not come, nor one that is missing after claims were refused.
+    fn claims(&mut self, claims: &Claims<'_, L>, is_for_create: bool) -> bool {
+        let creates = claims.creates(is_for_create);
+        let is_hindered = !self.set.is_ordered() && claims.are_hindered(self.failures);
+        if is_hindered {
+            self.plan.apart(creates)
+        } else {
+            self.plan.claims(creates)
+        }
+        !is_hindered
+    }
+
     /// Gives a replica and its claims what they should have.
     fn restore(&mut self, pod: &Pod, ordinal: i64, are_claims_done: bool) -> Result<(), Error> {
         let restore = pod::restore(self.set, pod, ordinal);
@@ -147,10 +165,12 @@ impl<L: Lister> Sync<'_, L> {
     }
 
     fn restore_claims(&mut self, pod: &Pod, ordinal: i64, is_pod_written: bool) -> Result<(), Error> {
+        // Its labels do not wait for a claim.
+        let is_stored_elsewhere = !has_storage(self.set, pod, ordinal);
         let (name, uid) = (&pod.metadata.name, &pod.metadata.uid);
         let claims = Claims::read(self.lister, self.set, name, uid, ordinal)?;
-        if is_pod_written {
-            self.plan.claims(claims.creates(false));
+        if is_stored_elsewhere {
+            self.claims(&claims, false);
         }
         if claims.match_policy() {
             return Ok(());
@@ -194,14 +214,14 @@ impl<L: Lister> Sync<'_, L> {
             let is_healthy = is_running_and_ready(highest) && pods::is_available(*highest, min_ready, self.now);
             let is_first = first_unavailable.is_some_and(|(_, pod)| pod.metadata.uid == highest.metadata.uid);
             if !highest.metadata.is_deleting() && (is_healthy || is_first) {
-                self.plan.push(Order::Sequential, vec![pod::delete(self.set, highest)]);
+                self.plan.add(Order::Sequential, vec![pod::delete(self.set, highest)]);
             }
             return Flow::Stop;
         }
         let live = self.replicas.condemned.iter().filter(|(_, pod)| !pod.metadata.is_deleting());
         let deletes: Vec<Mutation> =
             live.take(LARGEST_BATCH as usize).map(|(_, pod)| pod::delete(self.set, pod)).collect();
-        self.plan.push(Order::SlowStart, deletes);
+        self.plan.add(Order::SlowStart, deletes);
         Flow::Continue
     }
 }
