@@ -4,14 +4,14 @@
 //! `controller_test.go` are cases, named after them; the row `create-conflict`, whose request fails, is the scenario of a quota too,
 //! as a case shows only what a run wants.
 //!
-//! It differs in two ways:
-//! - upstream reports a claim that belongs to somebody else without a request. Here the request is sent, with that event for its
-//!   refusal: so the key fails and is tried again with a backoff, and the API server decides if the claim has gone meanwhile;
-//! - when such a claim goes and nobody controlled it, all Pods of its namespace run, a second later; upstream has an index of the names
-//!   of claims, which are made of two names.
+//! It differs in one way: upstream reports a claim that belongs to somebody else without a request. Here the request is sent, with
+//! that event for its refusal: so the key fails and is tried again with a backoff, and the API server decides if the claim has gone
+//! meanwhile.
+
+use std::time::Duration;
 
 use pintle_sdk::api::meta::HasController;
-use pintle_sdk::{Error, Event, Key, Lister, Moment, Mutation, Outcome, Place, Resource, Step};
+use pintle_sdk::{Error, Event, Key, Kind, Lister, Moment, Mutation, Outcome, Place, Resource, Step, decode};
 use serde_json::{Value, json};
 
 type Template = PodSpecVolumesEphemeralVolumeClaimTemplate;
@@ -27,6 +27,28 @@ pintle_sdk::types!(
         "spec.volumes.ephemeral.volumeClaimTemplate.spec": Value,
     ],
 );
+
+/// Most claims that one run creates.
+const MOST_CLAIMS: usize = 300;
+
+/// As soon as the caches show what was written.
+const AT_ONCE: Duration = Duration::from_millis(5);
+
+/// The Pods that may have waited for a claim to go: those with an ephemeral volume whose claim has its name.
+pub fn keys_of(_: &Kind, old: Option<&str>, new: Option<&str>, lister: &impl Lister) -> Vec<Key> {
+    let claim = old.filter(|_| new.is_none()).and_then(|text| decode(&PersistentVolumeClaim::KIND, text).ok());
+    let Some(PersistentVolumeClaim { metadata: claim, .. }) = claim else { return Vec::new() };
+    let waits = |(dash, _): (usize, &str)| {
+        let (pod, volume) = (&claim.name[..dash], &claim.name[dash + 1..]);
+        let found = lister.get::<Pod>(&claim.namespace, pod).ok().flatten()?;
+        let mut volumes = found.spec.volumes.iter();
+        let waits = volumes.any(|own| own.name == volume && own.ephemeral.is_some());
+        waits.then(|| Key::new(QUEUE, Pod::KIND, &claim.namespace, pod))
+    };
+    claim.name.match_indices('-').filter_map(waits).collect()
+}
+
+const QUEUE: &str = "ephemeral_volume";
 
 /// Says what should be created for a Pod.
 ///
@@ -54,6 +76,9 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         };
         let message = format!("ephemeral volume {}: {error}", volume.name);
         let failed = Event::warning(&Pod::KIND, &pod.metadata, "FailedBinding", message);
+        if creates.len() == MOST_CLAIMS {
+            return Ok(count(Outcome::new().step(Step::sequential(creates)).requeue_after(AT_ONCE), MOST_CLAIMS));
+        }
         creates.push(create(&pod, &claim, template).on_failure(failed));
         // One volume that fails keeps those after it waiting.
         if is_conflict {
@@ -96,4 +121,4 @@ fn create(pod: &Pod, claim: &str, template: &Template) -> Mutation {
     Mutation::create(&PersistentVolumeClaim::KIND, &pod.metadata.namespace, object)
 }
 
-pintle_sdk::export!(reconcile);
+pintle_sdk::export!(reconcile, mapping = keys_of);
