@@ -4,7 +4,8 @@
 //! answers for a gate that the manifest of a built-in controller declares.
 //!
 //! *Invariants*:
-//! 1. The flag accepts every gate that kube-controller-manager accepts, and no others.
+//! 1. The flag accepts every gate that kube-controller-manager accepts, and no others, but for values of gates that built-in controllers
+//!    should read and do not.
 //! 2. A gate that the flag does not name has the default of its manifest.
 //!
 //! *Not here*: the gates of Kubernetes, which are data beside the plugins.
@@ -34,6 +35,8 @@ pub(crate) struct Gate {
     pub(crate) default: bool,
     /// Whether the default cannot be changed.
     locked: bool,
+    /// Whether the built-in controllers that read it upstream have the behaviour of the default only.
+    fixed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -53,14 +56,16 @@ struct Group {
     default: bool,
     #[serde(default)]
     locked: bool,
+    #[serde(default)]
+    fixed: bool,
     gates: Vec<String>,
 }
 
 static KNOWN: LazyLock<BTreeMap<String, Gate>> = LazyLock::new(|| {
     // A test reads the table.
     let groups: Vec<Group> = serde_norway::from_str(TABLE).unwrap_or_default();
-    let gates = groups.into_iter().flat_map(|Group { stage, default, locked, gates }| {
-        gates.into_iter().map(move |name| (name, Gate { stage, default, locked }))
+    let gates = groups.into_iter().flat_map(|Group { stage, default, locked, fixed, gates }| {
+        gates.into_iter().map(move |name| (name, Gate { stage, default, locked, fixed }))
     });
     gates.collect()
 });
@@ -124,7 +129,7 @@ pub(crate) fn stage(name: &str) -> &'static str {
 /// Checks that kube-controller-manager accepts the gate with this value.
 ///
 /// # Errors
-/// The gate is unknown, or locked to another value.
+/// The gate is unknown, or locked to another value, or another value would not have its effect.
 fn check(name: &str, value: bool) -> Result<(), String> {
     if group(name).is_some() {
         return Ok(());
@@ -136,6 +141,12 @@ fn check(name: &str, value: bool) -> Result<(), String> {
     };
     if gate.locked && gate.default != value {
         return Err(format!("cannot set feature gate {name} to {value}, feature is locked to {}", gate.default));
+    }
+    if gate.fixed && gate.default != value {
+        return Err(format!(
+            "cannot set feature gate {name} to {value}: the built-in controllers have the behaviour of {} only",
+            gate.default
+        ));
     }
     Ok(())
 }
@@ -213,6 +224,13 @@ mod tests {
             "deploymentreplicasetterminatingreplicas=true",
             expect![
                 "unrecognized feature gate: deploymentreplicasetterminatingreplicas; did you mean DeploymentReplicaSetTerminatingReplicas?"
+            ],
+        );
+        assert_eq!(parse("WorkloadWithJob=false,StaleControllerConsistencyJob=true").unwrap().0.len(), 2);
+        check(
+            "WorkloadWithJob=true",
+            expect![
+                "cannot set feature gate WorkloadWithJob to true: the built-in controllers have the behaviour of false only"
             ],
         );
         check(

@@ -3,13 +3,27 @@
 //! Not here: the rules themselves, which are those of [`pintle_sdk::nodes`].
 
 use pintle_sdk::nodes::{Affinity, Daemon, Placement, Target};
+use pintle_sdk::{Error, Lister};
 
 use crate::types::{ListedDaemonSet, Node};
 
-/// Prepares a placement, which has the tolerations of DaemonSets already, for many Nodes. The feature gate
-/// `TaintTolerationComparisonOperators` is off.
-pub(crate) fn daemon(placement: &Placement) -> Daemon<'_> {
-    Daemon { required: placement.required(), placement, comparisons: false }
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Config {
+    toleration_comparisons: bool,
+}
+
+/// Whether the operators `Lt` and `Gt` of tolerations count.
+///
+/// # Errors
+/// If the configuration does not fit its type.
+pub(crate) fn comparisons(lister: &impl Lister) -> Result<bool, Error> {
+    Ok(lister.config::<Config>()?.toleration_comparisons)
+}
+
+/// Prepares a placement, which has the tolerations of DaemonSets already, for many Nodes.
+pub(crate) fn daemon(placement: &Placement, comparisons: bool) -> Daemon<'_> {
+    Daemon { required: placement.required(), placement, comparisons }
 }
 
 /// A Node, as placement reads it.

@@ -24,6 +24,7 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
     let Some(node) = lister.get::<Node>("", &key.name)? else { return Ok(Outcome::new()) };
     let pods: Vec<Pod> = lister.list(&Query::all().index("node", &key.name))?;
     let owners: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.metadata.controller_uid()).collect();
+    let comparisons = fit::comparisons(lister)?;
     let mut outcome = Outcome::new();
     for text in lister.list_json(&DaemonSet::KIND, &Query::all()) {
         let set: ListedDaemonSet = match decode(&DaemonSet::KIND, &text) {
@@ -35,7 +36,7 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
             }
         };
         let placement = fit::placement(&set);
-        let fit = fit::daemon(&placement).fit(&fit::target(&node));
+        let fit = fit::daemon(&placement, comparisons).fit(&fit::target(&node));
         let is_scheduled = owners.contains(set.metadata.uid.as_str());
         let is_concerned =
             if is_scheduled { !fit.should_continue || set.status.number_misscheduled > 0 } else { fit.should_run };

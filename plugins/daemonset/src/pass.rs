@@ -43,7 +43,7 @@ impl Pass {
     pub(crate) fn new(lister: &impl Lister, set: DaemonSet, hash: String, owned: Vec<Pod>) -> Result<Self, Error> {
         let spec = set.spec.template.spec.parse::<Option<Placement>>().map_err(|error| not_a_pod_spec(&set, &error))?;
         let placement = spec.unwrap_or_default().for_daemon();
-        let daemon = fit::daemon(&placement);
+        let daemon = fit::daemon(&placement, fit::comparisons(lister)?);
         let nodes = lister.list::<Node>(&Query::all())?;
         let fits = nodes.into_iter().map(|node| {
             let fit = daemon.fit(&target(&node));

@@ -7,7 +7,7 @@
 //!
 //! *Source*: Kubernetes' `pkg/controller/volume/pvcprotection`. Of the 37 rows of `TestPVCProtectionController`
 //! (`pvc_protection_controller_test.go`), 21 are cases, and one is a story of plugins/tests. The other 15 need the feature gate
-//! `PersistentVolumeClaimUnusedSinceTime`, which is alpha and off; it has no effect here.
+//! `PersistentVolumeClaimUnusedSinceTime`, which is alpha and off; the host refuses to turn it on.
 //!
 //! *Not as upstream*
 //! - Keys are Namespaces, so that `workqueue_*` counts these. Upstream has keys of claims, and collects by namespace those that wait.

@@ -13,7 +13,8 @@ use crate::{Brief, Pod};
 /// Histogram for the ages of Pods chosen for deletion in relation to the youngest.
 const AGE_RATIO_METRIC: &str = "replicaset_controller_sorting_deletion_age_ratio";
 
-/// Adds a step that deletes this many of the owner's active Pods, those first that are missed least.
+/// Adds a step that deletes this many of the owner's active Pods, those first that are missed least. `costs_count`: whether the costs
+/// in their annotations are part of that.
 pub(crate) fn push<O: Owner>(
     outcome: &mut Outcome,
     lister: &impl Lister,
@@ -21,8 +22,12 @@ pub(crate) fn push<O: Owner>(
     active: &[Brief<'_>],
     number: usize,
     now: Timestamp,
+    costs_count: bool,
 ) -> Result<(), Error> {
-    let active = active.iter().map(Brief::full).collect::<Result<Vec<_>, _>>()?;
+    let mut active = active.iter().map(Brief::full).collect::<Result<Vec<_>, _>>()?;
+    if !costs_count {
+        active.iter_mut().for_each(|pod| pod.metadata.annotations = Default::default());
+    }
     let chosen: Vec<&Pod> = if number < active.len() {
         let neighbours = neighbours(lister, owner)?;
         let on_node = |pod: &Pod| neighbours.get(&pod.spec.node_name).copied().unwrap_or_default();

@@ -34,12 +34,11 @@ use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Query, Refusal, Resource
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Config {
+    /// Whether the status reports `terminatingReplicas`. Of a kind that does not have it, there is no such setting.
+    #[serde(default)]
     terminating_replicas: bool,
-}
-
-/// Whether the status reports `terminatingReplicas`.
-fn counts_terminating<O: Owner>(lister: &impl Lister) -> Result<bool, Error> {
-    Ok(O::COUNTS_TERMINATING && lister.config::<Config>()?.terminating_replicas)
+    /// Whether the annotation with the cost of a Pod's deletion counts.
+    pod_deletion_cost: bool,
 }
 
 type Brief<'a> = pods::Brief<'a, Pod>;
@@ -68,6 +67,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
         }
     };
     let now = lister.now()?;
+    let config: Config = lister.config()?;
 
     let texts = lister.list_json(&Pod::KIND, &Query::namespace(meta.namespace()).controlled_by_or_orphans(meta.uid()));
     let all = texts.iter().map(|text| Brief::decode(text)).collect::<Result<Vec<_>, _>>()?;
@@ -96,11 +96,11 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
                 outcome.push(create::step(&owner, number)?);
             }
         } else if excess > 0 {
-            delete::push(&mut outcome, lister, &owner, &active, number, now)?;
+            delete::push(&mut outcome, lister, &owner, &active, number, now, config.pod_deletion_cost)?;
         }
     }
 
-    let terminating = counts_terminating::<O>(lister)?.then_some(terminating);
+    let terminating = (O::COUNTS_TERMINATING && config.terminating_replicas).then_some(terminating);
     let new = status::calculate(&owner, &active, terminating, failure.as_ref(), now);
     if let Some(document) = status::changed(&owner, document, &new) {
         // A conflict is not tolerated: it need not come from a newer object, whose arrival would run this key again.

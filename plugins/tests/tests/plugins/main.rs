@@ -7,7 +7,9 @@ mod stories {
     mod deployment;
     mod disruption;
     mod garbage_collector;
+    mod gates;
     mod job;
+    mod limits;
     mod namespace;
     mod objects;
     mod persistentvolumeclaim_protection;
@@ -31,9 +33,12 @@ plugins! {
     daemonset: plugin_daemonset, "daemonset";
     deployment: plugin_deployment, "deployment";
     disruption: plugin_disruption, "disruption";
+    ephemeral_volume: plugin_ephemeral_volume, "ephemeral-volume";
     garbage_collector: plugin_garbage_collector, "garbage-collector";
+    horizontal_pod_autoscaler: plugin_horizontal_pod_autoscaler, "horizontal-pod-autoscaler";
     job: plugin_job, "job";
     namespace: plugin_namespace, "namespace";
     persistentvolumeclaim_protection: plugin_persistentvolumeclaim_protection, "persistentvolumeclaim-protection";
     replicaset: plugin_replicaset, "replicaset";
+    statefulset: plugin_statefulset, "statefulset";
 }

@@ -122,7 +122,7 @@ impl Doomed {
         self.delete().await?;
         let failed = |conditions: &[String]| is_true(conditions, "NamespaceDeletionContentFailure");
         let conditions = self.conditions("report the refusal", failed).await?;
-        // What else is left differs on purpose: here nothing else goes before the Pods, upstream goes on.
+        // All else goes meanwhile.
         s.observe("while Pods cannot be deleted", &json!({"conditions": conditions}));
         for path in by {
             s.client.delete(path, None).await?;

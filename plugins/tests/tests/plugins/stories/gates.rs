@@ -1,0 +1,171 @@
+//! The feature gates of manifests are those that upstream's controllers read.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// Folders of plugins, the packages below upstream's `pkg` whose code they replace, and the gates that are read there in 1.36.3.
+const READ: &[(&str, &[&str], &[&str])] = &[
+    ("clusterrole-aggregation", &["controller/clusterroleaggregation"], &[]),
+    ("cronjob", &["controller/cronjob"], &[]),
+    (
+        "daemonset",
+        &["controller/daemon"],
+        &["StaleControllerConsistencyDaemonSet", "TaintTolerationComparisonOperators"],
+    ),
+    ("deployment", &["controller/deployment"], &["DeploymentReplicaSetTerminatingReplicas"]),
+    ("disruption", &["controller/disruption"], &[]),
+    ("ephemeral-volume", &["controller/volume/ephemeral"], &[]),
+    ("garbage-collector", &["controller/garbagecollector"], &[]),
+    (
+        "horizontal-pod-autoscaler",
+        &["controller/podautoscaler"],
+        &["HPAConfigurableTolerance", "HPAScaleToZero", "PodLevelResources"],
+    ),
+    (
+        "job",
+        &["controller/job"],
+        &[
+            "JobBackoffLimitPerIndex",
+            "JobManagedBy",
+            "JobPodReplacementPolicy",
+            "JobSuccessPolicy",
+            "MutableSchedulingDirectivesForSuspendedJobs",
+            "SidecarContainers",
+            "StaleControllerConsistencyJob",
+            "WorkloadWithJob",
+        ],
+    ),
+    ("namespace", &["controller/namespace"], &["OrderedNamespaceDeletion"]),
+    ("persistentvolume-protection", &["controller/volume/pvprotection"], &[]),
+    (
+        "persistentvolumeclaim-protection",
+        &["controller/volume/pvcprotection"],
+        &["PersistentVolumeClaimUnusedSinceTime"],
+    ),
+    ("pod-garbage-collector", &["controller/podgc"], &[]),
+    // Whether it runs at all is decided where kube-controller-manager starts it.
+    ("podgroup-protection", &["controller/scheduling/podgroupprotection"], &["GenericWorkload"]),
+    (
+        "replicaset",
+        &["controller/replicaset", "controller/controller_utils.go"],
+        &[
+            "DeploymentReplicaSetTerminatingReplicas",
+            "LogarithmicScaleDown",
+            "PodDeletionCost",
+            "StaleControllerConsistencyReplicaSet",
+        ],
+    ),
+    (
+        "replicationcontroller",
+        &["controller/replication", "controller/controller_utils.go"],
+        &["LogarithmicScaleDown", "PodDeletionCost"],
+    ),
+    ("root-ca-certificate-publisher", &["controller/certificates/rootcacertpublisher"], &[]),
+    ("serviceaccount", &["controller/serviceaccount"], &[]),
+    (
+        "statefulset",
+        &["controller/statefulset"],
+        &[
+            "MaxUnavailableStatefulSet",
+            "StaleControllerConsistencyStatefulSet",
+            "StatefulSetSemanticRevisionComparison",
+        ],
+    ),
+    ("ttl", &["controller/ttl"], &[]),
+    ("ttl-after-finished", &["controller/ttlafterfinished"], &[]),
+    ("volumeattributesclass-protection", &["controller/volume/vacprotection"], &[]),
+];
+
+fn plugins() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> T {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
+    serde_norway::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Of a group of `feature-gates.yaml`, whether its gates have one value only.
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    locked: bool,
+    #[serde(default)]
+    fixed: bool,
+    gates: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(rename = "builtIn")]
+    built_in: BuiltIn,
+}
+
+#[derive(Deserialize)]
+struct BuiltIn {
+    #[serde(default, rename = "featureGates")]
+    feature_gates: Vec<Gate>,
+}
+
+#[derive(Deserialize)]
+struct Gate {
+    name: String,
+}
+
+#[test]
+fn each_gate_that_upstream_reads_is_declared_or_refused() {
+    let groups: Vec<Group> = read(&plugins().join("feature-gates.yaml"));
+    let of_one_value = groups.into_iter().filter(|group| group.locked || group.fixed).flat_map(|group| group.gates);
+    let of_one_value: BTreeSet<String> = of_one_value.collect();
+    let mut folders = BTreeSet::new();
+    for (folder, _, gates) in READ {
+        let manifest: Manifest = read(&plugins().join(folder).join("manifest.yaml"));
+        let declared: BTreeSet<String> = manifest.built_in.feature_gates.into_iter().map(|gate| gate.name).collect();
+        let expected = gates.iter().map(|gate| (*gate).to_owned()).filter(|gate| !of_one_value.contains(gate));
+        assert_eq!(declared, expected.collect(), "{folder}");
+        folders.insert((*folder).to_owned());
+    }
+    let entries = std::fs::read_dir(plugins()).expect("the folder is there").filter_map(Result::ok);
+    let built = entries.filter(|entry| entry.path().join("manifest.yaml").exists());
+    assert_eq!(
+        folders,
+        built.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect(),
+        "all are listed"
+    );
+}
+
+/// Where the sources of Kubernetes are in the module cache, as after a build of the control plane for tests.
+#[test]
+fn the_gates_that_upstream_reads_are_known() {
+    let Some(home) = std::env::var_os("HOME") else { return };
+    let sources = Path::new(&home).join("go/pkg/mod/k8s.io/kubernetes@v1.36.3/pkg");
+    if !sources.exists() {
+        return;
+    }
+    for (folder, packages, gates) in READ.iter().filter(|(folder, ..)| *folder != "podgroup-protection") {
+        let mut found = BTreeSet::new();
+        packages.iter().for_each(|package| find(&sources.join(package), &mut found));
+        assert_eq!(found, gates.iter().map(|gate| (*gate).to_owned()).collect(), "{folder}");
+    }
+}
+
+/// Collects `features.NAME` from the sources below a path.
+fn find(path: &Path, found: &mut BTreeSet<String>) {
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).expect("it is a folder").filter_map(Result::ok);
+        return entries.for_each(|entry| find(&entry.path(), found));
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !name.ends_with(".go") || name.ends_with("_test.go") {
+        return;
+    }
+    let text = std::fs::read_to_string(path).expect("it can be read");
+    for rest in text.split("features.").skip(1) {
+        let gate: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
+        if gate.starts_with(|first: char| first.is_ascii_uppercase()) {
+            found.insert(gate);
+        }
+    }
+}
