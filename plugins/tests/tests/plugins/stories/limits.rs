@@ -277,3 +277,24 @@ fn a_pod_whose_claim_has_the_name_of_another_one_runs_when_that_goes() {
     assert_eq!(keys(Some(&claim), Some(&claim)), []);
     assert_eq!(keys(None, Some(&claim)), []);
 }
+
+/// Batches are 1, 2 and 1 replicas: the quota ends in the middle of the second one.
+#[test]
+fn the_replicas_whose_claims_fit_into_a_quota_run() {
+    let mut cluster = Cluster::new(1);
+    let mut set = stateful_set(4, "image:1");
+    let spec = json!({"accessModes": ["ReadWriteOnce"]});
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
+    cluster.insert(set);
+    cluster.inject(Fault::reject(403, "Forbidden", "exceeded quota").verb("create").kind(&CLAIM).from_objects(2));
+    let plugin = statefulset::plugin();
+    let key = plugin.key(&STATEFUL_SET, "default", "web");
+    let names = |cluster: &Cluster| cluster.list(&POD).map(name_of).collect::<Vec<_>>();
+    for _ in 0..6 {
+        cluster.run(&plugin, &key);
+    }
+    assert_eq!((names(&cluster).len(), cluster.list(&CLAIM).count()), (2, 2), "{:?}", names(&cluster));
+    cluster.clear_faults();
+    settle(&mut cluster, &plugin, &key);
+    assert_eq!(names(&cluster), ["web-0", "web-1", "web-2", "web-3"]);
+}
