@@ -6,7 +6,6 @@
 //!
 //! Not here: applying a mask to JSON text (`project`).
 
-use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -14,8 +13,16 @@ use std::str::FromStr;
 use serde_json::Value;
 
 pub use crate::object::project::Projector;
+use crate::policy::correlator::cut;
 
-/// A path to a field; never empty.
+/// Most names of a path: walks call themselves once for each name.
+pub const MAX_NAMES: usize = 32;
+/// Most bytes of a path.
+pub const MAX_PATH_BYTES: usize = 1024;
+/// Bytes of a path in an error.
+const MAX_SHOWN_BYTES: usize = 128;
+
+/// A path to a field; never empty. Of a text it has at most [`MAX_NAMES`] names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldPath {
     names: Vec<Box<str>>,
@@ -109,21 +116,20 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// For look-ups by the beginning of another path.
-impl Borrow<[Box<str>]> for FieldPath {
-    fn borrow(&self) -> &[Box<str>] {
-        &self.names
-    }
-}
-
 impl FromStr for FieldPath {
     type Err = FieldPathError;
 
     fn from_str(path: &str) -> Result<Self, Self::Err> {
-        let fail = |why| FieldPathError { path: path.to_owned(), why };
+        let fail = |why| FieldPathError { path: cut(path, MAX_SHOWN_BYTES).to_owned(), why };
+        if path.len() > MAX_PATH_BYTES {
+            return Err(fail("it has more than 1024 bytes"));
+        }
         let mut names: Vec<Box<str>> = Vec::new();
         let mut rest = path;
         while !rest.is_empty() {
+            if names.len() == MAX_NAMES {
+                return Err(fail("it has more than 32 names"));
+            }
             if let Some(quoted) = rest.strip_prefix("['") {
                 let (name, after) = quoted.split_once("']").ok_or(fail("a [' has no ']"))?;
                 if name.is_empty() {
@@ -193,7 +199,8 @@ impl FieldMask {
 
     /// Whether the mask contains the whole field.
     pub fn covers(&self, path: &FieldPath) -> bool {
-        (1..=path.names.len()).any(|n| self.paths.contains(&path.names[..n]))
+        // Only the path or its beginning can be the last one before it: all between them would begin like that one.
+        self.paths.range(..=path).next_back().is_some_and(|ours| ours.covers(path))
     }
 
     /// Whether the mask has everything that the other one has.
@@ -216,7 +223,10 @@ impl Extend<FieldPath> for FieldMask {
     fn extend<I: IntoIterator<Item = FieldPath>>(&mut self, paths: I) {
         for path in paths {
             if !self.covers(&path) {
-                self.paths.retain(|ours| !path.covers(ours));
+                // What it covers follows it.
+                while let Some(covered) = self.paths.range(&path..).next().filter(|ours| path.covers(ours)).cloned() {
+                    self.paths.remove(&covered);
+                }
                 self.paths.insert(path);
             }
         }
@@ -253,10 +263,30 @@ mod tests {
     }
 
     #[test]
+    fn paths_are_bounded_in_names_and_bytes() {
+        let deep = |n: usize| vec!["a"; n].join(".");
+        assert_eq!(path(&deep(32)).names().len(), 32);
+        assert_eq!(deep(33).parse::<FieldPath>().unwrap_err().why, "it has more than 32 names");
+        assert_eq!("['a']".repeat(33).parse::<FieldPath>().unwrap_err().why, "it has more than 32 names");
+        assert_eq!(path(&"a".repeat(1024)).names().len(), 1);
+        let error = "a".repeat(1025).parse::<FieldPath>().unwrap_err();
+        assert_eq!(error.why, "it has more than 1024 bytes");
+        assert_eq!(deep(100_000).parse::<FieldPath>().unwrap_err().why, "it has more than 1024 bytes");
+        assert!(error.to_string().len() < 300, "{error}");
+    }
+
+    #[test]
     fn a_mask_keeps_the_shortest_paths() {
         let mask = FieldMask::new(["spec.a.b", "spec.a", "status", "status.x", "spec.ab"].map(path));
         assert_eq!(mask.paths().map(ToString::to_string).collect::<Vec<_>>(), ["spec.a", "spec.ab", "status"]);
         assert!(mask.covers(&path("spec.a.c")) && !mask.covers(&path("spec")));
+        for (covered, text) in
+            [(true, "spec.a"), (true, "spec.ab.c"), (false, "spec.b"), (true, "status.x.y"), (false, "a")]
+        {
+            assert_eq!(mask.covers(&path(text)), covered, "{text}");
+        }
+        let mask = FieldMask::new(["a", "a.b", "a.b.c", "b.a", "b.b", "b.b.c", "c"].into_iter().rev().map(path));
+        assert_eq!(mask.paths().map(ToString::to_string).collect::<Vec<_>>(), ["a", "b.a", "b.b", "c"]);
     }
 
     #[test]

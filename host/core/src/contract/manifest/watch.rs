@@ -33,7 +33,7 @@ pub struct Watch {
     pub field_selector: Option<String>,
     /// The projection: paths of fields to keep. `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}` are
     /// always kept. A path is names joined by dots; a name with a dot or slash is written as `['...']`: `spec.nodeName`,
-    /// `metadata.annotations['example.com/x']`. A path continues into each element of a list. A path that the kind does not have is an
+    /// `metadata.annotations['example.com/x']`. A path has at most 32 names and 1,024 bytes, and continues into each element of a list. A path that the kind does not have is an
     /// error: of a built-in kind always, of a custom kind if its CustomResourceDefinition is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
