@@ -2,6 +2,7 @@
 //!
 //! Queues, their rate limiters, the keyed state and what waits for the caches belong to the controller and stay.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use pintle_core::contract::manifest::{EffectiveLimits, Manifest};
 use pintle_core::lifecycle::{Spec, VersionInfo};
 use pintle_core::object::id::Key;
-use pintle_core::policy::grants::Grants;
+use pintle_core::policy::grants::{Grants, Missing};
 use pintle_core::ports::guest::Guest;
 
 use super::{ChangeSink, PluginCache};
@@ -102,7 +103,7 @@ impl Version {
             Some(given) => Grants::missing(self.guest.manifest(), given),
             None => Vec::new(),
         };
-        let before = missing(&self.spec);
+        let before: HashSet<Missing> = missing(&self.spec).into_iter().collect();
         missing(spec).iter().all(|one| before.contains(one))
     }
 

@@ -345,7 +345,13 @@ impl Manager {
         check_digest(spec, &inspected.digest)?;
         let present = present.map(|controller| controller.version());
         let given = self.given(spec, present.as_deref());
-        check_grants(&inspected.manifest, given.as_deref(), spec.ungranted)?;
+        let (manifest, of_operator, ungranted) = (inspected.manifest.clone(), given.clone(), spec.ungranted);
+        // Both lists may be long.
+        let checked = move || check_grants(&manifest, of_operator.as_deref(), ungranted);
+        match tokio::task::spawn_blocking(checked).await {
+            Ok(checked) => checked?,
+            Err(panic) => return Err(SwapError::new("BadSpec", format!("comparing its grants failed: {panic}"))),
+        }
         let schemas = published(&inspected.manifest, &*self.reader).await;
         let paths = inspected.manifest.check_paths(|kind| schemas.get(kind).cloned());
         paths.map_err(|wrong| SwapError::new("UnknownField", wrong.to_string()))?;
@@ -488,8 +494,15 @@ fn check_digest(spec: &Spec, digest: &str) -> Result<(), SwapError> {
     ))
 }
 
+/// Most grants of a spec. Those that a version inherits are at most its watches and grants, discovery and events.
+const MAX_GIVEN: usize = 1_024;
+
 fn check_grants(manifest: &Manifest, given: Option<&[Grant]>, ungranted: Ungranted) -> Result<(), SwapError> {
     let Some(given) = given else { return Ok(()) };
+    if given.len() > MAX_GIVEN {
+        let message = format!("grants: {} are too many, at most {MAX_GIVEN}", given.len());
+        return Err(SwapError::new("BadSpec", message));
+    }
     for (i, grant) in given.iter().enumerate() {
         grant.check().map_err(|why| SwapError::new("BadSpec", format!("grants[{i}].{why}")))?;
     }

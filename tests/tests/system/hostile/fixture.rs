@@ -193,6 +193,14 @@ pub(crate) fn rejected() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
     let middle = damaged.len() / 2;
     damaged[middle..middle + 64].fill(0xff);
     let changed = |change: &dyn Fn(&mut Value)| components::with_manifest(&good, change);
+    let names = |n: usize| (0..n).map(|i| format!("n{i:04}")).collect::<Value>();
+    // Of a kind whose fields are not known.
+    let deep_path = |change: &dyn Fn(&mut Value, String)| {
+        changed(&|m| {
+            m["watches"] = json!([{"kind": "apps/v1/ControllerRevision", "enqueue": [{"to": "self"}]}]);
+            change(m, format!("data{}", ".a".repeat(50_000)));
+        })
+    };
     let watches = |n: usize| (0..n).map(|i| json!({"kind": format!("example.com/v1/W{i}")})).collect::<Value>();
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     Ok(vec![
@@ -223,6 +231,61 @@ pub(crate) fn rejected() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
         ),
         ("a kilobyte that takes minutes to compile", of_core(&loops(400, 400), "reconcile")?, "nested loops"),
         ("a table without end", of_core("(table 10000000 funcref)", "reconcile")?, "exceeds the limit"),
+        (
+            "a grant of 216,000 combinations",
+            changed(&|m| {
+                m["grants"] = json!([{
+                    "verbs": ["*"], "kinds": ["v1/Secret"], "subresources": names(60), "namespaces": names(60), "names": names(60),
+                }])
+            })?,
+            "1728000 are too many, at most 4096",
+        ),
+        (
+            "a long list in a grant",
+            changed(&|m| m["grants"] = json!([{"verbs": ["get"], "kinds": ["v1/Secret"], "names": names(257)}]))?,
+            "names: 257 are too many, at most 256",
+        ),
+        (
+            "a long value in a grant",
+            changed(&|m| m["grants"] = json!([{"verbs": ["get"], "kinds": [format!("v1/{}", "x".repeat(2_000))]}]))?,
+            "kinds: one has 2003 bytes",
+        ),
+        ("a deep field", deep_path(&|m, path| m["watches"][0]["fields"] = json!([path]))?, "it has more than"),
+        (
+            "a deep index",
+            deep_path(&|m, path| m["watches"][0]["indexes"] = json!([{"name": "i", "field": path}]))?,
+            "it has more than",
+        ),
+        (
+            "a deep selector",
+            deep_path(&|m, path| m["watches"][0]["selects"] = json!({"field": path, "form": "map"}))?,
+            "it has more than",
+        ),
+        (
+            "a deep comparison",
+            deep_path(&|m, path| m["watches"][0]["enqueue"][0]["changed"] = json!([path]))?,
+            "it has more than",
+        ),
+        (
+            "a deep condition",
+            deep_path(&|m, path| m["watches"][0]["enqueue"][0]["present"] = json!(path))?,
+            "it has more than",
+        ),
+        (
+            "a deep name",
+            deep_path(&|m, path| {
+                m["watches"][0]["enqueue"] = json!([{"to": "field", "kind": "v1/Pod", "field": path}])
+            })?,
+            "it has more than",
+        ),
+        (
+            "a deep namespace",
+            deep_path(&|m, path| {
+                m["watches"][0]["enqueue"] =
+                    json!([{"to": "field", "kind": "v1/Pod", "field": "metadata.name", "namespaceField": path}]);
+            })?,
+            "it has more than",
+        ),
         ("many watches", changed(&|m| m["watches"] = watches(257))?, "257 are too many"),
         (
             "65 rules of a watch",

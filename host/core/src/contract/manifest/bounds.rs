@@ -3,7 +3,7 @@
 //!
 //! The built-in plugins need a fraction of each bound.
 
-use super::{Backoff, Endpoint, Manifest, Metric, Number, Queue, Watch, is_label};
+use super::{Backoff, Endpoint, Grant, Manifest, Metric, Number, Queue, Watch, is_label};
 
 /// Maximum items of a list without its own bound.
 const MAX_ITEMS: usize = 256;
@@ -13,6 +13,10 @@ const MAX_ENDPOINTS: usize = 16;
 const MAX_RULES: usize = 64;
 /// Maximum fields that the rules of a watch compare, all rules together.
 const MAX_CHANGED: usize = 256;
+/// Maximum changes that a rule applies to: each is one of three.
+const MAX_CHANGES: usize = 3;
+/// Maximum combinations of the values of grants, all grants together: so many parts may be missing if others are given.
+const MAX_COMBINATIONS: usize = 4_096;
 /// Maximum concurrent runs of a queue.
 pub(super) const MAX_CONCURRENCY: u32 = 1_000;
 /// Longest name that becomes a metric label or an event source, in bytes.
@@ -43,6 +47,12 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     items("watches", manifest.watches.len(), MAX_ITEMS)?;
     items("queues", manifest.queues.len(), MAX_QUEUES)?;
     items("grants", manifest.grants.len(), MAX_ITEMS)?;
+    let combinations = manifest.grants.iter().map(Grant::n_combinations).fold(0, usize::saturating_add);
+    items(
+        "grants: combinations of verbs, kinds, subresources, namespaces, names and paths",
+        combinations,
+        MAX_COMBINATIONS,
+    )?;
     items("config", manifest.config.len(), MAX_ITEMS)?;
     items("metrics", manifest.metrics.len(), MAX_ITEMS)?;
     items("endpoints", manifest.endpoints.len(), MAX_ENDPOINTS)?;
@@ -98,6 +108,11 @@ fn check_watch(watch: &Watch) -> Result<(), String> {
     items("enqueue", watch.enqueue.len(), MAX_RULES)?;
     for (i, rule) in watch.enqueue.iter().enumerate() {
         items("via", rule.via.len(), MAX_ITEMS).map_err(|why| format!("enqueue[{i}].{why}"))?;
+        items("on", rule.on.len(), MAX_CHANGES).map_err(|why| format!("enqueue[{i}].{why}"))?;
+    }
+    if let Some(every) = &watch.every {
+        items("every.verbs", every.verbs.len(), MAX_ITEMS)?;
+        items("every.except", every.except.len(), MAX_ITEMS)?;
     }
     items("enqueue[*].changed", watch.enqueue.iter().map(|rule| rule.changed.len()).sum(), MAX_CHANGED)
 }
@@ -185,6 +200,55 @@ mod tests {
             |n| json!([{"name": "x", "help": "", "type": "gauge", "labels": many(n, |i| json!(i.to_string()))}]);
         check(|m| m["metrics"] = labels(16), expect!["ok"]);
         check(|m| m["metrics"] = labels(17), expect!["metrics[0].labels: 17 are too many, at most 16"]);
+    }
+
+    #[test]
+    fn grants_are_bounded_in_what_their_lists_combine_to() {
+        let grant = |lists: [usize; 3]| {
+            let values = |list: usize| many(lists[list], |i| json!(format!("n{i}")));
+            json!({"verbs": ["get"], "kinds": ["v1/Pod"], "subresources": values(0), "namespaces": values(1), "names": values(2)})
+        };
+        let combinations = "grants: combinations of verbs, kinds, subresources, namespaces, names and paths";
+        let too_many = |n: usize| format!("{combinations}: {n} are too many, at most 4096");
+        let of = |grants: Value| {
+            let mut manifest =
+                json!({"name": "w", "version": "1", "contract": "0.2", "watches": [], "queues": [{"name": "q"}]});
+            manifest["grants"] = grants;
+            super::check(&serde_json::from_value(manifest).unwrap())
+        };
+        assert_eq!(of(json!([grant([16, 16, 16])])), Ok(()));
+        assert_eq!(of(json!([grant([16, 16, 17])])), Err(too_many(4352)));
+        assert_eq!(of(json!([grant([60, 60, 60])])), Err(too_many(216_000)));
+        // Nothing is multiplied that does not fit.
+        let wide = json!({"verbs": ["*"], "kinds": many(1 << 14, |_| json!("v1/Pod")), "paths": many(1 << 14, |_| json!("/x")),
+            "namespaces": many(1 << 14, |_| json!("x")), "names": many(1 << 14, |_| json!("x")), "subresources": many(1 << 14, |_| json!("x"))});
+        assert_eq!(of(json!([wide])), Err(too_many(usize::MAX)));
+        // All grants together.
+        assert_eq!(of(json!([grant([0, 64, 32]), grant([0, 64, 32])])), Ok(()));
+        assert_eq!(of(json!([grant([0, 64, 32]), grant([0, 64, 32]), grant([0, 0, 0])])), Err(too_many(4097)));
+        let all = |n: usize| many(n, |_| json!({"verbs": ["*"], "kinds": many(8, |_| json!("v1/Pod"))}));
+        assert_eq!((of(all(64)), of(all(65))), (Ok(()), Err(too_many(4160))));
+    }
+
+    #[test]
+    fn what_watches_list_besides_is_bounded() {
+        let every = |field: &str, n: usize| {
+            let value =
+                many(n, |i| if field == "except" { json!(format!("example.com/v1/W{i}")) } else { json!("get") });
+            json!([{"every": {field: value}}])
+        };
+        check(|m| m["watches"] = every("except", 256), expect!["ok"]);
+        check(
+            |m| m["watches"] = every("except", 257),
+            expect!["watches[0].every.except: 257 are too many, at most 256"],
+        );
+        check(|m| m["watches"] = every("verbs", 257), expect!["watches[0].every.verbs: 257 are too many, at most 256"]);
+        let on = |n| many(n, |_| json!("add"));
+        check(|m| m["watches"][0]["enqueue"][0]["on"] = on(3), expect!["ok"]);
+        check(
+            |m| m["watches"][0]["enqueue"][0]["on"] = on(4),
+            expect!["watches[0].enqueue[0].on: 4 are too many, at most 3"],
+        );
     }
 
     #[test]

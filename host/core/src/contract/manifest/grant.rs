@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::serde_name;
 use crate::object::id::Kind;
 
-/// Permission to write or read. `*` means all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Most values of each list of a grant, and most bytes of a value: paths are the longest.
+const MAX_VALUES: usize = 256;
+const MAX_VALUE_BYTES: usize = 1024;
+
+/// Permission to write or read. `*` means all. Each list has at most 256 values of at most 1,024 bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grant {
     /// One of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no grants
@@ -79,11 +83,39 @@ impl Grant {
     /// Verbs for many objects at once.
     pub(crate) const OF_MANY: [&str; 3] = ["list", "watch", "deletecollection"];
 
+    /// Its lists, by name.
+    pub(crate) fn lists(&self) -> [(&'static str, &Vec<String>); 6] {
+        [
+            ("verbs", &self.verbs),
+            ("kinds", &self.kinds),
+            ("subresources", &self.subresources),
+            ("namespaces", &self.namespaces),
+            ("names", &self.names),
+            ("paths", &self.paths),
+        ]
+    }
+
+    /// How many requests for one value of each list it stands for.
+    pub(super) fn n_combinations(&self) -> usize {
+        let n_verbs = if self.verbs.iter().any(|verb| verb == "*") { Self::VERBS.len() } else { self.verbs.len() };
+        let others = self.lists().into_iter().skip(1).map(|(_, values)| values.len());
+        others.chain([n_verbs]).map(|n_values| n_values.max(1)).fold(1, usize::saturating_mul)
+    }
+
     /// Checks the constraints that the types do not express.
     ///
     /// # Errors
     /// The field, and what is wrong with it.
     pub fn check(&self) -> Result<(), String> {
+        let lists = self.lists();
+        for (list, values) in lists {
+            if values.len() > MAX_VALUES {
+                return Err(format!("{list}: {} are too many, at most {MAX_VALUES}", values.len()));
+            }
+            if let Some(long) = values.iter().find(|value| value.len() > MAX_VALUE_BYTES) {
+                return Err(format!("{list}: one has {} bytes; at most {MAX_VALUE_BYTES} are valid", long.len()));
+            }
+        }
         let is_known =
             |verb: &&String| ["*", Self::ESCALATE].contains(&verb.as_str()) || Self::VERBS.contains(&verb.as_str());
         if let Some(verb) = self.verbs.iter().find(|verb| !is_known(verb)) {
@@ -92,13 +124,6 @@ impl Grant {
         if self.verbs.is_empty() {
             return Err("verbs: at least one is needed".into());
         }
-        let lists = [
-            ("kinds", &self.kinds),
-            ("subresources", &self.subresources),
-            ("namespaces", &self.namespaces),
-            ("names", &self.names),
-            ("paths", &self.paths),
-        ];
         // An empty text would mean objects without a namespace or name.
         if let Some((list, _)) = lists.into_iter().find(|(_, values)| values.iter().any(String::is_empty)) {
             return Err(format!("{list}: an empty text names nothing; leave the list out to mean all"));
@@ -158,6 +183,13 @@ mod tests {
         assert_eq!(
             check(json!({"verbs": ["list"], "kinds": ["v1/Pod"], "namespaces": [""]})),
             Err("namespaces: an empty text names nothing; leave the list out to mean all".into())
+        );
+        let listing = |n: usize, value: &str| json!({"verbs": ["get"], "kinds": ["v1/Pod"], "names": vec![value; n]});
+        assert_eq!(check(listing(256, &"x".repeat(1024))), Ok(()));
+        assert_eq!(check(listing(257, "x")), Err("names: 257 are too many, at most 256".into()));
+        assert_eq!(
+            check(listing(1, &"x".repeat(1025))),
+            Err("names: one has 1025 bytes; at most 1024 are valid".into())
         );
         let adopting = |verb: &str| json!({"verbs": [verb], "kinds": ["v1/Pod"], "of": "controlled", "adopt": true});
         assert_eq!((check(adopting("patch")), check(adopting("*"))), (Ok(()), Ok(())));

@@ -102,16 +102,9 @@ pub(super) fn place(plugin: &str) -> String {
 
 /// A grant as an entry of a YAML list, for copying.
 pub(super) fn line(grant: &Grant) -> String {
-    let lists = [
-        ("verbs", &grant.verbs),
-        ("kinds", &grant.kinds),
-        ("subresources", &grant.subresources),
-        ("namespaces", &grant.namespaces),
-        ("names", &grant.names),
-        ("paths", &grant.paths),
-    ];
     let list = |values: &[String]| values.iter().map(|value| scalar(value)).collect::<Vec<_>>().join(", ");
-    let mut members: Vec<String> = lists
+    let mut members: Vec<String> = grant
+        .lists()
         .into_iter()
         .filter(|(_, values)| !values.is_empty())
         .map(|(name, values)| format!("{name}: [{}]", list(values)))

@@ -1,15 +1,19 @@
 //! Compares the manifest's requests with the operator's grants.
 //!
-//! Both sides are lists of grants. The requests are split into atoms (one verb, kind, subresource, namespace and name each,
-//! where "all" is a value), and a single grant of the operator must cover each atom. So only "all" covers "all", never a list
-//! that happens to be complete today.
+//! Both sides are lists of grants. A single grant of the operator must cover each request (one verb, kind, subresource, namespace and
+//! name, where "all" is a value). So only "all" covers "all", never a list that happens to be complete today.
 
+use std::collections::HashSet;
+
+use super::Grants;
 use super::denial::{line, place};
-use super::{Grants, PathPattern};
 use crate::contract::manifest::{Grant, Manifest, Of, Watch};
 
+/// Most bytes of the grants in a message, which is kept and shown in many places.
+const MAX_MESSAGE_BYTES: usize = 8 << 10;
+
 /// Requests that are not granted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Missing {
     /// The grants that are missing.
     pub grant: Grant,
@@ -80,7 +84,17 @@ impl Missing {
         if missing.is_empty() {
             return String::new();
         }
-        let lines: Vec<String> = missing.iter().map(|one| format!("`{}`", line(&one.grant))).collect();
+        let mut room = MAX_MESSAGE_BYTES;
+        let fits = |line: &String| {
+            let left = room.checked_sub(line.len());
+            left.inspect(|left| room = *left).is_some()
+        };
+        let mut lines: Vec<String> =
+            missing.iter().map(|one| format!("`{}`", line(&one.grant))).take_while(fits).collect();
+        match missing.len() - lines.len() {
+            0 => {}
+            n => lines.push(format!("{n} more, which `pintle inspect` shows,")),
+        }
         format!("plugin {plugin} asks for more than it is given; add {} to {}", lines.join(" and "), place(plugin))
     }
 }
@@ -93,11 +107,12 @@ impl Grants {
         let watches = manifest.watches.iter().map(|watch| (of_watch(watch), true));
         let grants = manifest.grants.iter().map(|grant| (grant.clone(), false));
         let mut missing: Vec<Missing> = Vec::new();
+        let mut seen = HashSet::new();
         let discovery = manifest.discovery.then(|| (of_discovery(), false));
         for (asked, watch) in watches.chain(grants).chain(discovery) {
             for grant in uncovered(&asked, given) {
                 let one = Missing { grant, watch };
-                if !missing.contains(&one) {
+                if seen.insert(one.clone()) {
                     missing.push(one);
                 }
             }
@@ -109,115 +124,145 @@ impl Grants {
 /// The verb that adopts.
 const ADOPTING: &str = "patch";
 
-/// The parts of a grant that no grant of the operator covers, merged into few.
+/// The parts of a grant that no grant of the operator covers.
+///
+/// A grant is the product of its lists. What a grant of the operator covers of a part is a product as well, so the rest of the part
+/// is one product for each list at most. The parts never overlap: there are at most as many as combinations of single values.
 fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
-    let mut parts: Vec<Grant> = Vec::new();
-    for atom in atoms(asked) {
-        if given.iter().any(|given| covers(given, &atom)) {
-            continue;
+    let mut parts = vec![Part::new(asked)];
+    for given in given {
+        if parts.is_empty() {
+            break;
         }
-        // Atoms that differ only in the verb are adjacent: they become one line.
-        match parts.last_mut().filter(|part| Grant { verbs: atom.verbs.clone(), ..(*part).clone() } == atom) {
-            Some(part) => part.verbs.extend(atom.verbs),
-            None => parts.push(atom),
-        }
+        let given = Given::new(given);
+        parts = parts.into_iter().flat_map(|part| part.without(&given)).collect();
     }
-    for part in &mut parts {
-        part.adopt &= part.verbs.iter().any(|verb| verb == ADOPTING);
-    }
-    let mut joined: Vec<Grant> = Vec::new();
-    for part in parts {
-        let same = |other: &&mut Grant| Grant { kinds: part.kinds.clone(), ..(**other).clone() } == part;
-        match joined.iter_mut().find(same) {
-            Some(other) => other.kinds.extend(part.kinds),
-            None => joined.push(part),
-        }
-    }
-    joined
+    parts.iter().map(Part::to_grant).collect()
 }
 
-/// One grant per combination of values. An empty list of subresources, namespaces or names stays empty, which is the same as all;
-/// but of controlled objects, all namespaces are more than no list.
-fn atoms(asked: &Grant) -> Vec<Grant> {
-    let any = |values: &[String]| values.iter().any(|value| value == "*");
-    let verbs: Vec<String> = if any(&asked.verbs) {
+/// Values of a list. `None` alone is an empty list.
+type Values<'a> = Vec<Option<&'a str>>;
+
+/// Requests: any of the verbs for any of the kinds, and so on.
+struct Part<'a> {
+    of: &'a Grant,
+    lists: [Values<'a>; N_LISTS],
+}
+
+const N_LISTS: usize = 6;
+/// Places of the lists, in the order of [`Grant::lists`].
+const VERBS: usize = 0;
+const KINDS: usize = 1;
+const SUBRESOURCES: usize = 2;
+const NAMESPACES: usize = 3;
+const NAMES: usize = 4;
+const PATHS: usize = 5;
+
+impl<'a> Part<'a> {
+    /// All requests of a grant. An empty list of namespaces or names is the same as all; but of controlled objects, all namespaces
+    /// are more than no list.
+    fn new(asked: &'a Grant) -> Self {
+        let any = |values: &[String]| values.iter().any(|value| value == "*");
         let meant = |verb: &&str| asked.of == Of::Any || !Grant::OF_MANY.contains(verb);
-        Grant::VERBS
-            .iter()
-            .filter(|verb| asked.paths.is_empty() && meant(verb) || **verb == "get")
-            .map(|verb| (*verb).to_owned())
-            .collect()
-    } else {
-        asked.verbs.clone()
-    };
-    let each = |values: &[String], empty_is_any: bool| -> Vec<Vec<String>> {
-        if values.is_empty() || (empty_is_any && any(values)) {
-            return vec![Vec::new()];
+        let verbs = match any(&asked.verbs) {
+            true if asked.paths.is_empty() => Grant::VERBS.into_iter().filter(|verb| meant(verb)).map(Some).collect(),
+            true => vec![Some("get")],
+            false => each(&asked.verbs),
+        };
+        let namespaces = match asked.of {
+            Of::Controlled if any(&asked.namespaces) => vec![Some("*")],
+            Of::Any | Of::Key if any(&asked.namespaces) => vec![None],
+            Of::Any | Of::Key | Of::Controlled => each(&asked.namespaces),
+        };
+        let names = if any(&asked.names) { vec![None] } else { each(&asked.names) };
+        let lists = [verbs, each(&asked.kinds), each(&asked.subresources), namespaces, names, each(&asked.paths)];
+        Self { of: asked, lists }
+    }
+
+    /// What another grant does not cover of it.
+    fn without(mut self, given: &Given<'_>) -> Vec<Self> {
+        if !given.reaches(self.of) {
+            return vec![self];
         }
-        values.iter().map(|value| vec![value.clone()]).collect()
-    };
-    let namespaces = match asked.of {
-        Of::Controlled if any(&asked.namespaces) => vec![vec!["*".to_owned()]],
-        Of::Any | Of::Key | Of::Controlled => each(&asked.namespaces, true),
-    };
-    let mut atoms = Vec::new();
-    for kinds in each(&asked.kinds, false) {
-        for subresources in each(&asked.subresources, false) {
-            for namespaces in &namespaces {
-                for names in each(&asked.names, true) {
-                    for paths in each(&asked.paths, false) {
-                        for verb in &verbs {
-                            atoms.push(Grant {
-                                verbs: vec![verb.clone()],
-                                kinds: kinds.clone(),
-                                subresources: subresources.clone(),
-                                namespaces: namespaces.clone(),
-                                names: names.clone(),
-                                paths: paths.clone(),
-                                of: asked.of,
-                                adopt: asked.adopt,
-                            });
-                        }
-                    }
-                }
+        let split = |list: usize| -> (Vec<_>, Vec<_>) {
+            self.lists[list].iter().partition(|value| given.covers(self.of, list, **value))
+        };
+        let splits: [(Values<'_>, Values<'_>); N_LISTS] = std::array::from_fn(split);
+        if splits.iter().any(|(covered, _)| covered.is_empty()) {
+            return vec![self];
+        }
+        let mut rest = Vec::new();
+        for (list, (covered, uncovered)) in splits.into_iter().enumerate() {
+            if !uncovered.is_empty() {
+                self.lists[list] = uncovered;
+                rest.push(Self { of: self.of, lists: self.lists.clone() });
             }
+            self.lists[list] = covered;
+        }
+        rest
+    }
+
+    fn to_grant(&self) -> Grant {
+        let list = |list: usize| self.lists[list].iter().flatten().map(|value| (*value).to_owned()).collect();
+        Grant {
+            verbs: list(VERBS),
+            kinds: list(KINDS),
+            subresources: list(SUBRESOURCES),
+            namespaces: list(NAMESPACES),
+            names: list(NAMES),
+            paths: list(PATHS),
+            of: self.of.of,
+            adopt: self.of.adopt && self.lists[VERBS].contains(&Some(ADOPTING)),
         }
     }
-    atoms
 }
 
-fn covers(given: &Grant, atom: &Grant) -> bool {
-    // Requests have one value, or none.
-    let named = |given: &[String], asked: &[String]| {
-        given.iter().any(|value| value == "*") || asked.iter().all(|asked| given.contains(asked))
-    };
-    let optional = |given: &[String], asked: &[String]| match asked {
-        [] => given.is_empty() || given.iter().any(|value| value == "*"),
-        asked => given.is_empty() || named(given, asked),
-    };
-    let namespaces = match given.of {
-        // A cluster-scoped key reaches only the listed ones.
-        Of::Controlled if !atom.namespaces.is_empty() => named(&given.namespaces, &atom.namespaces),
-        Of::Any | Of::Key | Of::Controlled => optional(&given.namespaces, &atom.namespaces),
-    };
-    let adopts = atom.adopt && atom.verbs.iter().any(|verb| verb == ADOPTING);
-    named(&given.verbs, &atom.verbs)
-        && given.paths.is_empty() == atom.paths.is_empty()
-        && named(&given.kinds, &atom.kinds)
-        && given.subresources.is_empty() == atom.subresources.is_empty()
-        && named(&given.subresources, &atom.subresources)
-        && namespaces
-        && optional(&given.names, &atom.names)
-        && atom.paths.iter().all(|asked| given.paths.iter().any(|given| covers_path(given, asked)))
-        && (given.of == Of::Any || given.of == atom.of && (given.adopt || !adopts))
+/// The values of a list, each once.
+fn each(values: &[String]) -> Values<'_> {
+    let mut seen = HashSet::new();
+    let values: Vec<_> = values.iter().map(|value| Some(value.as_str())).filter(|value| seen.insert(*value)).collect();
+    if values.is_empty() { vec![None] } else { values }
+}
+
+/// A grant of the operator, for look-ups.
+struct Given<'g> {
+    of: &'g Grant,
+    lists: [HashSet<&'g str>; N_LISTS],
+}
+
+impl<'g> Given<'g> {
+    fn new(given: &'g Grant) -> Self {
+        let lists = given.lists().map(|(_, values)| values.iter().map(String::as_str).collect());
+        Self { of: given, lists }
+    }
+
+    /// Whether it is about such requests at all.
+    fn reaches(&self, asked: &Grant) -> bool {
+        (self.of.of == Of::Any || self.of.of == asked.of)
+            && self.of.paths.is_empty() == asked.paths.is_empty()
+            && self.of.subresources.is_empty() == asked.subresources.is_empty()
+    }
+
+    fn covers(&self, asked: &Grant, list: usize, value: Option<&str>) -> bool {
+        let ours = &self.lists[list];
+        let all = || ours.contains("*");
+        match (list, value) {
+            (VERBS, Some(ADOPTING)) if asked.adopt && self.of.of != Of::Any && !self.of.adopt => false,
+            // A cluster-scoped key reaches only the listed ones.
+            (NAMESPACES, Some(value)) if self.of.of == Of::Controlled => all() || ours.contains(value),
+            (NAMESPACES | NAMES, Some(value)) => ours.is_empty() || all() || ours.contains(value),
+            (NAMESPACES | NAMES, None) => ours.is_empty() || all(),
+            (PATHS, Some(value)) => ours.contains(value) || ours.iter().any(|given| covers_path(given, value)),
+            (_, Some(value)) => all() || ours.contains(value),
+            // Both lists are empty.
+            (_, None) => true,
+        }
+    }
 }
 
 fn covers_path(given: &str, asked: &str) -> bool {
-    match (PathPattern::new(given), PathPattern::new(asked)) {
-        (PathPattern::Prefix(given), PathPattern::Prefix(asked) | PathPattern::Exact(asked)) => {
-            asked.starts_with(&given)
-        }
-        (PathPattern::Exact(given), PathPattern::Exact(asked)) => given == asked,
-        (PathPattern::Exact(_), PathPattern::Prefix(_)) => false,
+    match given.strip_suffix('*') {
+        Some(prefix) => asked.strip_suffix('*').unwrap_or(asked).starts_with(prefix),
+        None => given == asked,
     }
 }

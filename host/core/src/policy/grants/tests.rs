@@ -113,7 +113,7 @@ fn discovery_and_events_are_the_operators_to_give() {
     let missing = |given: &[Grant]| Missing::message(&Grants::missing(&manifest(true), given), "widgets");
     assert_eq!(
         missing(&[]),
-        "plugin widgets asks for more than it is given; add `- {verbs: [get], paths: [/api]}` and `- {verbs: [get], paths: [/apis]}` to \
+        "plugin widgets asks for more than it is given; add `- {verbs: [get], paths: [/api, /apis]}` to \
          `grants` of ControllerPlugin/widgets or of the plugin's spec file"
     );
     assert_eq!(Missing::message(&Grants::missing(&manifest(false), &[]), "widgets"), "", "events are not required");
@@ -297,6 +297,34 @@ fn missing_grants_can_be_pasted() {
     given[0]["namespaces"] = json!(["kube-system"]);
     expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: [v1/Secret]}` and `- {verbs: [delete], kinds: [v1/Pod, v1/Service], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
         .assert_eq(&missing(&manifest, given));
+}
+
+#[test]
+fn what_is_missing_of_long_lists_is_one_part_for_each_list_and_not_each_combination() {
+    let values = |list: &str, n: usize| (0..n).map(|i| format!("{list}{i}")).collect::<Value>();
+    let product = |n: usize| json!({"verbs": ["get"], "kinds": ["v1/Pod"], "subresources": values("s", n), "namespaces": values("ns", n), "names": values("a", n)});
+    let asked = manifest(json!([]), json!([product(16)]));
+    let missing =
+        |given: &Value| Grants::missing(&asked, &serde_json::from_value::<Vec<Grant>>(given.clone()).unwrap());
+    let of = |grant: &Grant| [&grant.subresources, &grant.namespaces, &grant.names].map(Vec::len);
+    let parts = |given: Value| missing(&given).iter().map(|one| of(&one.grant)).collect::<Vec<_>>();
+    assert_eq!(parts(json!([])), [[16, 16, 16]]);
+    assert_eq!(parts(json!([product(15)])), [[1, 16, 16], [15, 1, 16], [15, 15, 1]]);
+    assert_eq!(parts(json!([product(16)])), [[0; 3]; 0]);
+    // Each value that is given alone leaves one part.
+    let alone = |i: usize| json!({"verbs": ["*"], "kinds": ["*"], "subresources": [format!("s{i}")], "namespaces": [format!("ns{i}")], "names": [format!("a{i}")]});
+    let given = (0..16).map(alone).collect::<Value>();
+    assert!(parts(given.clone()).len() <= 3 * 16, "{:?}", parts(given));
+    assert_eq!(parts(given.clone()).iter().map(|[a, b, c]| a * b * c).sum::<usize>(), 16 * 16 * 16 - 16);
+}
+
+#[test]
+fn the_message_about_missing_grants_is_bounded() {
+    let grants: Value =
+        (0..200).map(|i| json!({"verbs": ["get"], "kinds": [format!("v1/K{}{i}", "x".repeat(100))]})).collect();
+    let message = missing(&manifest(json!([]), grants), json!([]));
+    assert!((8_000..9_000).contains(&message.len()), "{}", message.len());
+    assert!(message.contains(" and 140 more, which `pintle inspect` shows, to `grants` of"), "{message}");
 }
 
 #[test]
