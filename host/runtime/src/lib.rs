@@ -14,6 +14,7 @@ mod controller;
 pub mod election;
 pub mod failures;
 mod held;
+mod large;
 pub mod manager;
 mod metrics;
 pub mod overview;

@@ -41,6 +41,11 @@ const MAX_STATE_NAME_BYTES: usize = 253;
 pub struct CheckedOutcome(Outcome);
 
 impl CheckedOutcome {
+    /// Bytes of all its texts.
+    pub fn n_bytes(&self) -> u64 {
+        size(&self.0)
+    }
+
     /// The outcome, for further changes.
     pub fn into_inner(self) -> Outcome {
         self.0

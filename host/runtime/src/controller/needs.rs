@@ -9,7 +9,7 @@
 
 mod outside;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::PluginCache;
 use crate::held::{Account, Held};
+use crate::large;
 use crate::throttle::patiently;
 use crate::traces::RunTrace;
 use crate::writer::{Members, NOT_GRANTED, Rights, quote};
@@ -169,7 +170,8 @@ pub(crate) async fn perform(
     }
     // A repeated need is read again.
     let answers = &mut answered.answers;
-    answers.retain(|(answered, _)| needs.iter().all(|(need, _)| need != answered));
+    let again: HashSet<&Need> = needs.iter().map(|(need, _)| need).collect();
+    answers.retain(|(answered, _)| !again.contains(answered));
     let mut n_bytes: usize = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).map(|text| text.len()).sum();
     let mut new = futures::stream::iter(needs)
         .map(|(need, denied)| async move {
@@ -300,7 +302,7 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
             if resource.namespaced == namespace.is_empty() {
                 return Err(wrong_scope(&resource, namespace));
             }
-            let body = whole_review(kind, object).map_err(malformed)?;
+            let body = large::on_text(object.len(), || whole_review(kind, object)).await.map_err(malformed)?;
             source.read(|| reader.review(&resource, namespace, &body)).await?.into_string()
         }
         // Not reads of the API server; see `bounded_read`.
@@ -367,11 +369,25 @@ impl Items {
         }
     }
 
+    /// Appends objects to an answer that has room for them.
+    fn write_all(&mut self, items: &[Box<str>], out: &mut String) -> Result<(), NeedError> {
+        for item in items {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            self.write(item, out)?;
+            if out.len() > MAX_ANSWER_BYTES {
+                return Err(too_long(MAX_ANSWER_BYTES));
+            }
+        }
+        Ok(())
+    }
+
     /// Appends an object as the server sent it.
     fn write(&mut self, item: &str, out: &mut String) -> Result<(), NeedError> {
         match self {
             Self::Metadata { head } => {
-                let mut members = Members::parse(item).map_err(malformed)?;
+                let mut members = Members::parse_object(item).map_err(malformed)?;
                 // They are most of the metadata, and controllers do not use them.
                 members.edit("metadata", |metadata| metadata.remove("managedFields")).map_err(malformed)?;
                 out.push_str(head);
@@ -379,7 +395,7 @@ impl Items {
                 out.push('}');
             }
             Self::Whole { kind } => {
-                let mut members = Members::parse(item).map_err(malformed)?;
+                let mut members = Members::parse_object(item).map_err(malformed)?;
                 members.edit("metadata", |metadata| metadata.remove("managedFields")).map_err(malformed)?;
                 // Items of a list do not have them.
                 members.set("kind", quote(&kind.name));
@@ -406,15 +422,9 @@ async fn list(
     let mut page_token: Option<String> = None;
     loop {
         let page = source.read(|| source.reader.list(target, n_left.min(PAGE), page_token.as_deref())).await?;
-        for item in page.items.iter().take(n_left as usize) {
-            if out.len() > 1 {
-                out.push(',');
-            }
-            items.write(item, &mut out)?;
-            if out.len() > MAX_ANSWER_BYTES {
-                return Err(too_long(MAX_ANSWER_BYTES));
-            }
-        }
+        let asked = &page.items[..page.items.len().min(n_left as usize)];
+        let n_bytes = asked.iter().map(|item| item.len()).sum();
+        large::on_text(n_bytes, || items.write_all(asked, &mut out)).await?;
         n_left = n_left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
         page_token = page.next.filter(|token| !token.is_empty());
         if n_left == 0 || page_token.is_none() {

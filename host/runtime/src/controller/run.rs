@@ -32,6 +32,7 @@ use super::needs::{self, Answered, Source};
 use super::shadow::Sample;
 use super::{Controller, PluginCache, Version};
 use crate::failures::{FailedRun, Failure, FailureIdentity, MAX_MESSAGE_BYTES};
+use crate::large;
 use crate::traces::{CountingView, RunTrace};
 use crate::writer::{NOT_GRANTED, Report, Rights, WriteProbe, kind_of};
 
@@ -220,11 +221,13 @@ impl Controller {
             let outcome = match run.result {
                 Err(fault) => return RunResult::Fault(fault),
                 Ok(Err(error)) => return RunResult::Declared(error),
-                Ok(Ok(outcome)) => outcome.into_inner(),
+                Ok(Ok(outcome)) => outcome,
             };
+            let n_bytes = usize::try_from(outcome.n_bytes()).unwrap_or(usize::MAX);
+            let outcome = outcome.into_inner();
             let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
             if outcome.needs.is_empty() {
-                return self.carry_out(version, &**cache, &rights, outcome, trace).await;
+                return self.carry_out(version, &**cache, &rights, outcome, n_bytes, trace).await;
             }
             let kinds = outcome.needs.iter().filter_map(|need| match need {
                 Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } | Need::Review { kind, .. } => Some(kind),
@@ -302,6 +305,7 @@ impl Controller {
         cache: &dyn PluginCache,
         rights: &Rights<'_>,
         outcome: Outcome,
+        n_bytes: usize,
         trace: Option<&RunTrace>,
     ) -> RunResult {
         // A run that sees no more dependents removes finalizers, so that the missing ones would be lost.
@@ -314,7 +318,8 @@ impl Controller {
         }
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
         know(cache, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
-        let plan = match self.writer.plan(rights, outcome.steps, |kind| cache.resource(kind)) {
+        let planned = || self.writer.plan(rights, outcome.steps, |kind| cache.resource(kind));
+        let plan = match large::on_text(n_bytes, planned).await {
             Ok(plan) => plan,
             Err(fault) => return RunResult::Fault(fault),
         };

@@ -3,14 +3,22 @@
 //! Objects cross the host as text. The host fills in or checks a few members (`apiVersion`, preconditions); everything else
 //! keeps its bytes, so that numbers keep all digits and nothing is decoded without need.
 //!
-//! Invariant: a text with a duplicate member is rejected, because the host and the API server could read it differently.
+//! Invariants:
+//! 1. A text with a duplicate member is rejected, because the host and the API server could read it differently.
+//! 2. The time grows with the bytes of a text, whatever it contains; what a plugin writes also has a bound of members and elements.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+/// Most members of an object, and elements of a list, that a plugin may write where the host reads each. Kubernetes' own types have
+/// a handful of members there, and the API server takes as many operations of a JSON patch.
+pub(crate) const MAX_PARTS: usize = 10_000;
 
 /// The members of a JSON object in their order, with their values as text.
 #[derive(Debug, Default)]
@@ -18,36 +26,90 @@ pub(crate) struct Members<'a> {
     members: Vec<(String, Cow<'a, str>)>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Vec<(String, Cow<'de, str>)>;
+/// Collects at most so many members.
+struct Collect(usize);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+impl<'de> DeserializeSeed<'de> for Collect {
+    type Value = Members<'de>;
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members: Self::Value = Vec::new();
-                while let Some(name) = map.next_key::<String>()? {
-                    if members.iter().any(|(other, _)| *other == name) {
-                        return Err(serde::de::Error::custom(format!("duplicate member {name:?}")));
-                    }
-                    let value: &'de RawValue = map.next_value()?;
-                    members.push((name, Cow::Borrowed(value.get())));
-                }
-                Ok(members)
-            }
-        }
-        Ok(Self { members: deserializer.deserialize_map(Collect)? })
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
     }
 }
 
+impl<'de> Visitor<'de> for Collect {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let Self(most) = self;
+        let mut members = Vec::new();
+        let mut names = HashSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if members.len() == most {
+                return Err(A::Error::custom(format_args!("there are more than {most} members")));
+            }
+            if !names.insert(name.clone()) {
+                return Err(A::Error::custom(format_args!("duplicate member {name:?}")));
+            }
+            let value: &'de RawValue = map.next_value()?;
+            members.push((name, Cow::Borrowed(value.get())));
+        }
+        Ok(Members { members })
+    }
+}
+
+/// The elements of a list that a plugin writes; none of `null`.
+///
+/// # Errors
+/// It is another text, has an element of another type, or more than [`MAX_PARTS`].
+pub(crate) fn elements<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Vec<T>, serde_json::Error> {
+    struct Elements<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut elements = Vec::new();
+            while let Some(element) = seq.next_element()? {
+                if elements.len() == MAX_PARTS {
+                    return Err(A::Error::custom(format_args!("there are more than {MAX_PARTS} elements")));
+                }
+                elements.push(element);
+            }
+            Ok(elements)
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let elements = deserializer.deserialize_any(Elements(PhantomData))?;
+    deserializer.end().map(|()| elements)
+}
+
 impl<'a> Members<'a> {
-    /// Parses a text that is one JSON object.
+    /// Parses a text of a plugin that is one JSON object with at most [`MAX_PARTS`] members.
     pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|why| why.to_string())
+        Self::parse_at_most(MAX_PARTS, text)
+    }
+
+    /// Parses an object of the API server: whoever writes one must not make it one that no plugin can read.
+    pub(crate) fn parse_object(text: &'a str) -> Result<Self, String> {
+        Self::parse_at_most(usize::MAX, text)
+    }
+
+    fn parse_at_most(most: usize, text: &'a str) -> Result<Self, String> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let members = Collect(most).deserialize(&mut deserializer).map_err(|why| why.to_string())?;
+        deserializer.end().map_err(|why| why.to_string()).map(|()| members)
     }
 
     /// The text of a member's value.
@@ -98,7 +160,7 @@ impl<'a> Members<'a> {
     /// Edits the object in a member; creates it if it is missing.
     pub(crate) fn edit(&mut self, name: &str, change: impl FnOnce(&mut Members<'_>)) -> Result<(), String> {
         let text = self.get(name).unwrap_or("{}");
-        let mut inner = Members::parse(text).map_err(|why| format!("{name}: {why}"))?;
+        let mut inner = Members::parse_object(text).map_err(|why| format!("{name}: {why}"))?;
         change(&mut inner);
         let text = inner.text();
         self.set(name, text);
@@ -168,6 +230,24 @@ mod tests {
             |members| members.edit("metadata", |_| {}),
             expect!["error: metadata: invalid type: null, expected an object at line 1 column 4"],
         );
+    }
+
+    #[test]
+    fn members_and_elements_are_bounded_but_for_objects_of_the_server() {
+        let members = |n: usize| format!("{{{}}}", (0..n).map(|i| format!(r#""{i}":0"#)).collect::<Vec<_>>().join(","));
+        assert_eq!(Members::parse(&members(MAX_PARTS)).unwrap().names().count(), MAX_PARTS);
+        let why = Members::parse(&members(MAX_PARTS + 1)).unwrap_err();
+        assert!(why.starts_with("there are more than 10000 members at line 1"), "{why}");
+        // Each name is compared with no other one: with all, this takes minutes.
+        assert_eq!(Members::parse_object(&members(300_000)).unwrap().names().count(), 300_000);
+        let list = |n: usize| format!("[{}]", vec!["0"; n].join(","));
+        assert_eq!(elements::<u8>(&list(MAX_PARTS)).unwrap().len(), MAX_PARTS);
+        let why = elements::<u8>(&list(MAX_PARTS + 1)).unwrap_err().to_string();
+        assert!(why.starts_with("there are more than 10000 elements"), "{why}");
+        assert_eq!(elements::<u8>("null").unwrap(), [0_u8; 0]);
+        for wrong in ["{}", "7", "[1] 2", "[1", "[null]"] {
+            assert!(elements::<u8>(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use pintle_core::text::printable;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::edit::Members;
+use super::edit::{Members, elements};
 use super::request::{Body, ObjectText, ParsedWrite};
 
 /// Bytes of a member's name in a message.
@@ -219,9 +219,9 @@ fn of_object(key: &Controller, text: &ObjectText<'_>, form: Form) -> Result<Sets
 
 fn of_list(key: &Controller, text: Option<&str>, form: Form) -> Result<Sets, String> {
     let Some(text) = text else { return Ok(Sets::Nobody) };
-    let list: Option<Vec<Reference>> = serde_json::from_str(text).map_err(|why| format!("ownerReferences: {why}"))?;
+    let list: Vec<Reference> = elements(text).map_err(|why| format!("ownerReferences: {why}"))?;
     let mut sets = Sets::Nobody;
-    for reference in list.unwrap_or_default() {
+    for reference in list {
         if of_reference(key, &reference, form)? == Sets::TheKey {
             sets = Sets::TheKey;
         }
@@ -277,7 +277,9 @@ enum Place {
 }
 
 fn place(path: &str) -> Place {
-    let parts: Vec<String> = path.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+    // A path may have any number of parts.
+    let first = path.split('/').skip(1).take(4);
+    let parts: Vec<String> = first.map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
     match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] | ["metadata"] => Place::Above,
         ["metadata", "ownerReferences"] => Place::List,

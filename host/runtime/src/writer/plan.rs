@@ -4,11 +4,12 @@
 //!
 //! Invariant: this module sends nothing.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Action, Event, Mutation, Need, Order, Outcome, Refusal, Step};
-use pintle_core::object::id::{Key, Kind};
+use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::grants::{Denial, Grants};
 use pintle_core::ports::api::{ApiError, ApiResource, WriteRequest};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
@@ -60,18 +61,12 @@ pub(super) struct Planned {
     pub(super) write: Option<(WriteTarget, Go)>,
 }
 
-impl Planned {
-    /// Whether the following steps run only if this one has made the target the key's own.
-    fn adopts(&self, target: &WriteTarget, rights: &Rights<'_>) -> bool {
-        let Some((own, Go::Send { .. })) = &self.write else { return false };
-        // An object that is not found stays unreachable for later steps; other tolerated rejections would leave it unowned.
-        let is_certain = self.mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
-        is_certain
-            && own.kind == target.kind
-            && own.object == target.object
-            && ParsedWrite::parse(&self.mutation.action, None)
-                .is_ok_and(|write| write.is_some_and(|w| rights.adopts(&w)))
-    }
+/// A mutation that has been planned.
+struct ThisOne {
+    write: Option<(WriteTarget, Go)>,
+    n_refused: usize,
+    /// Whether the following steps run only if it has made the target the key's own.
+    adopts: bool,
 }
 
 pub(super) enum Go {
@@ -106,8 +101,10 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
     pub(super) fn plan(&mut self, steps: Vec<Step>) -> Result<Plan, PluginFault> {
         let mut n_denied = 0;
         let mut planned = Vec::with_capacity(steps.len());
+        let mut adopted = HashSet::new();
         for (i, step) in steps.into_iter().enumerate() {
             let mut mutations = Vec::with_capacity(step.mutations.len());
+            let mut adopts_now = HashSet::new();
             for (j, mut mutation) in step.mutations.into_iter().enumerate() {
                 if let Action::Event(event) = &mutation.action
                     && !self.rights.may_record(event)
@@ -116,26 +113,27 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
                     continue;
                 }
                 // Steps after a failed one are carried out only if they are `always`.
-                let before = if step.always { &[][..] } else { &planned[..] };
+                let before = if step.always { &HashSet::new() } else { &adopted };
                 let planned = self.planned(&mut mutation, before);
-                let (write, n_refused) = planned.map_err(|why| PluginFault {
+                let ThisOne { write, n_refused, adopts } = planned.map_err(|why| PluginFault {
                     kind: FaultKind::Output,
                     message: format!("steps[{i}].mutations[{j}]: {why}"),
                 })?;
                 n_denied += n_refused;
+                if let Some((target, _)) = write.as_ref().filter(|_| adopts) {
+                    adopts_now.insert((target.kind.clone(), target.object.clone()));
+                }
                 mutations.push(Planned { step: place(i), position: place(j), mutation, write });
             }
+            adopted.extend(adopts_now);
             planned.push(PlannedStep { order: step.order, always: step.always, mutations });
         }
         Ok(Plan { steps: planned, n_denied })
     }
 
-    /// Plans a mutation, and counts its denials. Removes events that are not granted.
-    fn planned(
-        &mut self,
-        mutation: &mut Mutation,
-        before: &[PlannedStep],
-    ) -> Result<(Option<(WriteTarget, Go)>, usize), String> {
+    /// Plans a mutation, and counts its denials. Removes events that are not granted. `adopted` are the objects that earlier steps make
+    /// the key's own.
+    fn planned(&mut self, mutation: &mut Mutation, adopted: &HashSet<(Kind, ObjectKey)>) -> Result<ThisOne, String> {
         let rights = self.rights;
         let mut n_refused = 0;
         for told in [&mut mutation.on_success, &mut mutation.on_failure] {
@@ -145,11 +143,14 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         }
         let resource = kind_of(&mutation.action).and_then(&self.resolve);
         let Some(write) = ParsedWrite::parse(&mutation.action, resource.as_deref())? else {
-            return Ok((None, n_refused));
+            return Ok(ThisOne { write: None, n_refused, adopts: false });
         };
         let target = write.target.clone();
-        let adopted = || before.iter().flat_map(|step| &step.mutations).any(|earlier| earlier.adopts(&target, rights));
-        let go = match (rights.write(&write, adopted), resource) {
+        let is_adopted = || !adopted.is_empty() && adopted.contains(&(target.kind.clone(), target.object.clone()));
+        // An object that is not found stays unreachable for later steps; other tolerated rejections would leave it unowned.
+        let is_certain = mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
+        let adopts = is_certain && rights.adopts(&write);
+        let go = match (rights.write(&write, is_adopted), resource) {
             (Err(denial), _) => {
                 n_refused += 1;
                 Go::Denied(denial)
@@ -163,7 +164,8 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
                 }
             },
         };
-        Ok((Some((target, go)), n_refused))
+        let adopts = adopts && matches!(go, Go::Send { .. });
+        Ok(ThisOne { write: Some((target, go)), n_refused, adopts })
     }
 
     /// Drops an event; returns the number of denials. What the operator withholds is reported once, when the plugin is loaded.

@@ -15,7 +15,7 @@ use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, WriteRequest
 use pintle_core::ports::trace::TracedRequest;
 use serde_json::value::RawValue;
 
-use super::edit::{Members, quote};
+use super::edit::{Members, elements, quote};
 
 /// Subresources whose body is the main object.
 const WHOLE_OBJECT: [&str; 4] = ["status", "approval", "finalize", "resize"];
@@ -318,7 +318,7 @@ impl<'a> Body<'a> {
     }
 
     fn operations(text: &'a str) -> Result<Self, String> {
-        serde_json::from_str(text).map(Self::Operations).map_err(|why| format!("body: {why}"))
+        elements(text).map(Self::Operations).map_err(|why| format!("body: {why}"))
     }
 }
 
@@ -512,7 +512,7 @@ mod tests {
         );
         check(
             patch(PatchType::Json, "{}"),
-            expect!["error: body: invalid type: map, expected a sequence at line 1 column 0"],
+            expect!["error: body: invalid type: map, expected a list at line 1 column 2"],
         );
         check(
             patch(PatchType::Merge, r#"{"metadata":"x"}"#),

@@ -123,13 +123,12 @@ impl Rights<'_> {
     /// Whether a write, if carried out, makes the key's object the controller of an object without one.
     pub(super) fn adopts(&self, write: &ParsedWrite<'_>) -> bool {
         let ParsedWrite { action, target, .. } = write;
+        if !matches!(action, Action::Update { .. } | Action::Patch { .. }) || target.subresource.is_some() {
+            return false;
+        }
         let Ok(key) = self.controller() else { return false };
         let Ok(object) = self.shown(&target.kind, &target.object) else { return false };
-        matches!(action, Action::Update { .. } | Action::Patch { .. })
-            && target.subresource.is_none()
-            && object.meta.controller().is_none()
-            && hits(write, &object).is_ok()
-            && sets_key(&key, write)
+        object.meta.controller().is_none() && hits(write, &object).is_ok() && sets_key(&key, write)
     }
 
     fn owns(&self, relation: Relation, write: &ParsedWrite<'_>, adopted: &impl Fn() -> bool) -> Result<(), String> {
