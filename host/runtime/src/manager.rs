@@ -45,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Subscribed, Version, timestamp};
 use crate::failures::{self, Failures, RecordedFailure};
+use crate::held::{Account, MAX_HELD_BYTES};
 use crate::metrics::Metrics;
 use crate::overview::Observations;
 use crate::reach::Reach;
@@ -358,11 +359,13 @@ impl Manager {
             fence: self.fence(&name),
         };
         let metrics = self.metrics.plugin(&name);
+        let account_of_runs = Account::new(MAX_HELD_BYTES);
         let recorder = RecorderConfig {
             component: manifest.event_source.clone().unwrap_or_else(|| name.clone()),
             clock: self.config.clock.clone(),
             seed: self.config.seed.wrapping_add(self.n_added.fetch_add(1, Ordering::Relaxed)),
             idle_signal: self.idle_signal.clone(),
+            account: account_of_runs.clone(),
         };
         // One client for both: with a second one the plugin could exceed its limit.
         let client = self.writers.client(&identity);
@@ -375,6 +378,7 @@ impl Manager {
         let (recorder, recording) = Recorder::start(telling, recorder, metrics.events());
         let disabled = version.spec.disabled;
         let parts = ControllerParts {
+            held: account_of_runs,
             reader: self.reader.clone(),
             live: client.reader.unwrap_or_else(|| self.reader.clone()),
             outside: self.config.outside.clone(),

@@ -21,7 +21,7 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use pintle_core::contract::outcome::{Event, PatchType};
 use pintle_core::object::id::Kind;
-use pintle_core::policy::correlator::{Correlator, EventDecision, Record};
+use pintle_core::policy::correlator::{Correlator, EventDecision, MAX_MESSAGE_BYTES, Record, cut};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, WriteRequest, WriteVerb};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -30,12 +30,15 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::held::{Account, Held};
 use crate::metrics::EventMetrics;
 use crate::panic_text;
 use crate::throttle::patiently;
 
 /// Capacity of the event queue; client-go's value.
 const QUEUE: usize = 1_000;
+/// Most bytes of an event in the queue: its message, its reason, and a kind, a name and a uid that an object can have.
+const MAX_EVENT_BYTES: usize = 4 << 10;
 /// Maximum tries of one event; client-go's value.
 const MAX_TRIES: u32 = 12;
 /// Delay between tries; the first one is a random part of it. client-go's value.
@@ -47,6 +50,7 @@ pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 struct Queued {
     event: Event,
     at: Timestamp,
+    _held: Held,
 }
 
 /// Handle for recording; cheap to clone. The queue closes when the last handle is dropped.
@@ -56,6 +60,7 @@ pub(crate) struct Recorder {
     shared: Arc<Shared>,
     clock: WallClock,
     metrics: EventMetrics,
+    account: Arc<Account>,
 }
 
 struct Shared {
@@ -74,6 +79,8 @@ pub(crate) struct RecorderConfig {
     pub(crate) clock: WallClock,
     pub(crate) seed: u64,
     pub(crate) idle_signal: Arc<Notify>,
+    /// Counts the queue.
+    pub(crate) account: Arc<Account>,
 }
 
 impl Recorder {
@@ -98,13 +105,27 @@ impl Recorder {
             shared: shared.clone(),
             metrics: metrics.clone(),
         };
-        (Self { queue, shared, clock: config.clock, metrics }, tokio::spawn(task.run(receiver)))
+        (
+            Self { queue, shared, clock: config.clock, metrics, account: config.account },
+            tokio::spawn(task.run(receiver)),
+        )
     }
 
-    /// Queues an event, or drops it if the queue is full.
-    pub(crate) fn record(&self, event: Event) {
+    /// Queues an event, or drops it if the queue is full, or if it is longer than one about an object that can exist.
+    pub(crate) fn record(&self, mut event: Event) {
+        // Filled in since it was checked, or of the host.
+        if event.message.len() > MAX_MESSAGE_BYTES {
+            event.message = cut(&event.message, MAX_MESSAGE_BYTES).to_owned();
+        }
+        let n_bytes = event.n_bytes();
+        let mut held = self.account.open();
         self.shared.n_open.fetch_add(1, Ordering::AcqRel);
-        if self.queue.try_send(Queued { event, at: (self.clock)() }).is_err() {
+        let is_short = n_bytes <= MAX_EVENT_BYTES;
+        if is_short {
+            // The queue has a bound of its own.
+            held.set(n_bytes as u64);
+        }
+        if !is_short || self.queue.try_send(Queued { event, at: (self.clock)(), _held: held }).is_err() {
             self.shared.finished();
             self.metrics.event("dropped");
         }

@@ -12,6 +12,7 @@ use crate::contract::outcome::{
     Action, Event, LiveDetail, Moment, Mutation, Need, Outcome, PatchType, Place, Preconditions, Wake,
 };
 use crate::object::id::{Key, Kind, ObjectKey};
+use crate::policy::correlator::{MAX_MESSAGE_BYTES, cut};
 use crate::policy::grants::is_path_segment;
 use crate::policy::outside::CALL_TIMEOUT;
 
@@ -33,6 +34,8 @@ const MAX_RUN_LABELS: usize = 16;
 const MAX_KEY_BYTES: usize = 1024;
 /// Maximum tolerated failures of one mutation: each class once.
 const MAX_TOLERATED: usize = 6;
+/// Longest uid of an object, in bytes; those of Kubernetes have 36.
+const MAX_UID_BYTES: usize = 128;
 /// Longest name in the keyed state, in bytes.
 const MAX_STATE_NAME_BYTES: usize = 253;
 
@@ -92,6 +95,7 @@ impl MappedKeys {
 /// The fault's message; a retry helps only if the plugin decides differently.
 pub fn outcome(mut outcome: Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<CheckedOutcome, String> {
     check_outcome(&outcome, manifest, limits)?;
+    outcome.steps.iter_mut().flat_map(|step| &mut step.mutations).for_each(cut_events);
     // What an object contains is not the plugin's fault: a name that nothing can have is not a key.
     outcome.wake.retain(|wake| is_possible_key(&wake.key));
     Ok(CheckedOutcome(outcome))
@@ -239,6 +243,25 @@ fn check_subresource(subresource: Option<&str>) -> Result<(), String> {
     }
 }
 
+/// Cuts what an object may have made long: a text that the plugin repeats is not its fault.
+fn cut_events(mutation: &mut Mutation) {
+    let of_action = if let Action::Event(event) = &mut mutation.action { Some(event) } else { None };
+    for event in of_action.into_iter().chain(&mut mutation.on_success).chain(&mut mutation.on_failure) {
+        shorten(&mut event.message, MAX_MESSAGE_BYTES);
+        // No object has it.
+        if event.regarding_uid.len() > MAX_UID_BYTES {
+            event.regarding_uid = String::new();
+        }
+    }
+}
+
+/// Cuts a text, and gives the rest of its memory back.
+fn shorten(text: &mut String, max_bytes: usize) {
+    if text.len() > max_bytes {
+        *text = cut(text, max_bytes).to_owned();
+    }
+}
+
 fn check_event(event: &Event) -> Result<(), String> {
     if event.reason.is_empty() || event.reason.len() > 128 {
         return Err(format!("the reason of an event has {} bytes; 1 to 128 are valid", event.reason.len()));
@@ -328,10 +351,7 @@ fn check_mutation(mutation: &Mutation) -> Result<(), String> {
 /// Bytes of all texts of an outcome.
 fn size(outcome: &Outcome) -> u64 {
     let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let event = |event: &Event| {
-        let object = event.regarding.name.len() + event.regarding.namespace.len();
-        event.message.len() + event.reason.len() + event.regarding_uid.len() + object
-    };
+    let event = Event::n_bytes;
     let of = |conditions: &Preconditions| optional(&conditions.uid) + optional(&conditions.resource_version);
     let mut bytes = 0;
     for need in &outcome.needs {
@@ -398,6 +418,33 @@ mod tests {
             grace_period_seconds: None,
         };
         Mutation { action, on_success: None, on_failure: None, tolerate: Vec::new() }
+    }
+
+    #[test]
+    fn events_are_cut_and_are_no_faults() {
+        let event = |n_bytes: usize| Event {
+            regarding_kind: Kind::new("", "v1", "Pod"),
+            regarding: ObjectKey::new("ns", "a"),
+            regarding_uid: "u".repeat(n_bytes),
+            warning: false,
+            reason: "Tried".into(),
+            message: "ä".repeat(n_bytes),
+        };
+        let manifest = manifest();
+        let limits = EffectiveLimits { outcome_bytes: 1 << 20, ..manifest.limits.effective() };
+        let told = |n_bytes: usize| {
+            let of_write =
+                Mutation { on_success: Some(event(n_bytes)), on_failure: Some(event(n_bytes)), ..delete("a") };
+            let alone = Mutation { action: Action::Event(event(n_bytes)), ..delete("a") };
+            let checked = super::outcome(step(vec![of_write, alone]), &manifest, &limits).unwrap().into_inner();
+            let [of_write, alone] = &checked.steps[0].mutations[..] else { panic!("{checked:?}") };
+            let Action::Event(alone) = &alone.action else { panic!("{alone:?}") };
+            let events = [of_write.on_success.as_ref().unwrap(), of_write.on_failure.as_ref().unwrap(), alone];
+            events.map(|event| (event.message.len(), event.regarding_uid.len()))
+        };
+        assert_eq!(told(128), [(256, 128); 3]);
+        assert_eq!(told(129), [(258, 0); 3]);
+        assert_eq!(told(50_000), [(1024, 0); 3]);
     }
 
     fn step(mutations: Vec<Mutation>) -> Outcome {

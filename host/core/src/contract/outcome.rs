@@ -285,6 +285,14 @@ pub struct Event {
     pub message: String,
 }
 
+impl Event {
+    /// Bytes of its texts.
+    pub fn n_bytes(&self) -> usize {
+        let texts = [&self.regarding_uid, &self.reason, &self.message];
+        texts.map(String::len).iter().sum::<usize>() + self.regarding_kind.n_bytes() + self.regarding.n_bytes()
+    }
+}
+
 /// A read that the cache cannot answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Need {

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Memory is bounded: each stage keeps at most [`CACHE_ENTRIES`] keys, and evicts the least recently used.
+//! 1. Memory is bounded: each stage keeps at most [`CACHE_ENTRIES`] keys, and evicts the least recently used. A key is as long whatever
+//!    the event contains.
 //! 2. A correlator never generates a name twice.
 //! 3. The filter counts the events that it drops, so that the next one that passes has the right count.
 //!
@@ -14,6 +15,7 @@
 //! Source: client-go's `tools/record/events_cache.go` (`EventCorrelator`), with its numbers.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
@@ -21,7 +23,7 @@ use jiff::Timestamp;
 use lru::LruCache;
 
 use crate::contract::outcome::Event;
-use crate::object::id::{Kind, ObjectKey};
+use crate::object::id::ObjectKey;
 use crate::policy::ratelimit::TokenBucket;
 
 /// Maximum keys of each stage.
@@ -42,31 +44,13 @@ const MAX_NAME_BYTES: usize = 253;
 
 const COMBINED: &str = "(combined from similar events): ";
 
-/// The object and source of an event; with its type, the key of the spam filter.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct About {
-    kind: Kind,
-    object: ObjectKey,
-    uid: String,
-    warning: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Similar {
-    about: About,
-    reason: String,
-}
-
-/// Key of the counting stage: a single event by its message, or an aggregate without one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Same {
-    similar: Similar,
-    message: Option<String>,
-}
+/// Stands for the texts of a key: they may be long, and plugins choose them. The hasher has a random key of its own, so nobody can
+/// make two alike.
+type Digest = u64;
 
 #[derive(Debug)]
 struct Aggregate {
-    messages: HashSet<String>,
+    messages: HashSet<Digest>,
     last: Instant,
 }
 
@@ -106,9 +90,13 @@ pub enum EventDecision {
 /// The correlator of one event source.
 #[derive(Debug)]
 pub struct Correlator {
-    aggregates: LruCache<Similar, Aggregate>,
-    observed: LruCache<Same, Observed>,
-    spam: LruCache<About, TokenBucket>,
+    hasher: RandomState,
+    /// By object, type and reason.
+    aggregates: LruCache<Digest, Aggregate>,
+    /// By object, type, reason and message; of an aggregate without one.
+    observed: LruCache<Digest, Observed>,
+    /// By object and type.
+    spam: LruCache<Digest, TokenBucket>,
     last_nanos: i128,
 }
 
@@ -123,6 +111,7 @@ impl Correlator {
     pub fn new() -> Self {
         const ENTRIES: NonZeroUsize = NonZeroUsize::new(CACHE_ENTRIES).unwrap();
         Self {
+            hasher: RandomState::new(),
             aggregates: LruCache::new(ENTRIES),
             observed: LruCache::new(ENTRIES),
             spam: LruCache::new(ENTRIES),
@@ -132,21 +121,18 @@ impl Correlator {
 
     /// Decides about one event. `at` is the wall clock time to write; `now` measures intervals.
     pub fn correlate(&mut self, event: &Event, now: Instant, at: Timestamp) -> EventDecision {
-        let about = About {
-            kind: event.regarding_kind.clone(),
-            object: event.regarding.clone(),
-            uid: event.regarding_uid.clone(),
-            warning: event.warning,
-        };
-        let similar = Similar { about: about.clone(), reason: event.reason.clone() };
+        let about =
+            self.hasher.hash_one((&event.regarding_kind, &event.regarding, &event.regarding_uid, event.warning));
+        let similar = self.hasher.hash_one((about, &event.reason));
         let own_message = cut(&event.message, MAX_MESSAGE_BYTES);
-        let aggregated = self.aggregate(&similar, own_message, now);
+        let digest = self.hasher.hash_one(own_message);
+        let aggregated = self.aggregate(similar, digest, now);
         let message = if aggregated {
             cut(&format!("{COMBINED}{own_message}"), MAX_MESSAGE_BYTES).to_owned()
         } else {
             own_message.to_owned()
         };
-        let same = Same { similar, message: (!aggregated).then(|| own_message.to_owned()) };
+        let same = self.hasher.hash_one((similar, (!aggregated).then_some(digest)));
         let observed = match self.observed.get_mut(&same) {
             Some(observed) => {
                 observed.count = observed.count.saturating_add(1).min(i32::MAX as u32);
@@ -167,21 +153,19 @@ impl Correlator {
     }
 
     /// Whether this event is one of many that differ only in their message.
-    fn aggregate(&mut self, similar: &Similar, message: &str, now: Instant) -> bool {
+    fn aggregate(&mut self, similar: Digest, message: Digest, now: Instant) -> bool {
         let fresh = || Aggregate { messages: HashSet::new(), last: now };
-        let aggregate = self.aggregates.get_or_insert_mut_ref(similar, fresh);
+        let aggregate = self.aggregates.get_or_insert_mut(similar, fresh);
         if now.saturating_duration_since(aggregate.last) > AGGREGATE_INTERVAL {
             aggregate.messages.clear();
         }
         aggregate.last = now;
-        if !aggregate.messages.contains(message) {
-            aggregate.messages.insert(message.to_owned());
-        }
+        aggregate.messages.insert(message);
         if aggregate.messages.len() < AGGREGATE_AFTER {
             return false;
         }
         // The set never exceeds the threshold; any message may be evicted.
-        aggregate.messages.remove(message);
+        aggregate.messages.remove(&message);
         true
     }
 
@@ -210,6 +194,7 @@ pub fn cut(text: &str, max_bytes: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::id::Kind;
 
     struct Fixture {
         correlator: Correlator,

@@ -183,7 +183,7 @@ impl Controller {
         inner.health.count(fault.kind, &text);
         let last = inner.health.last.clone();
         let first = inner.health.mapping_fault.replace(last).is_none();
-        inner.last_error = Some(text.clone());
+        inner.last_error = Some(cut(&text, MAX_TEXT_BYTES).to_owned());
         drop(inner);
         if first {
             let version = self.version().manifest().version.clone();

@@ -52,7 +52,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::failures::Failures;
-use crate::held::{Account, Held, MAX_HELD_BYTES};
+use crate::held::{Account, Held};
 use crate::manager::Uptime;
 use crate::metrics::{KeyGauges, PluginMetrics};
 use crate::recorder::WallClock;
@@ -71,6 +71,8 @@ pub(crate) use version::{CacheSubscription, QueueConfig, Version, VersionParts};
 
 /// The parts of a controller, besides its first version.
 pub(crate) struct ControllerParts {
+    /// What the host holds for the runs of the plugin.
+    pub(crate) held: Arc<Account>,
     /// Reads as the host.
     pub(crate) reader: Arc<dyn ApiReader>,
     /// Live reads as the plugin, for its needs.
@@ -195,7 +197,7 @@ struct ControllerState {
 impl Controller {
     pub(crate) fn new(parts: ControllerParts, version: Arc<Version>) -> Arc<Self> {
         let manifest = version.manifest().clone();
-        let held = Account::new(MAX_HELD_BYTES);
+        let held = parts.held;
         let declared = manifest.queues.iter().zip(&version.queues);
         let queues = declared.map(|(declared, config)| queue::ControllerQueue::new(declared, config)).collect();
         let controller = Self {

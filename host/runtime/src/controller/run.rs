@@ -89,6 +89,22 @@ impl RunResult {
 }
 
 impl RunResult {
+    /// Cuts the plugin's own texts, which are kept and logged from here on.
+    fn shorten(&mut self) {
+        let message = match self {
+            Self::Fault(fault) => &mut fault.message,
+            Self::Declared(error) | Self::Done { error: Some(error), .. } => match error {
+                ReconcileError::Retry { message, .. } | ReconcileError::Terminal(message) => message,
+            },
+            Self::Done { error: None, .. } => return,
+        };
+        if message.len() > MAX_MESSAGE_BYTES {
+            *message = cut(message, MAX_MESSAGE_BYTES).to_owned();
+        }
+    }
+}
+
+impl RunResult {
     /// Takes out the writes that the caches must show, and the probes for those whose fate is unknown.
     pub(super) fn take_writes(&mut self) -> (Vec<PendingWrite>, BTreeSet<WriteProbe>) {
         match self {
@@ -169,7 +185,8 @@ impl Controller {
         };
         let mut sample = self.sample();
         let mut last = None;
-        let result = self.rounds(version, &cache, key, &mut sample, &mut last, trace).await;
+        let mut result = self.rounds(version, &cache, key, &mut sample, &mut last, trace).await;
+        result.shorten();
         if let Some((last, (failure, message))) = last.zip(result.failure()) {
             self.keep_failed(version, key, last, failure, message);
         }

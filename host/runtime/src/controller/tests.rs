@@ -29,6 +29,7 @@ use tokio::time::Instant;
 use self::cache::FakeCache;
 use super::*;
 use crate::failures::{self, Failures};
+use crate::held::MAX_HELD_BYTES;
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 
@@ -60,14 +61,17 @@ impl Fixture {
         let idle_signal = Arc::new(Notify::new());
         let events = FakeWriter::agreeable();
         let plugin = metrics.plugin("widgets");
+        let account = Account::new(MAX_HELD_BYTES);
         let config = RecorderConfig {
             component: "widgets".into(),
             clock: wall_clock(),
             seed: 0,
             idle_signal: idle_signal.clone(),
+            account: account.clone(),
         };
         let (recorder, _) = Recorder::start(events.clone(), config, plugin.events());
         let mut parts = ControllerParts {
+            held: account,
             reader: reader.clone(),
             live: reader,
             outside: Arc::new(pintle_core::ports::outside::Nothing),

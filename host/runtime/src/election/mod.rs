@@ -41,6 +41,7 @@ pub use self::candidate::{CandidateConfig, keep_candidate};
 pub use self::leadership::{Leadership, Sharing};
 use self::lock::Lock;
 pub use self::lock::read_lease;
+use crate::held::{Account, MAX_HELD_BYTES};
 use crate::manager::Manager;
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
@@ -128,6 +129,7 @@ impl Election {
             clock: leadership.clock.clone(),
             seed: config.seed,
             idle_signal: Arc::default(),
+            account: Account::new(MAX_HELD_BYTES),
         };
         metrics.leads(&config.name, false);
         let candidate = Candidate::new(config.identity.clone(), config.times, &config.namespace, &config.name);

@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 use super::{Manager, ManagerError, PluginOptions, RateLimit};
 use crate::controller::{Controller, Reason, Version, published, timestamp};
+use crate::held::{Account, MAX_HELD_BYTES};
 use crate::recorder::{Recorder, RecorderConfig};
 
 /// The source of events about plugins that do not run.
@@ -266,6 +267,7 @@ impl Manager {
                 clock: self.config.clock.clone(),
                 seed: self.config.seed,
                 idle_signal: self.idle_signal.clone(),
+                account: Account::new(MAX_HELD_BYTES),
             };
             Recorder::start(self.writers.client(&identity).writer, config, self.metrics.events(HOST)).0
         })

@@ -2,18 +2,24 @@ use expect_test::expect;
 
 use super::*;
 use crate::metrics::{EventMetrics, Metrics};
+use pintle_core::object::id::ObjectKey;
 use pintle_testing::{FakeWriter, event, refusal, wall_clock};
 
 /// The metrics, and a handle of the series, which end with the last one.
 type Kept = (Arc<Metrics>, EventMetrics);
 
 fn start(api: Arc<FakeWriter>) -> (Recorder, tokio::task::JoinHandle<()>, Kept) {
+    start_counting(api, &Account::new(1 << 20))
+}
+
+fn start_counting(api: Arc<FakeWriter>, account: &Arc<Account>) -> (Recorder, tokio::task::JoinHandle<()>, Kept) {
     let metrics = Metrics::new();
     let config = RecorderConfig {
         component: "replicaset-controller".into(),
         clock: wall_clock(),
         seed: 1,
         idle_signal: Arc::default(),
+        account: account.clone(),
     };
     let events = metrics.events("widgets");
     let (recorder, task) = Recorder::start(api, config, events.clone());
@@ -61,6 +67,27 @@ async fn an_event_looks_as_client_go_writes_it() {
           "reportingInstance": ""
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&api.bodies()[0]).unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_in_the_queue_is_short_and_counted() {
+    let api = FakeWriter::agreeable();
+    let account = Account::new(10 << 20);
+    let (recorder, task, metrics) = start_counting(api.clone(), &account);
+    let long = "x".repeat(1 << 20);
+    for _ in 0..3 {
+        recorder.record(event(&long));
+    }
+    let (of_message, counted) = (3 * 1024, account.n_bytes());
+    assert!((of_message..of_message + 3 * 64).contains(&counted), "{counted}");
+    // No object has such a name, kind or uid.
+    recorder.record(Event { regarding: ObjectKey::new("ns", &long), ..event("m") });
+    recorder.record(Event { regarding_kind: Kind::new("", &long, "Pod"), ..event("m") });
+    recorder.record(Event { regarding_uid: long, ..event("m") });
+    assert_eq!((account.n_bytes(), events_metric(&metrics, "dropped")), (counted, 3));
+    drop(recorder);
+    task.await.unwrap();
+    assert_eq!((account.n_bytes(), api.bodies()[0]["message"].as_str().unwrap().len()), (0, 1024));
 }
 
 #[tokio::test(start_paused = true)]

@@ -328,7 +328,7 @@ impl Writer {
 
     fn record(&self, event: &Option<Event>, name: &str, error: &str) {
         if let Some(event) = event {
-            let message = fill_in(&event.message, name, error);
+            let message = fill_in(&event.message, name, cut(error, MAX_ERROR_BYTES));
             self.recorder.record(Event { message, ..event.clone() });
         }
     }

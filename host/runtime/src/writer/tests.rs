@@ -14,6 +14,7 @@ use pintle_testing::{
 use serde_json::json;
 
 use super::*;
+use crate::held::Account;
 use crate::metrics::Metrics;
 use crate::recorder::RecorderConfig;
 
@@ -40,8 +41,13 @@ impl Fixture {
     fn granted(api: Arc<FakeWriter>, asked: serde_json::Value) -> Self {
         let metrics = Metrics::new();
         let events = FakeWriter::agreeable();
-        let config =
-            RecorderConfig { component: "widgets".into(), clock: wall_clock(), seed: 0, idle_signal: Arc::default() };
+        let config = RecorderConfig {
+            component: "widgets".into(),
+            clock: wall_clock(),
+            seed: 0,
+            idle_signal: Arc::default(),
+            account: Account::new(1 << 20),
+        };
         let (sender, recorder) = Recorder::start(events.clone(), config, metrics.events("widgets"));
         let asked: Vec<Grant> = serde_json::from_value(asked).unwrap();
         let writer = Writer {

@@ -35,6 +35,7 @@ impl bindings::Guest for Hostile {
     fn reconcile(key: Key, lister: Lister) -> Result<Outcome, ReconcileError> {
         Ok(match attack_of(&lister).as_str() {
             "event-flood" => event_flood(&key),
+            "event-texts" => event_texts(&key),
             "foreign-namespace" => writing(vec![create("calm", r#"{"generateName":"intruder-"}"#)]),
             "foreign-owner" => foreign_owner(),
             "foreign-status" => foreign_status(key),
@@ -153,6 +154,22 @@ fn event_flood(key: &Key) -> Outcome {
         })
     };
     Outcome { steps: writing((0..500).map(event).collect()).steps, ..again() }
+}
+
+/// Events whose texts the host would keep.
+fn event_texts(key: &Key) -> Outcome {
+    let long = |i: usize| format!("{} {i} {}", key.object.name, "{error} ".repeat(120_000));
+    let event = |i| {
+        Action::Event(Event {
+            regarding_kind: key.kind.clone(),
+            regarding: key.object.clone(),
+            regarding_uid: long(i),
+            event_type: EventType::Normal,
+            reason: "Flood".into(),
+            message: long(i),
+        })
+    };
+    Outcome { steps: writing((0..4).map(event).collect()).steps, ..again() }
 }
 
 /// Creates an object for a controller that is not this one.

@@ -99,8 +99,9 @@ const TOO_LARGE: Met = Fault("output", "the outcome is too large to be copied");
 const OUT_OF_BOUNDS: Met = Fault("output", "out of bounds");
 const TOO_MUCH_MEMORY: Met = Fault("memory", "bytes of memory are more than the limit of 67108864");
 
-pub(crate) const ATTACKS: [Attack; 61] = [
+pub(crate) const ATTACKS: [Attack; 62] = [
     attack("event-flood", Allowed),
+    attack("event-texts", Allowed),
     with(CREATE, attack("foreign-namespace", Fault("grant", "create"))),
     with(CREATE_OWN, attack("foreign-owner", Fault("grant", "create"))),
     with(OWN_STATUS, attack("foreign-status", Fault("grant", "patch"))),
