@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pintle_core::contract::outcome::{Answers, MutationFailure};
 use pintle_core::object::id::Kind;
+use pintle_core::policy::held::Account;
 pub use pintle_core::policy::rules::{Delta, Enqueued};
 
 /// How informers read.
@@ -81,6 +82,8 @@ pub struct RunContext {
     pub max_read_bytes: u64,
     /// Maximum work of one read, in units of [`Work`](pintle_core::object::work::Work). Default [`MAX_WORK`].
     pub max_work: u64,
+    /// Counts the log of the run's reads; it is not counted if absent.
+    pub account: Option<Arc<Account>>,
 }
 
 /// Of somebody who looks without a run: no time, no state, an empty configuration.
@@ -96,6 +99,7 @@ impl Default for RunContext {
             answers: Answers::new(),
             max_read_bytes: u64::MAX,
             max_work: MAX_WORK,
+            account: None,
         }
     }
 }

@@ -13,7 +13,6 @@
 mod controller;
 pub mod election;
 pub mod failures;
-mod held;
 mod large;
 pub mod manager;
 mod metrics;

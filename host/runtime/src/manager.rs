@@ -45,12 +45,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Subscribed, Version, timestamp};
 use crate::failures::{self, Failures, RecordedFailure};
-use crate::held::{Account, MAX_HELD_BYTES};
 use crate::metrics::Metrics;
 use crate::overview::Observations;
 use crate::reach::Reach;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
+use pintle_core::policy::held::{Account, MAX_HELD_BYTES};
 
 pub use self::apply::{Component, SwapError};
 pub use crate::controller::{FaultingKey, KeyContents, MAX_KEYS, PluginStatus, QueueContents, QueueStatus};

@@ -30,10 +30,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::held::{Account, Held};
 use crate::metrics::EventMetrics;
 use crate::panic_text;
 use crate::throttle::patiently;
+use pintle_core::policy::held::{Account, Held};
 
 /// Capacity of the event queue; client-go's value.
 const QUEUE: usize = 1_000;

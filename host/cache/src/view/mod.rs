@@ -44,8 +44,8 @@ impl Snapshot {
     pub fn view(&self, context: RunContext) -> Arc<dyn View> {
         Arc::new(RunView {
             snapshot: self.clone(),
+            read_log: ReadLog::new(context.account.as_ref()),
             context,
-            read_log: ReadLog::default(),
             reads_dependents: AtomicBool::new(false),
         })
     }

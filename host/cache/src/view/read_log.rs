@@ -4,13 +4,17 @@
 //! and short texts; objects are looked up only after a failure.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::held::{Account, Held};
 use pintle_core::ports::view::{OwnedBy, Query};
 
 /// Maximum bytes of a run's log: some ten thousand reads of single objects.
 const MAX_BYTES: usize = 1 << 20;
+/// Maximum bytes of an entry: the longest selector, and names.
+const MAX_ENTRY_BYTES: usize = 20 << 10;
 /// Maximum logged bulk reads: a replay of each may scan all objects of a kind.
 const MAX_BULK_READS: usize = 64;
 /// Bytes of an entry besides its texts: the entry and its references.
@@ -41,68 +45,82 @@ pub(super) struct LoggedReads {
     pub(super) resources: bool,
     /// Whether entries were dropped because of a bound.
     pub(super) is_incomplete: bool,
-    n_bytes: usize,
 }
 
 /// The log that a run writes.
 #[derive(Debug, Default)]
-pub(super) struct ReadLog(Mutex<LoggedReads>);
+pub(super) struct ReadLog(Mutex<Log>);
+
+#[derive(Debug, Default)]
+struct Log {
+    reads: LoggedReads,
+    n_bytes: usize,
+    /// Of the plugin's account.
+    held: Option<Held>,
+}
 
 impl ReadLog {
+    /// An empty log, which this account counts.
+    pub(super) fn new(account: Option<&Arc<Account>>) -> Self {
+        Self(Mutex::new(Log { held: account.map(Account::open), ..Log::default() }))
+    }
+
     pub(super) fn reads(&self) -> LoggedReads {
-        self.0.lock().clone()
+        self.0.lock().reads.clone()
     }
 
     pub(super) fn object(&self, kind: &Kind, object: &ObjectKey) {
         let n_bytes = kind.n_bytes() + object.n_bytes();
-        let mut reads = self.0.lock();
-        let is_last = reads.objects.last().is_some_and(|(of, last)| last == object && of == kind);
-        if !is_last && reads.has_room(n_bytes) {
-            reads.objects.push((kind.clone(), object.clone()));
+        let mut log = self.0.lock();
+        let is_last = log.reads.objects.last().is_some_and(|(of, last)| last == object && of == kind);
+        if !is_last && log.has_room(n_bytes) {
+            log.reads.objects.push((kind.clone(), object.clone()));
         }
     }
 
     pub(super) fn uid(&self, uid: &str) {
-        let mut reads = self.0.lock();
-        if reads.has_room(uid.len()) {
-            reads.uids.push(uid.into());
+        let mut log = self.0.lock();
+        if log.has_room(uid.len()) {
+            log.reads.uids.push(uid.into());
         }
     }
 
     pub(super) fn bulk_read(&self, bulk_read: BulkRead) {
-        let mut reads = self.0.lock();
-        if reads.bulk_reads.contains(&bulk_read) {
+        let mut log = self.0.lock();
+        if log.reads.bulk_reads.contains(&bulk_read) {
             return;
         }
-        if reads.bulk_reads.len() == MAX_BULK_READS {
-            reads.is_incomplete = true;
-        } else if reads.has_room(bulk_read.n_bytes()) {
-            reads.bulk_reads.push(bulk_read);
+        if log.reads.bulk_reads.len() == MAX_BULK_READS {
+            log.reads.is_incomplete = true;
+        } else if log.has_room(bulk_read.n_bytes()) {
+            log.reads.bulk_reads.push(bulk_read);
         }
     }
 
     pub(super) fn state(&self, name: &str) {
-        let mut reads = self.0.lock();
-        if !reads.state.contains(name) && reads.has_room(name.len()) {
-            reads.state.insert(name.into());
+        let mut log = self.0.lock();
+        if !log.reads.state.contains(name) && log.has_room(name.len()) {
+            log.reads.state.insert(name.into());
         }
     }
 
     pub(super) fn resources(&self) {
-        self.0.lock().resources = true;
+        self.0.lock().reads.resources = true;
     }
 }
 
-impl LoggedReads {
+impl Log {
     /// Reserves room for an entry with texts of this length; returns whether there was room.
     fn has_room(&mut self, n_bytes: usize) -> bool {
         let n_bytes = n_bytes + ENTRY_BYTES;
-        if self.n_bytes + n_bytes > MAX_BYTES {
-            self.is_incomplete = true;
-            return false;
+        let fits = n_bytes <= MAX_ENTRY_BYTES && self.n_bytes + n_bytes <= MAX_BYTES;
+        let is_room = fits && self.held.as_mut().is_none_or(|held| held.grow(n_bytes as u64));
+        if is_room {
+            self.n_bytes += n_bytes;
+        } else {
+            self.reads.is_incomplete = true;
         }
-        self.n_bytes += n_bytes;
-        true
+        is_room
     }
 }
 
@@ -146,6 +164,32 @@ mod tests {
         assert_eq!((log.reads().objects.len(), log.reads().is_incomplete), (fitting, false));
         log.object(&pod(), &ObjectKey::new("ns", "one-too-many"));
         assert_eq!((log.reads().objects.len(), log.reads().is_incomplete), (fitting, true));
+    }
+
+    #[test]
+    fn the_log_is_counted_in_the_account_until_the_run_ends() {
+        let account = Account::new(100 << 10);
+        let (one, other) = (ReadLog::new(Some(&account)), ReadLog::new(Some(&account)));
+        let long = |i: usize| format!("{i}{}", "x".repeat(16 << 10));
+        (0..3).for_each(|i| one.state(&long(i)));
+        (0..3).for_each(|i| other.state(&long(i)));
+        let complete = (false, 3 * (16 << 10));
+        let of = |log: &ReadLog| {
+            let LoggedReads { is_incomplete, state, .. } = log.reads();
+            (is_incomplete, state.iter().map(|name| name.len() - 1).sum::<usize>())
+        };
+        assert_eq!((of(&one), of(&other)), (complete, complete));
+        assert_eq!(account.n_bytes(), 6 * (16 * 1024 + 1 + ENTRY_BYTES as u64));
+        other.state(&long(3));
+        assert_eq!(of(&other), (true, complete.1), "the account is full");
+        drop(one);
+        other.state(&long(4));
+        assert_eq!(of(&other).1, 4 * (16 << 10));
+        // No entry is longer than any read that finds something.
+        other.uid(&"x".repeat(MAX_ENTRY_BYTES));
+        assert_eq!(other.reads().uids.len(), 0);
+        drop(other);
+        assert_eq!(account.n_bytes(), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod correlator;
 pub mod election;
 pub mod file_access;
 pub mod grants;
+pub mod held;
 pub mod lease;
 pub mod outside;
 pub mod pending;

@@ -52,11 +52,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::failures::Failures;
-use crate::held::{Account, Held};
 use crate::manager::Uptime;
 use crate::metrics::{KeyGauges, PluginMetrics};
 use crate::recorder::WallClock;
 use crate::writer::Writer;
+use pintle_core::policy::held::{Account, Held};
 
 #[cfg(test)]
 pub(crate) use cache::Mappable;

@@ -31,11 +31,11 @@ use pintle_core::ports::outside::Outside;
 use tokio_util::sync::CancellationToken;
 
 use super::PluginCache;
-use crate::held::{Account, Held};
 use crate::large;
 use crate::throttle::patiently;
 use crate::traces::RunTrace;
 use crate::writer::{Members, NOT_GRANTED, Rights, quote};
+use pintle_core::policy::held::{Account, Held};
 
 /// Maximum concurrent reads of one round.
 const MAX_PARALLEL: usize = 8;
@@ -133,17 +133,40 @@ impl Source<'_> {
     }
 }
 
-/// Appends answers in the order of the needs; returns how many were not granted.
+/// Needs that are counted in the plugin's account, with those that are refused.
+pub(crate) struct Asked {
+    needs: Vec<(Need, Option<NeedError>)>,
+    pub(crate) n_denied: usize,
+}
+
+impl Asked {
+    /// The kinds that they are about.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.needs.iter().filter_map(|(need, _)| match need {
+            Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } | Need::Review { kind, .. } => Some(kind),
+            Need::RawPath(_) | Need::Discovery => None,
+            Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. } => None,
+        })
+    }
+
+    /// A need that is not granted.
+    pub(crate) fn denial(&self) -> Option<&NeedError> {
+        let refused = self.needs.iter().rev().filter_map(|(_, refused)| refused.as_ref());
+        refused.into_iter().find(|refused| refused.reason == NOT_GRANTED)
+    }
+}
+
+/// Decides which needs may be performed. Nothing of the run's view is needed afterwards.
 ///
 /// # Errors
 /// [`Crowded`]; a later run may find room.
-pub(crate) async fn perform(
+pub(crate) fn ask(
     needs: Vec<Need>,
     answered: &mut Answered,
     source: &Source<'_>,
     rights: &Rights<'_>,
-) -> Result<usize, Crowded> {
-    // Each text is held here and in the view of the last round.
+) -> Result<Asked, Crowded> {
+    // Each text is held here and in the view of the next round.
     let n_need_bytes: usize = needs.iter().map(|need| 2 * need.n_bytes() + size_of::<Need>()).sum();
     if !answered.held.grow(n_need_bytes as u64) {
         return Err(Crowded(crowded(answered.max_held_bytes)));
@@ -158,8 +181,8 @@ pub(crate) async fn perform(
             (need, refused)
         })
         .collect();
-    let is_denial = |refused: &&NeedError| refused.reason == NOT_GRANTED;
-    if let Some(denied) = needs.iter().filter_map(|(_, refused)| refused.as_ref()).find(is_denial) {
+    let asked = Asked { needs, n_denied };
+    if let Some(denied) = asked.denial() {
         let (plugin, key, error) = (&rights.manifest.name, rights.key, &denied.message);
         // The full error once: a grant that is missing stays missing.
         if rights.view.attempt() == 0 {
@@ -168,6 +191,12 @@ pub(crate) async fn perform(
             tracing::debug!(plugin, %key, n_denied, error, "needs are not granted");
         }
     }
+    Ok(asked)
+}
+
+/// Appends answers in the order of the needs.
+pub(crate) async fn perform(asked: Asked, answered: &mut Answered, source: &Source<'_>) {
+    let needs = asked.needs;
     // A repeated need is read again.
     let answers = &mut answered.answers;
     let again: HashSet<&Need> = needs.iter().map(|(need, _)| need).collect();
@@ -190,7 +219,6 @@ pub(crate) async fn perform(
         });
         answered.push(need, answer);
     }
-    Ok(n_denied)
 }
 
 /// The denial of a need, if it is not granted.
@@ -448,6 +476,19 @@ mod tests {
 
     use super::super::tests::cache::FakeCache;
     use super::*;
+
+    /// Answers needs; returns how many were not granted.
+    pub(super) async fn perform(
+        needs: Vec<Need>,
+        answered: &mut Answered,
+        source: &Source<'_>,
+        rights: &Rights<'_>,
+    ) -> Result<usize, Crowded> {
+        let asked = ask(needs, answered, source, rights)?;
+        let n_denied = asked.n_denied;
+        super::perform(asked, answered, source).await;
+        Ok(n_denied)
+    }
 
     /// Answers to reads of these paths, which are granted but for `/denied`.
     async fn read_paths(paths: &[&str], answered: &mut Answered, server: &FakeServer) -> Result<Vec<String>, Crowded> {

@@ -8,6 +8,7 @@
 //! Invariants:
 //! 1. A fault carries out nothing of the outcome.
 //! 2. The guest's future is polled to completion.
+//! 3. A run that waits for the API server holds no snapshot and no log of reads, and what it holds is in the plugin's account.
 //!
 //! Not here: what a result means for the queue (`dispatch`).
 
@@ -18,7 +19,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use pintle_cache::{MAX_WORK, RunContext};
 use pintle_core::contract::check;
-use pintle_core::contract::outcome::{Answers, Moment, Need, Observation, Outcome, ReconcileError, Wake};
+use pintle_core::contract::outcome::{Answers, Moment, NeedError, Observation, Outcome, ReconcileError, Wake};
 use pintle_core::lifecycle::probation::Ended;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::correlator::cut;
@@ -42,6 +43,8 @@ pub(crate) const MAX_ROUNDS: usize = 8;
 /// Maximum age of discovery that proves a kind's absence. Plugins can invent kinds, so this bounds the requests that they
 /// cause.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(5);
+/// Delay of a key whose outcome has no room in the plugin's account.
+const CROWDED_PAUSE: Duration = Duration::from_secs(1);
 /// Delay of a key whose run asked for dependents while a kind was not listed yet.
 const UNLISTED_PAUSE: Duration = Duration::from_secs(1);
 
@@ -226,7 +229,7 @@ impl Controller {
             outside: &*self.outside,
             fence: self.fence.as_deref(),
         };
-        for _ in 0..MAX_ROUNDS {
+        for round in 1..=MAX_ROUNDS {
             let context = self.context(version, Some(key), answered.answers.clone(), &began);
             let (view, beside) = views(&**cache, context, sample.as_ref());
             let run = call(version, key, view.clone(), trace).await;
@@ -240,28 +243,30 @@ impl Controller {
                 Ok(Err(error)) => return RunResult::Declared(error),
                 Ok(Ok(outcome)) => outcome,
             };
-            let n_bytes = usize::try_from(outcome.n_bytes()).unwrap_or(usize::MAX);
+            let n_bytes = outcome.n_bytes();
             let outcome = outcome.into_inner();
-            let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
             if outcome.needs.is_empty() {
-                return self.carry_out(version, &**cache, &rights, outcome, n_bytes, trace).await;
+                return self.carry_out(version, &**cache, key, (view, last), (outcome, n_bytes), trace).await;
             }
-            let kinds = outcome.needs.iter().filter_map(|need| match need {
-                Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } | Need::Review { kind, .. } => Some(kind),
-                Need::RawPath(_) | Need::Discovery => None,
-                Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. } => None,
-            });
-            know(&**cache, kinds).await;
-            let n_denied = match needs::perform(outcome.needs, &mut answered, &source, &rights).await {
-                Ok(n_denied) => n_denied,
+            let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
+            let asked = match needs::ask(outcome.needs, &mut answered, &source, &rights) {
+                Ok(asked) => asked,
                 Err(crowded) => return fault(FaultKind::HostCall, crowded.to_string()),
             };
-            for _ in 0..n_denied {
+            for _ in 0..asked.n_denied {
                 self.metrics.fault(FaultKind::Grant);
             }
-            if n_denied > 0 {
-                self.read_denied(key, &answered.answers);
+            if let Some(denial) = asked.denial() {
+                self.read_denied(key, denial);
             }
+            if round == MAX_ROUNDS {
+                break;
+            }
+            // The next round has another view.
+            *last = None;
+            drop(view);
+            know(&**cache, asked.kinds()).await;
+            needs::perform(asked, &mut answered, &source).await;
         }
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
     }
@@ -285,10 +290,8 @@ impl Controller {
     }
 
     /// The run continues with the denial as the answer; the denial is reported as a fault as well.
-    fn read_denied(&self, key: &Key, answers: &Answers) {
-        let denied =
-            answers.iter().rev().find_map(|(_, answer)| answer.as_ref().err().filter(|e| e.reason == NOT_GRANTED));
-        let text = format!("{}: {}", FaultKind::Grant, denied.map_or("", |denied| &denied.message));
+    fn read_denied(&self, key: &Key, denial: &NeedError) {
+        let text = format!("{}: {}", FaultKind::Grant, denial.message);
         let mut inner = self.inner.lock();
         let first = inner.attempt(key) == 0;
         self.fault_counted(&mut inner, key, FaultKind::Grant, &text, first);
@@ -313,6 +316,7 @@ impl Controller {
             answers,
             max_read_bytes: version.limits.read_bytes,
             max_work: MAX_WORK,
+            account: Some(self.held.clone()),
         }
     }
 
@@ -320,23 +324,34 @@ impl Controller {
         &self,
         version: &Arc<Version>,
         cache: &dyn PluginCache,
-        rights: &Rights<'_>,
-        outcome: Outcome,
-        n_bytes: usize,
+        key: &Key,
+        (view, last): (Arc<dyn View>, &mut Option<LastCall>),
+        (outcome, n_bytes): (Outcome, u64),
         trace: Option<&RunTrace>,
     ) -> RunResult {
         // A run that sees no more dependents removes finalizers, so that the missing ones would be lost.
-        if let Some(kind) = rights.view.incomplete_dependents() {
+        if let Some(kind) = view.incomplete_dependents() {
             tracing::info!(
-                plugin = %self.name, key = %rights.key, %kind,
+                plugin = %self.name, %key, %kind,
                 "the run asked for dependents while a kind is not listed yet: nothing is written, and the key runs again"
             );
             return RunResult::nothing_yet(UNLISTED_PAUSE);
         }
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
         know(cache, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
-        let planned = || self.writer.plan(rights, outcome.steps, |kind| cache.resource(kind));
-        let plan = match large::on_text(n_bytes, planned).await {
+        // Each text is held here and in the request. What sends nothing does not wait.
+        let mut held = self.held.open();
+        if !outcome.steps.is_empty() && !held.grow(2 * n_bytes) {
+            tracing::info!(
+                plugin = %self.name, %key, n_bytes,
+                "the runs of the plugin hold as much as they may: nothing is written, and the key runs again"
+            );
+            return RunResult::nothing_yet(CROWDED_PAUSE);
+        }
+        let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
+        let planned = || self.writer.plan(&rights, outcome.steps, |kind| cache.resource(kind));
+        let n_text_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
+        let plan = match large::on_text(n_text_bytes, planned).await {
             Ok(plan) => plan,
             Err(fault) => return RunResult::Fault(fault),
         };
@@ -349,13 +364,21 @@ impl Controller {
             outcome.observations.into_iter().partition(|sample| version.declared.is_per_key(&sample.metric));
         // State, other keys and the key's values belong to an accepted outcome.
         if plan.n_denied() == 0 {
-            if let Err(why) = self.accept(version, cache, rights.key, outcome.state, outcome.wake) {
+            if let Err(why) = self.accept(version, cache, key, outcome.state, outcome.wake) {
                 return fault(FaultKind::Output, why);
             }
-            self.keep_values(version, rights.key, &of_key);
+            self.keep_values(version, key, &of_key);
         }
         let (now, later): (Vec<_>, Vec<_>) = samples.into_iter().partition(|sample| sample.at == Moment::Now);
         self.observe(version, &now);
+        // Whatever the API server answers, the run fails or not by what is known.
+        let denied = plan.denial().map(|denial| denial.message(&self.name));
+        let denied = denied.as_deref().map(|message| (Failure::Fault(FaultKind::Grant), message));
+        let failed = denied.or_else(|| outcome.error.as_ref().map(declared));
+        if let Some((last, (failure, message))) = last.take().zip(failed) {
+            self.keep_failed(version, key, last, failure, message);
+        }
+        drop(view);
         let report = self.writer.carry_out(plan, trace).await;
         let counts = |sample: &Observation| match sample.at {
             Moment::Now => false,

@@ -29,9 +29,9 @@ use tokio::time::Instant;
 use self::cache::FakeCache;
 use super::*;
 use crate::failures::{self, Failures};
-use crate::held::MAX_HELD_BYTES;
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
+use pintle_core::policy::held::MAX_HELD_BYTES;
 
 struct Fixture {
     controller: Arc<Controller>,

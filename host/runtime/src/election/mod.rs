@@ -41,10 +41,10 @@ pub use self::candidate::{CandidateConfig, keep_candidate};
 pub use self::leadership::{Leadership, Sharing};
 use self::lock::Lock;
 pub use self::lock::read_lease;
-use crate::held::{Account, MAX_HELD_BYTES};
 use crate::manager::Manager;
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
+use pintle_core::policy::held::{Account, MAX_HELD_BYTES};
 
 /// The name under which the host takes Leases, part of its user agent; kube-controller-manager's.
 const CLIENT: &str = "leader-election";

@@ -27,8 +27,8 @@ use tokio::time::Instant;
 
 use super::{Manager, ManagerError, PluginOptions, RateLimit};
 use crate::controller::{Controller, Reason, Version, published, timestamp};
-use crate::held::{Account, MAX_HELD_BYTES};
 use crate::recorder::{Recorder, RecorderConfig};
+use pintle_core::policy::held::{Account, MAX_HELD_BYTES};
 
 /// The source of events about plugins that do not run.
 const HOST: &str = "pintle";

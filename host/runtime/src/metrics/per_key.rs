@@ -16,7 +16,7 @@ use pintle_core::contract::outcome::Observation;
 use pintle_core::object::id::Key;
 
 use super::declared::{DeclaredMetrics, cut_labels};
-use crate::held::Held;
+use pintle_core::policy::held::Held;
 
 /// Bytes of a key besides its text: its entry and the heads of its texts.
 const KEY_BYTES: u64 = 256;

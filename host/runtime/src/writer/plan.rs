@@ -41,6 +41,12 @@ impl Plan {
         .sum()
     }
 
+    /// The first mutation that is not granted.
+    pub(crate) fn denial(&self) -> Option<&Denial> {
+        let writes = self.steps.iter().flat_map(|step| &step.mutations).filter_map(|planned| planned.write.as_ref());
+        writes.into_iter().find_map(|(_, go)| if let Go::Denied(denial) = go { Some(denial) } else { None })
+    }
+
     /// Number of mutations that are not granted and will not be sent.
     pub(crate) fn n_denied(&self) -> usize {
         self.n_denied

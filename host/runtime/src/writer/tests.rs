@@ -14,9 +14,9 @@ use pintle_testing::{
 use serde_json::json;
 
 use super::*;
-use crate::held::Account;
 use crate::metrics::Metrics;
 use crate::recorder::RecorderConfig;
+use pintle_core::policy::held::Account;
 
 struct Fixture {
     api: Arc<FakeWriter>,

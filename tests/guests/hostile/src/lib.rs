@@ -101,6 +101,7 @@ impl bindings::Guest for Hostile {
             "orphan-rewrite" => writing(vec![patch(neighbour(&key), r#"{"data":{"by":"an intruder"}}"#.into())]),
             "path-name" => path_name(key),
             "path-need" => ask(&lister, Need::RawPath("/version/../api/v1/secrets".into())),
+            "reads-that-wait" => reads_that_wait(&key, &lister),
             "recursion" => {
                 black_box(deeper(black_box(1)));
                 nothing()
@@ -290,6 +291,16 @@ fn needs_crowd(key: &Key, lister: &Lister) -> Outcome {
 /// Has the host hold and repeat needs that it denies.
 fn needs_denied(key: &Key, lister: &Lister) -> Outcome {
     let need = Need::RawPath(format!("/secret/{}", key.object.name.repeat(900_000 / key.object.name.len())));
+    if lister.answer(&need).is_none() { Outcome { needs: vec![need], ..nothing() } } else { again() }
+}
+
+/// Has the log of its reads grow, and waits for the API server.
+fn reads_that_wait(key: &Key, lister: &Lister) -> Outcome {
+    for i in 0..64 {
+        black_box(lister.state(&format!("{i} {} {}", key.object.name, "x".repeat(16_000))));
+        black_box(lister.state(&format!("{i} {} {}", key.object.name, "x".repeat(1_000_000))));
+    }
+    let need = Need::RawPath("/version".into());
     if lister.answer(&need).is_none() { Outcome { needs: vec![need], ..nothing() } } else { again() }
 }
 

@@ -99,7 +99,7 @@ const TOO_LARGE: Met = Fault("output", "the outcome is too large to be copied");
 const OUT_OF_BOUNDS: Met = Fault("output", "out of bounds");
 const TOO_MUCH_MEMORY: Met = Fault("memory", "bytes of memory are more than the limit of 67108864");
 
-pub(crate) const ATTACKS: [Attack; 62] = [
+pub(crate) const ATTACKS: [Attack; 63] = [
     attack("event-flood", Allowed),
     attack("event-texts", Allowed),
     with(CREATE, attack("foreign-namespace", Fault("grant", "create"))),
@@ -147,6 +147,7 @@ pub(crate) const ATTACKS: [Attack; 62] = [
     with(WRITE_OWN, attack("orphan-rewrite", Fault("grant", "without a controller"))),
     with(DELETE, attack("path-name", Failed("no object can have the name"))),
     with(READ_BELOW_VERSION, attack("path-need", Denied("/version/../api/v1/secrets"))),
+    with(READ_VERSION, attack("reads-that-wait", Allowed)),
     attack("recursion", Fault("memory", "call stack exhausted")),
     attack("requeue-storm", Allowed),
     making(many_comparisons, attack("rules-that-compare", Allowed)),

@@ -134,7 +134,7 @@ metrics! {
     READ_BYTES: "pintle_read_bytes_total" Counter, ["plugin"], Pintle,
         "Bytes that listers handed to plugins";
     HELD_BYTES: "pintle_plugin_held_bytes" Gauge, ["plugin"], Pintle,
-        "Bytes that the host holds for the runs of a plugin: needs, answers, failures, keys of its mapping";
+        "Bytes that the host holds for the runs of a plugin: needs, answers, outcomes, logs of reads, events, failures, keys of its mapping";
 
     MUTATIONS: "pintle_mutations_total" Counter, ["plugin", "verb", "kind", "result"], Pintle,
         "Mutations by kind of object and class of the answer: ok, gone, tolerated, not_granted, conflict, not_found, already_exists, invalid, forbidden, unauthorized, throttled, server_error, timeout, transport, malformed, not_leading";

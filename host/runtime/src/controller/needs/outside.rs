@@ -109,10 +109,11 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::super::super::tests::cache::FakeCache;
-    use super::super::{Answered, perform};
+    use super::super::Answered;
+    use super::super::tests::perform;
     use super::*;
-    use crate::held::Account;
     use crate::writer::Rights;
+    use pintle_core::policy::held::Account;
 
     /// Binds the key `key`, the authority `ca` and the endpoint `desk`. Calls answer after as many seconds as their body says.
     #[derive(Default)]

@@ -1,13 +1,16 @@
 //! What a plugin can make the host hold.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pintle_core::ports::api::{ApiError, WriteRequest};
+use pintle_core::ports::api::{ApiError, WriteRequest, WriteVerb};
+use pintle_testing::delete;
+use serde_json::json;
 
 use super::*;
 use crate::controller::queue::{ControllerQueue, OBJECT_BYTES, new_bytes};
-use crate::held::{Account, MAX_HELD_BYTES};
+use pintle_core::policy::held::{Account, MAX_HELD_BYTES};
 
 fn failure_of(name: &str) -> MutationFailure {
     MutationFailure {
@@ -45,6 +48,46 @@ async fn the_failures_that_a_key_keeps_are_bounded() {
     assert_eq!(*seen.lock(), [vec![], vec![(1024, 16); 256]]);
     let left = fixture.metric("pintle_plugin_held_bytes{plugin=\"widgets\"}");
     assert_eq!(left, 0, "nothing is left of a key that succeeded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_the_server_holds_no_view_and_its_outcome_is_counted() {
+    let of_paths = json!([
+        {"verbs": ["get"], "kinds": [], "paths": ["/a"]}, {"verbs": ["create"], "kinds": ["*"]},
+    ]);
+    let guest = FakeGuest::new(manifest(|m| m["grants"] = of_paths), |key, view| {
+        let need = Need::RawPath("/a".into());
+        if view.answer(&need).is_none() {
+            return Ok(Ok(Outcome { needs: vec![need], ..Outcome::default() }));
+        }
+        // The second key has a write that is not granted.
+        let denied = (&*key.object.name == "b").then(|| delete("other"));
+        let creates = denied.into_iter().chain([create("p")]).collect();
+        Ok(Ok(steps(vec![step(Order::Parallel, creates)])))
+    });
+    let (cache, account) = (Arc::new(OnceLock::<Arc<FakeCache>>::new()), Account::new(1 << 20));
+    let n_held = |cache: &FakeCache| cache.views.lock().iter().filter(|view| view.strong_count() > 0).count();
+    let (of_writer, counted) = (cache.clone(), account.clone());
+    let api = FakeWriter::new(move |_, request| {
+        assert_eq!(n_held(of_writer.get().unwrap()), 0);
+        let WriteVerb::Create { body } = &request.verb else { panic!("{request:?}") };
+        assert!((body.len() as u64..4 * body.len() as u64).contains(&counted.n_bytes()), "{}", counted.n_bytes());
+        Ok(())
+    });
+    let server = FakeServer::new();
+    let fixture = Fixture::with_parts(guest, api, server.clone(), |parts| parts.held = account.clone());
+    cache.set(fixture.cache.clone()).ok().unwrap();
+    server.state().stuck = true;
+    fixture.start();
+    fixture.add(&["a", "b"]);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let n_views = fixture.cache.views.lock().len();
+    assert_eq!((n_views, n_held(&fixture.cache)), (2, 0));
+    server.state().stuck = false;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(fixture.api.log().len() >= 2);
+    let kept = fixture.controller.failures.of("widgets");
+    assert!(kept.iter().all(|failed| failed.run.identity.message.contains("delete v1/Pod")) && !kept.is_empty());
 }
 
 #[test]

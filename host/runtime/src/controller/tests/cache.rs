@@ -1,8 +1,8 @@
 //! A fake of the caches, as a controller sees them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -42,6 +42,8 @@ pub(crate) struct FakeCache {
     pub(crate) is_fragile_to_reopen: AtomicBool,
     /// Arguments of `reopen`.
     pub(crate) reopened: Mutex<Vec<Kind>>,
+    /// Of all runs.
+    pub(crate) views: Mutex<Vec<Weak<dyn View>>>,
 }
 
 impl FakeCache {
@@ -58,6 +60,7 @@ impl FakeCache {
             is_fragile: AtomicBool::new(false),
             is_fragile_to_reopen: AtomicBool::new(false),
             reopened: Mutex::default(),
+            views: Mutex::default(),
         })
     }
 }
@@ -72,10 +75,23 @@ impl PluginCache for FakeCache {
     }
 
     fn view(&self, context: RunContext) -> Arc<dyn View> {
-        let RunContext { now, uptime, config, state, attempt, failures, answers, max_read_bytes: _, max_work: _ } =
-            context;
+        let RunContext {
+            now,
+            uptime,
+            config,
+            state,
+            attempt,
+            failures,
+            answers,
+            max_read_bytes: _,
+            max_work: _,
+            account: _,
+        } = context;
         let state = state.into_iter().collect();
-        Arc::new(FakeView { now, uptime, config, state, attempt, failures, answers, ..FakeView::default() })
+        let view: Arc<dyn View> =
+            Arc::new(FakeView { now, uptime, config, state, attempt, failures, answers, ..FakeView::default() });
+        self.views.lock().push(Arc::downgrade(&view));
+        view
     }
 
     fn uid(&self, _: &Kind, object: &ObjectKey) -> Option<String> {

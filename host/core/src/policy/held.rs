@@ -1,5 +1,5 @@
-//! The bytes that the host holds for the runs of one plugin: needs and their answers, failures that the next run sees, and queued
-//! keys as far as the plugin's mapping can have invented them.
+//! The bytes that the host holds for the runs of one plugin: needs and their answers, outcomes that are carried out, logs of reads, events
+//! that are not written yet, failures that the next run sees, and queued keys as far as the plugin's mapping can have invented them.
 //!
 //! Each has a bound, but a plugin has thousands of workers and keys. The account bounds their sum.
 //!
@@ -9,37 +9,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum bytes that the host holds for the runs of one plugin.
-pub(crate) const MAX_HELD_BYTES: u64 = 256 << 20;
+pub const MAX_HELD_BYTES: u64 = 256 << 20;
 
 /// The account of one plugin.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub struct Account {
     max_bytes: u64,
     n_bytes: AtomicU64,
 }
 
 /// Bytes that are held until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     account: Arc<Account>,
     n_bytes: u64,
 }
 
 impl Account {
-    pub(crate) fn new(max_bytes: u64) -> Arc<Self> {
+    /// An account that nothing is held of.
+    pub fn new(max_bytes: u64) -> Arc<Self> {
         Arc::new(Self { max_bytes, n_bytes: AtomicU64::new(0) })
     }
 
-    pub(crate) fn max_bytes(&self) -> u64 {
+    /// The bound of all that is held.
+    pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    pub(crate) fn n_bytes(&self) -> u64 {
+    /// Bytes that are held.
+    pub fn n_bytes(&self) -> u64 {
         self.n_bytes.load(Ordering::Relaxed)
     }
 
     /// Holds nothing yet.
-    pub(crate) fn open(self: &Arc<Self>) -> Held {
+    pub fn open(self: &Arc<Self>) -> Held {
         Held { account: self.clone(), n_bytes: 0 }
     }
 }
@@ -47,7 +50,7 @@ impl Account {
 impl Held {
     /// Holds so many bytes more; returns whether there was room.
     #[must_use]
-    pub(crate) fn grow(&mut self, n_bytes: u64) -> bool {
+    pub fn grow(&mut self, n_bytes: u64) -> bool {
         let account = &self.account;
         let grown = account.n_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
             held.checked_add(n_bytes).filter(|held| *held <= account.max_bytes)
@@ -60,7 +63,7 @@ impl Held {
 
     /// Holds so many bytes in all, if there is room; returns whether there was.
     #[must_use]
-    pub(crate) fn resize(&mut self, n_bytes: u64) -> bool {
+    pub fn resize(&mut self, n_bytes: u64) -> bool {
         if n_bytes > self.n_bytes {
             return self.grow(n_bytes - self.n_bytes);
         }
@@ -69,7 +72,7 @@ impl Held {
     }
 
     /// Holds so many bytes in all, even if there is no room: they are there already.
-    pub(crate) fn set(&mut self, n_bytes: u64) {
+    pub fn set(&mut self, n_bytes: u64) {
         if n_bytes > self.n_bytes {
             self.account.n_bytes.fetch_add(n_bytes - self.n_bytes, Ordering::Relaxed);
         } else {
