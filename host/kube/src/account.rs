@@ -18,7 +18,6 @@
 use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
-use http_body_util::BodyExt as _;
 use kube::client::Body;
 use pintle_core::policy::account::NAMESPACE;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
@@ -29,6 +28,7 @@ use tokio::time::Instant;
 
 use crate::connect::Connection;
 use crate::error;
+use crate::read::whole;
 
 /// Requested lifetime of a token; upstream's value.
 const LIFE: Duration = Duration::from_secs(3600);
@@ -151,6 +151,9 @@ impl Account {
     }
 }
 
+/// Maximum bytes of an account or a token.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
 async fn post(host: &Connection, path: &str, body: String) -> Result<bytes::Bytes, ApiError> {
     let n_bytes = body.len();
     let request = Request::post(path)
@@ -160,5 +163,5 @@ async fn post(host: &Connection, path: &str, body: String) -> Result<bytes::Byte
         .body(Body::from(body.into_bytes()))
         .map_err(|why| error::malformed("address", why))?;
     let body = host.send(request, Some(n_bytes)).await?;
-    Ok(body.collect().await.map_err(|why| error::from_body(&why))?.to_bytes())
+    whole(body, MAX_ANSWER_BYTES).await
 }

@@ -7,8 +7,17 @@ use std::io;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
+use pintle_core::policy::correlator::cut;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
 use serde::Deserialize;
+
+/// Reason of an error of this host: an answer is longer than it may be.
+pub(crate) const TOO_LARGE: &str = "TooLarge";
+
+/// Most bytes of the texts of a Status that are kept, and most causes. An aggregated API server may send any.
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
+const MAX_REASON_BYTES: usize = 256;
+const MAX_CAUSES: usize = 256;
 
 /// The parts of a `metav1.Status` that classification uses.
 #[derive(Debug, Default, Deserialize)]
@@ -49,7 +58,7 @@ pub(crate) fn from_response(code: StatusCode, headers: &HeaderMap, body: &[u8]) 
 /// The error for a Status in an answer or in an `ERROR` frame of a watch.
 pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Duration>) -> ApiError {
     let code = status.code.filter(|code| *code != 0).unwrap_or(http_code);
-    let reason = status.reason.unwrap_or_default();
+    let reason = shortened(status.reason.unwrap_or_default(), MAX_REASON_BYTES);
     let details = status.details.unwrap_or_default();
     let retry_after = retry_after.or(details.retry_after_seconds.filter(|s| *s > 0).map(Duration::from_secs));
     let class = match (code, reason.as_str()) {
@@ -66,12 +75,27 @@ pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Du
         (400..=499, _) => ApiErrorClass::Invalid,
         _ => ApiErrorClass::Malformed,
     };
-    let message = match status.message.filter(|message| !message.is_empty()) {
+    let message = match status
+        .message
+        .map(|message| shortened(message, MAX_MESSAGE_BYTES))
+        .filter(|message| !message.is_empty())
+    {
         Some(message) => message,
         None => format!("the server answered {code} {}", if reason.is_empty() { "without a reason" } else { &reason }),
     };
-    let causes = details.causes.into_iter().map(|cause| cause.reason).collect();
+    let causes = details.causes.into_iter().take(MAX_CAUSES);
+    let causes = causes.map(|cause| shortened(cause.reason, MAX_REASON_BYTES)).collect();
     ApiError { class, code, reason, message, causes }
+}
+
+fn shortened(text: String, max_bytes: usize) -> String {
+    if text.len() > max_bytes { cut(&text, max_bytes).to_owned() } else { text }
+}
+
+/// The error for an answer, or a part of one, that is longer than it may be.
+pub(crate) fn too_large(what: &str, max_bytes: usize) -> ApiError {
+    let error = malformed(what, format_args!("it is larger than {max_bytes} bytes"));
+    ApiError { reason: TOO_LARGE.into(), ..error }
 }
 
 /// The error for a request without an answer.
@@ -143,6 +167,16 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_texts_of_a_refusal_are_bounded() {
+        let long = "x".repeat(100_000);
+        let causes = vec![serde_json::json!({"reason": long}); 300];
+        let status = serde_json::json!({"code": 422, "reason": long, "message": long, "details": {"causes": causes}});
+        let error = from_response(StatusCode::UNPROCESSABLE_ENTITY, &HeaderMap::new(), status.to_string().as_bytes());
+        assert_eq!((error.reason.len(), error.message.len()), (MAX_REASON_BYTES, MAX_MESSAGE_BYTES));
+        assert!(error.causes.len() == MAX_CAUSES && error.causes.iter().all(|cause| cause.len() == MAX_REASON_BYTES));
+    }
 
     #[test]
     fn failures_are_classified_by_code_and_reason() {

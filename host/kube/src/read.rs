@@ -28,6 +28,12 @@ const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=met
 
 /// Maximum bytes of the answer to a review: the request and a verdict.
 const MAX_REVIEW_BYTES: usize = 8 << 20;
+/// Maximum bytes of a page of a list, which is read at once. A longer one is asked for again with half as many objects.
+const MAX_PAGE_BYTES: usize = 32 << 20;
+/// Maximum bytes of one object, in an answer or a frame of a watch. Those of etcd have 1.5 MiB at most, unless it is told otherwise.
+pub(crate) const MAX_OBJECT_BYTES: usize = 16 << 20;
+/// Maximum bytes of the body of a refusal that are read: a Status.
+const MAX_ERROR_BYTES: usize = 1 << 20;
 
 /// Header of W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -95,14 +101,7 @@ impl Connection {
             Ok(body) => body,
             Err(failed) => return Err(failed.error),
         };
-        let limited = http_body_util::Limited::new(body, limit_bytes);
-        match limited.collect().await {
-            Ok(collected) => Ok(collected.to_bytes()),
-            Err(why) if why.is::<http_body_util::LengthLimitError>() => {
-                Err(error::malformed("answer", format_args!("it is larger than {limit_bytes} bytes")))
-            }
-            Err(why) => Err(error::from_body(why.as_ref())),
-        }
+        whole(body, limit_bytes).await
     }
 
     /// Sends a request in its turn; returns the body of a 2xx answer, or the classified failure. `sent_bytes` is reported
@@ -126,7 +125,7 @@ impl Connection {
             return Ok(response.into_body());
         }
         let (head, body) = response.into_parts();
-        let body = body.collect_bytes().await.unwrap_or_default();
+        let body = whole(body, MAX_ERROR_BYTES).await.unwrap_or_default();
         let error = error::from_response(head.status, &head.headers, &body);
         Err(Failed { error, renewed: head.extensions.get::<Renewed>().is_some() })
     }
@@ -142,7 +141,7 @@ impl Connection {
             Detail::Full => JSON,
             Detail::Metadata => METADATA_LIST,
         };
-        let body = self.get_bytes(&url, accept, usize::MAX).await?;
+        let body = self.get_bytes(&url, accept, MAX_PAGE_BYTES).await?;
         parse_list(&body)
     }
 
@@ -171,6 +170,15 @@ impl Connection {
             result => result?,
         };
         Ok(frames(body).boxed())
+    }
+}
+
+/// The whole body of an answer.
+pub(crate) async fn whole(body: Body, limit_bytes: usize) -> Result<Bytes, ApiError> {
+    match http_body_util::Limited::new(body, limit_bytes).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(why) if why.is::<http_body_util::LengthLimitError>() => Err(error::too_large("answer", limit_bytes)),
+        Err(why) => Err(error::from_body(why.as_ref())),
     }
 }
 
@@ -213,6 +221,10 @@ fn frames(body: Body) -> impl futures::Stream<Item = Result<WatchFrame, ApiError
                 Ok(chunk) => {
                     for line in lines.push(&chunk) {
                         yield parse_frame(&line);
+                    }
+                    if lines.partial.len() > MAX_OBJECT_BYTES {
+                        yield Err(error::too_large("watch event", MAX_OBJECT_BYTES));
+                        return;
                     }
                 }
                 Err(why) => {
@@ -315,6 +327,19 @@ fn parse_list(body: &[u8]) -> Result<ListPage, ApiError> {
     })
 }
 
+/// Reads a page with at most so many objects; with fewer, if they are too long together. A token is good for pages of any length.
+async fn fitting<T, F: Future<Output = Result<T, ApiError>>>(
+    mut limit: u32,
+    page: impl Fn(u32) -> F,
+) -> Result<T, ApiError> {
+    loop {
+        match page(limit).await {
+            Err(error) if limit > 1 && error.code == 0 && error.reason == error::TOO_LARGE => limit /= 2,
+            answer => return answer,
+        }
+    }
+}
+
 fn text(body: &Bytes) -> Result<Box<str>, ApiError> {
     std::str::from_utf8(body).map(Into::into).map_err(|why| error::malformed("answer", why))
 }
@@ -330,7 +355,7 @@ impl ApiReader for Connection {
         limit: u32,
         page: Option<&'a str>,
     ) -> BoxFuture<'a, Result<ListPage, ApiError>> {
-        Box::pin(self.list_page(target, limit, page))
+        Box::pin(fitting(limit, move |limit| self.list_page(target, limit, page)))
     }
 
     fn watch<'a>(
@@ -349,7 +374,7 @@ impl ApiReader for Connection {
     ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         Box::pin(async move {
             let place = Place { subresource, ..Place::object(resource, &object.namespace, &object.name) };
-            text(&self.get_bytes(&place.url(), JSON, usize::MAX).await?)
+            text(&self.get_bytes(&place.url(), JSON, MAX_OBJECT_BYTES).await?)
         })
     }
 
@@ -389,6 +414,39 @@ mod tests {
         assert_eq!(lines.push(b"ab"), Vec::<Vec<u8>>::new());
         assert_eq!(lines.push(b"c\nd\n\ne"), [b"abc".to_vec(), b"d".to_vec()]);
         assert_eq!(lines.push(b"f\n"), [b"ef".to_vec()]);
+    }
+
+    #[tokio::test]
+    async fn a_page_that_is_too_long_is_read_in_parts() {
+        let asked = std::sync::Mutex::new(Vec::new());
+        let most = async |n_objects: u32| {
+            asked.lock().unwrap().clear();
+            let page = |limit| {
+                asked.lock().unwrap().push(limit);
+                std::future::ready(if limit > n_objects { Err(error::too_large("answer", 9)) } else { Ok(limit) })
+            };
+            fitting(500, page).await
+        };
+        assert_eq!((most(500).await.unwrap(), asked.lock().unwrap().as_slice()), (500, &[500][..]));
+        assert_eq!((most(40).await.unwrap(), asked.lock().unwrap().as_slice()), (31, &[500, 250, 125, 62, 31][..]));
+        // One object is too long, or the server does not care for the limit.
+        assert_eq!(most(0).await.unwrap_err().message, "cannot read the server's answer: it is larger than 9 bytes");
+        assert_eq!(asked.lock().unwrap().last(), Some(&1));
+        // A refusal is no page, whatever it says.
+        let refusal = || ApiError { code: 413, ..error::too_large("answer", 9) };
+        assert_eq!(fitting::<(), _>(500, |_| std::future::ready(Err(refusal()))).await.unwrap_err().code, 413);
+    }
+
+    #[tokio::test]
+    async fn bodies_and_frames_are_bounded() {
+        let body = |n_bytes: usize| Body::from(vec![b'x'; n_bytes]);
+        assert_eq!(whole(body(7), 7).await.unwrap().len(), 7);
+        assert_eq!(whole(body(8), 7).await.unwrap_err().reason, error::TOO_LARGE);
+        let mut endless = std::pin::pin!(frames(body(MAX_OBJECT_BYTES + 1)));
+        let error = endless.next().await.unwrap().unwrap_err();
+        assert_eq!((error.reason.as_str(), endless.next().await.is_none()), (error::TOO_LARGE, true));
+        let mut short = std::pin::pin!(frames(body(MAX_OBJECT_BYTES)));
+        assert!(short.next().await.is_none());
     }
 
     #[test]

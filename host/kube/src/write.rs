@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 use crate::connect::Connection;
 use crate::error;
 use crate::path::{self, Place};
-use crate::read::Failed;
+use crate::read::{Failed, MAX_OBJECT_BYTES, whole};
 
 /// Requests only the metadata in the answer; the object itself arrives through the watch.
 const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -87,7 +88,15 @@ impl Writer {
     async fn send(&self, write: &WriteRequest) -> Result<Bytes, Failed> {
         let (request, n_bytes) = self.request(write).map_err(|why| error::malformed("address", why))?;
         let body = self.connection.send(request, Some(n_bytes)).await?;
-        Ok(body.collect().await.map_err(|why| error::from_body(&why))?.to_bytes())
+        if !matches!(write.verb, WriteVerb::DeleteCollection { .. }) {
+            return Ok(whole(body, MAX_OBJECT_BYTES).await?);
+        }
+        // A list of all that was deleted, which nobody reads.
+        let mut chunks = body.into_data_stream();
+        while let Some(chunk) = chunks.next().await {
+            chunk.map_err(|why| error::from_body(&why))?;
+        }
+        Ok(Bytes::new())
     }
 
     /// The request and the length of its body.

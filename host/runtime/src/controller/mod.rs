@@ -132,6 +132,8 @@ pub(crate) struct Controller {
     mapping: mapping::Mapping,
     /// Bounds the probes of lost writes.
     probing: Semaphore,
+    /// Bounds the pages of live lists that are read at once.
+    pages: Semaphore,
     /// Wakes the task that processes changes; sinks hold the other end.
     changes_arrived: Arc<Notify>,
     /// Wakes the dispatcher.
@@ -247,6 +249,7 @@ impl Controller {
             supervisor: parts.supervisor,
             mapping: mapping::Mapping::default(),
             probing: Semaphore::new(lost_writes::MAX_PROBES),
+            pages: Semaphore::new(needs::MAX_PAGES),
             changes_arrived: Arc::new(Notify::new()),
             wake: Notify::new(),
             idle_signal: parts.idle_signal,

@@ -28,6 +28,7 @@ use pintle_core::policy::outside::{self as decide, refused as refusal};
 use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget, WriteFence};
 use pintle_core::ports::outside::Outside;
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::PluginCache;
@@ -47,6 +48,8 @@ const MAX_RUN_BYTES: usize = 64 << 20;
 const READ_DEADLINE: Duration = Duration::from_secs(30);
 /// Maximum bytes of a denial: it repeats the guest's texts.
 const MAX_DENIAL_BYTES: usize = 1024;
+/// Maximum pages of live lists that the runs of a plugin read at once. The adapter bounds the bytes of each.
+pub(crate) const MAX_PAGES: usize = 4;
 /// Page size of a live list.
 const PAGE: u32 = 500;
 
@@ -67,6 +70,10 @@ pub(crate) struct Source<'a> {
     pub(crate) outside: &'a dyn Outside,
     /// Bounds calls in time, as it bounds writes: they have effects.
     pub(crate) fence: Option<&'a dyn WriteFence>,
+    /// Counts lists while they are read.
+    pub(crate) account: &'a Arc<Account>,
+    /// The pages of lists that the plugin's runs may have at once: [`MAX_PAGES`].
+    pub(crate) pages: &'a Semaphore,
 }
 
 /// The needs of a run so far and their answers, and the bytes that they take of the plugin's account.
@@ -101,14 +108,14 @@ impl Answered {
         };
         let answer = match self.held.grow(n_bytes as u64) {
             true => answer.map(Into::into),
-            false => Err(self.crowded()),
+            false => Err(too_crowded(self.max_held_bytes)),
         };
         self.answers.push((need, answer));
     }
+}
 
-    fn crowded(&self) -> NeedError {
-        NeedError { code: 0, reason: "TooLarge".into(), message: crowded(self.max_held_bytes) }
-    }
+fn too_crowded(max_bytes: u64) -> NeedError {
+    NeedError { code: 0, reason: "TooLarge".into(), message: crowded(max_bytes) }
 }
 
 fn crowded(max_bytes: u64) -> String {
@@ -447,14 +454,30 @@ async fn list(
 ) -> Result<String, NeedError> {
     let mut out = String::from("[");
     let mut n_left = limit;
+    let (mut page_size, mut held) = (PAGE, source.account.open());
     let mut page_token: Option<String> = None;
     loop {
-        let page = source.read(|| source.reader.list(target, n_left.min(PAGE), page_token.as_deref())).await?;
+        // It is never closed.
+        let turn = source.pages.acquire().await;
+        let wanted = n_left.min(page_size);
+        let page = source.read(|| source.reader.list(target, wanted, page_token.as_deref())).await?;
         let asked = &page.items[..page.items.len().min(n_left as usize)];
         let n_bytes = asked.iter().map(|item| item.len()).sum();
+        // The page is there already. An answer that does not fit beside it ends here.
+        held.set((out.len() + n_bytes) as u64);
         large::on_text(n_bytes, || items.write_all(asked, &mut out)).await?;
-        n_left = n_left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
+        let n_items = u32::try_from(page.items.len()).unwrap_or(u32::MAX);
+        n_left = n_left.saturating_sub(n_items);
         page_token = page.next.filter(|token| !token.is_empty());
+        // A page that was too long came with fewer objects, and so would the next one.
+        if n_bytes > MAX_ANSWER_BYTES {
+            page_size = page_size.min(n_items.max(1));
+        }
+        drop(turn);
+        held.set(0);
+        if !held.grow(out.len() as u64) {
+            return Err(too_crowded(source.account.max_bytes()));
+        }
         if n_left == 0 || page_token.is_none() {
             out.push(']');
             return Ok(out);
@@ -506,6 +529,8 @@ mod tests {
             trace: None,
             outside: &Nothing,
             fence: None,
+            account: &Account::new(1 << 30),
+            pages: &Semaphore::new(MAX_PAGES),
         };
         let needs = paths.iter().map(|path| Need::RawPath((*path).to_owned())).collect();
         perform(needs, answered, &source, &rights).await?;
@@ -543,6 +568,8 @@ mod tests {
             trace: None,
             outside: &Nothing,
             fence: None,
+            account: &Account::new(1 << 30),
+            pages: &Semaphore::new(MAX_PAGES),
         };
         let account = Account::new(1 << 20);
         perform(vec![Need::Discovery], &mut Answered::new(&account), &source, &rights).await.unwrap();
@@ -607,6 +634,8 @@ mod tests {
             trace: None,
             outside: &Nothing,
             fence: None,
+            account: &Account::new(1 << 30),
+            pages: &Semaphore::new(MAX_PAGES),
         };
         let kind: Kind = "v1/Secret".parse().unwrap();
         let of = |n_bytes: usize| Need::live_object(kind.clone(), ObjectKey::new("one", &n_bytes.to_string()));
@@ -625,6 +654,59 @@ mod tests {
         let all = (0..8).map(|i| of(MOST - i)).chain([of(28), of(1)]).collect();
         let lengths = (0..8).map(|i| (MOST - i).to_string()).chain(["28".into(), too_long(0)]);
         assert_eq!(read(all).await, lengths.collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pages_of_lists_are_counted_and_few_at_once() {
+        let account = Account::new(1 << 20);
+        let (counted, seen) = (account.clone(), Arc::new(parking_lot::Mutex::new(Vec::new())));
+        let log = seen.clone();
+        let page = move |_: &ListWatchTarget, _, page: Option<&str>| {
+            log.lock().push(counted.n_bytes() >> 10);
+            let item = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "x".repeat(300 << 10));
+            let next = page.map_or(Some("b"), |page| (page == "b").then_some("c"));
+            Ok(ListPage { items: vec![item.into()], resource_version: String::new(), next: next.map(str::to_owned) })
+        };
+        let server = FakeServer::answering(page, |_, _| unreachable!());
+        let manifest = manifest(|m| m["grants"] = json!([{"verbs": ["list"], "kinds": ["*"]}]));
+        let grants = Grants::new(&manifest.grants, None);
+        let view = FakeView::showing(Vec::new());
+        let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
+        let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
+        let pages = Semaphore::new(MAX_PAGES);
+        let source = Source {
+            reader: &*server,
+            cache: &*cache,
+            stopped: &stopped,
+            repeated: &|| (),
+            manifest: &manifest,
+            trace: None,
+            outside: &Nothing,
+            fence: None,
+            account: &account,
+            pages: &pages,
+        };
+        let list = async |account: &Arc<Account>| {
+            let mut answered = Answered::new(account);
+            let need = Need::live_list("v1/Secret".parse().unwrap(), "one", 10);
+            perform(vec![need], &mut answered, &source, &rights).await.unwrap();
+            let (_, answer) = answered.answers.pop().unwrap();
+            answer.map_or_else(|error| error.reason, |text| (text.len() >> 10).to_string())
+        };
+        assert_eq!(list(&Account::new(1 << 30)).await, "900");
+        assert_eq!((std::mem::take(&mut *seen.lock()), account.n_bytes()), (vec![0, 300, 600], 0));
+        // What other runs hold counts.
+        let mut others = account.open();
+        assert!(others.grow(300 << 10));
+        assert_eq!(list(&account).await, "TooLarge");
+        assert_eq!(std::mem::take(&mut *seen.lock()), [300, 600, 900]);
+        drop(others);
+        // Others have all turns.
+        let turns = pages.acquire_many(u32::try_from(MAX_PAGES).unwrap()).await.unwrap();
+        assert_eq!(list(&Account::new(1 << 30)).await, "Timeout");
+        assert!(seen.lock().is_empty());
+        drop(turns);
+        assert_eq!(list(&Account::new(1 << 30)).await, "900");
     }
 
     #[tokio::test(start_paused = true)]
@@ -661,6 +743,8 @@ mod tests {
             trace: None,
             outside: &Nothing,
             fence: None,
+            account: &Account::new(1 << 30),
+            pages: &Semaphore::new(MAX_PAGES),
         };
         let kind = |name: &str| Kind::new("", "v1", name);
         let list = |detail| Need::LiveList {
@@ -761,6 +845,8 @@ mod tests {
             trace: None,
             outside: &Nothing,
             fence: None,
+            account: &Account::new(1 << 30),
+            pages: &Semaphore::new(MAX_PAGES),
         };
         assert_eq!(perform(needs, &mut answered, &source, &rights).await, Ok(6));
         let lines: Vec<String> = answered

@@ -228,6 +228,8 @@ impl Controller {
             trace,
             outside: &*self.outside,
             fence: self.fence.as_deref(),
+            account: &self.held,
+            pages: &self.pages,
         };
         for round in 1..=MAX_ROUNDS {
             let context = self.context(version, Some(key), answered.answers.clone(), &began);

@@ -105,7 +105,7 @@ mod tests {
     use pintle_core::ports::outside::{Authority, Bound, Endpoint, SigningKey};
     use pintle_testing::{FakeServer, FakeView, key, manifest};
     use serde_json::json;
-    use tokio::sync::watch;
+    use tokio::sync::{Semaphore, watch};
     use tokio_util::sync::CancellationToken;
 
     use super::super::super::tests::cache::FakeCache;
@@ -231,6 +231,8 @@ mod tests {
             trace: None,
             outside,
             fence,
+            account: &Account::new(1 << 30),
+            pages: &Semaphore::new(1),
         };
         let mut answered = Answered::new(&Account::new(64 << 20));
         let (mut n_denied, mut n_last) = (0, 0);
