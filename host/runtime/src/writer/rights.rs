@@ -6,7 +6,9 @@
 //!    of the same name.
 //! 3. Objects that are not in the caches are not owned; but a create or a server-side apply that names the key's object as
 //!    the controller is allowed. If another client created the object meanwhile, the API server rejects a second controller.
-//! 4. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the key's
+//! 4. A server-side apply of an object that the caches do not show takes the permission to create, too; without it, the apply of one that
+//!    they show requires its uid.
+//! 5. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the key's
 //!    object its controller and changes nothing else. From then on, also in later steps of the same outcome, it is owned.
 //!
 //! Not here: the grants (`pintle_core::policy::grants`), the controllers in a body (`ownership`).
@@ -51,6 +53,15 @@ impl Rights<'_> {
             }
             Allowed::Owned if !is_new(action) => {
                 Ok(self.view.object(&target.kind, &target.object).map(|object| object.meta.uid.clone()))
+            }
+            Allowed::Freely if may_create(write) => {
+                let access = Access { verb: "create", ..target.access() };
+                match (self.grants.check(&access, owns), self.view.object(&target.kind, &target.object)) {
+                    (Ok(_), _) => Ok(None),
+                    // It cannot be created again if it is gone by then.
+                    (Err(_), Some(object)) if !object.meta.uid.is_empty() => Ok(Some(object.meta.uid.clone())),
+                    (Err(denial), _) => Err(denial),
+                }
             }
             Allowed::Freely | Allowed::Owned => Ok(None),
         }
@@ -253,6 +264,13 @@ impl Rights<'_> {
         let found = self.view.object(kind, object).filter(|object| !object.meta.uid.is_empty());
         found.ok_or_else(|| format!("the caches of the plugin do not show {kind} {object}"))
     }
+}
+
+/// Whether the write creates its object if there is none: a server-side apply that requires no uid.
+fn may_create(write: &ParsedWrite<'_>) -> bool {
+    let ParsedWrite { action, target, uid, .. } = write;
+    let applies = matches!(action, Action::Patch { patch_type: PatchType::Apply { .. }, .. });
+    applies && target.subresource.is_none() && uid.is_none()
 }
 
 /// Whether the write creates an object. Creating a subresource requires an existing object.

@@ -202,6 +202,33 @@ async fn objects_created_by_apply_belong_to_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_apply_creates_only_what_the_plugin_may_create() {
+    let apply = |name: &str| {
+        let patch_type = PatchType::Apply { field_manager: "m".into(), force: true };
+        patch_of(name, None, patch_type, &json!({"metadata": {"labels": {"a": "b"}}}))
+    };
+    let uid_of_last = |fixture: &Fixture| fixture.api.bodies().last().unwrap()["metadata"].get("uid").cloned();
+    let patching = owned(json!([{"verbs": ["patch"], "kinds": ["v1/Pod"]}]));
+    let why = refusal_of(&patching, apply("new")).await.unwrap();
+    assert!(why.starts_with("create v1/Pod ns/new is not granted"), "{why}");
+    assert!(patching.api.log().is_empty());
+    // What was seen may be gone by then: its uid is required.
+    assert_eq!(refusal_of(&patching, apply("theirs")).await, None);
+    assert_eq!(uid_of_last(&patching), Some(json!("uid-theirs")));
+    let mut required = apply("new");
+    if let Action::Patch { preconditions, .. } = &mut required.action {
+        preconditions.uid = Some("uid-new".into());
+    }
+    assert_eq!(refusal_of(&patching, required).await, None);
+    assert_eq!(refusal_of(&patching, patch_of("new", None, PatchType::Merge, &json!({}))).await, None);
+    let both = owned(json!([{"verbs": ["create", "patch"], "kinds": ["v1/Pod"]}]));
+    for name in ["new", "theirs"] {
+        assert_eq!(refusal_of(&both, apply(name)).await, None);
+        assert_eq!(uid_of_last(&both), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn grants_of_the_key_reach_only_its_object() {
     let asked = json!([
         {"verbs": ["patch", "delete"], "kinds": ["v1/Pod"], "of": "key"},
