@@ -276,10 +276,40 @@ enum Place {
     Within,
 }
 
+/// The first parts of a path, which may have any number. As the API server does, without what is before the first slash.
+fn first_parts(path: &str) -> Vec<String> {
+    path.split('/').skip(1).take(4).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
+}
+
+/// Checks that the operations of a JSON patch leave fields of the metadata as they are: preconditions, which are claimed before the first
+/// one.
+///
+/// # Errors
+/// The operation that may change one.
+pub(super) fn leave(operations: &[&RawValue], conditions: &[(&str, &str)]) -> Result<(), String> {
+    let contains = |path: &str| match first_parts(path).iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] | ["metadata"] => true,
+        ["metadata", field, ..] => conditions.iter().any(|(condition, _)| condition == field),
+        _ => false,
+    };
+    for operation in operations {
+        let Operation { op, path, from, value: _ } =
+            serde_json::from_str(operation.get()).map_err(|why| format!("body: {why}"))?;
+        let changes = match op.as_str() {
+            "test" => false,
+            "copy" => contains(&path),
+            _ => contains(&path) || from.as_deref().is_some_and(contains),
+        };
+        if changes {
+            let (op, path) = (printable(&op, MAX_MEMBER_BYTES), printable(&path, MAX_MEMBER_BYTES));
+            return Err(format!("body: {op:?} at {path:?} could undo a precondition"));
+        }
+    }
+    Ok(())
+}
+
 fn place(path: &str) -> Place {
-    // A path may have any number of parts.
-    let first = path.split('/').skip(1).take(4);
-    let parts: Vec<String> = first.map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+    let parts = first_parts(path);
     match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] | ["metadata"] => Place::Above,
         ["metadata", "ownerReferences"] => Place::List,

@@ -16,6 +16,7 @@ use pintle_core::ports::trace::TracedRequest;
 use serde_json::value::RawValue;
 
 use super::edit::{Members, elements, quote};
+use super::ownership::leave;
 
 /// Subresources whose body is the main object.
 const WHOLE_OBJECT: [&str; 4] = ["status", "approval", "finalize", "resize"];
@@ -144,6 +145,15 @@ impl<'a> ObjectText<'a> {
         field.map(Option::flatten).map_err(|why| format!("metadata: {why}"))
     }
 
+    /// Checks that no directive replaces or deletes the object or its metadata, and a precondition with it.
+    fn replaces_nothing(&self) -> Result<(), String> {
+        let metadata = self.metadata()?.into_iter().flat_map(Members::names);
+        match self.members.names().chain(metadata).any(|name| name == "$patch") {
+            true => Err("body: the directive $patch of the object or its metadata could undo a precondition".into()),
+            false => Ok(()),
+        }
+    }
+
     /// Sets strings in its metadata.
     fn set_in_metadata(&mut self, fields: &[(&str, &str)]) -> Result<(), String> {
         let metadata = self.metadata.as_mut().map_err(|why| why.clone())?.get_or_insert_default();
@@ -262,8 +272,16 @@ impl<'a> ParsedWrite<'a> {
                 let preconditions = pinned(preconditions, pin);
                 let mut fields = conditions(&preconditions);
                 let body = match body {
-                    Body::Operations(operations) => with_conditions(&operations, &fields),
+                    Body::Operations(operations) => {
+                        if !fields.is_empty() {
+                            leave(&operations, &fields)?;
+                        }
+                        with_conditions(&operations, &fields)
+                    }
                     Body::Object(mut text) => {
+                        if *patch_type == PatchType::StrategicMerge && !fields.is_empty() {
+                            text.replaces_nothing()?;
+                        }
                         if applies(patch_type) {
                             if !object.namespace.is_empty() {
                                 fields.push(("namespace", &object.namespace));
@@ -482,6 +500,55 @@ mod tests {
             update(r#"{"metadata":{"name":"a","namespace":"ns","resourceVersion":""}}"#, None),
             expect!["error: an update must carry metadata.resourceVersion or metadata.uid"],
         );
+    }
+
+    #[test]
+    fn no_patch_takes_its_preconditions_back() {
+        let kept = |patch_type: PatchType, body: &str, has_uid: bool| {
+            let (uid, resource_version) = if has_uid { (Some("u".into()), None) } else { (None, Some("7".into())) };
+            let mut action = patch(patch_type, body);
+            if let Action::Patch { preconditions, .. } = &mut action {
+                *preconditions = Preconditions { uid, resource_version };
+            }
+            let resource = resource();
+            ParsedWrite::parse(&action, Some(&resource)).unwrap().unwrap().render(&resource, "me", None).map(|_| ())
+        };
+        let one = |operation: &str, has_uid: bool| kept(PatchType::Json, &format!("[{operation}]"), has_uid);
+        for operation in [
+            r#"{"op":"remove","path":"/metadata/uid"}"#,
+            r#"{"op":"replace","path":"/metadata/uid","value":"other"}"#,
+            r#"{"op":"add","path":"/metadata/u\u0069d","value":"other"}"#,
+            r#"{"op":"replace","path":"/metadata","value":{}}"#,
+            r#"{"op":"replace","path":"","value":{}}"#,
+            // The API server does not look at what is before the first slash.
+            r#"{"op":"remove","path":"x/metadata/uid"}"#,
+            r#"{"op":"move","from":"/metadata/uid","path":"/spec/x"}"#,
+            r#"{"op":"move","from":"/metadata","path":"/spec/x"}"#,
+            r#"{"op":"copy","from":"/spec/x","path":"/metadata/uid"}"#,
+            r#"{"op":"copy","from":"/spec/x","path":"/metadata"}"#,
+            r#"{"op":"remove","path":"/spec/x","Path":"/metadata/uid"}"#,
+        ] {
+            assert!(one(operation, true).is_err(), "{operation}");
+        }
+        assert_eq!(
+            one(r#"{"op":"remove","path":"/metadata/resourceVersion"}"#, false),
+            Err(r#"body: "remove" at "/metadata/resourceVersion" could undo a precondition"#.into())
+        );
+        for operation in [
+            r#"{"op":"test","path":"/metadata/uid","value":"u"}"#,
+            // A precondition of the plugin itself.
+            r#"{"op":"replace","path":"/metadata/resourceVersion","value":"5"}"#,
+            r#"{"op":"remove","path":"/metadata/annotations/uid"}"#,
+            r#"{"op":"remove","path":"/spec/metadata/uid"}"#,
+            r#"{"op":"copy","from":"/metadata/uid","path":"/spec/x"}"#,
+        ] {
+            assert_eq!(one(operation, true), Ok(()), "{operation}");
+        }
+        for body in [r#"{"$patch":"replace"}"#, r#"{"metadata":{"$patch":"delete"}}"#] {
+            assert!(kept(PatchType::StrategicMerge, body, true).is_err(), "{body}");
+        }
+        let removes_a_finalizer = r#"{"metadata":{"$deleteFromPrimitiveList/finalizers":["a"]}}"#;
+        assert_eq!(kept(PatchType::StrategicMerge, removes_a_finalizer, true), Ok(()));
     }
 
     #[test]
