@@ -98,7 +98,9 @@ fn allows(grant: &Grant, request: &Request) -> bool {
         && subresource
         && optional(&grant.namespaces, &request.namespace)
         && optional(&grant.names, &request.name);
-    is_fit && owns(&serde_json::to_value(grant.of).unwrap(), grant.adopt, request)
+    // No watch declares a selector.
+    let adopts = grant.adopt && !grant.names.is_empty();
+    is_fit && owns(&serde_json::to_value(grant.of).unwrap(), adopts, request)
 }
 
 /// The model of ownership. The plugin watches only Pods and ReplicaSets.
@@ -293,7 +295,7 @@ fn grants() -> Vec<Grant> {
     for verb in VERBS.into_iter().chain(["*"]) {
         for kind in [POD, SECRET, NODE, SET, "*"] {
             for subresource in ["", "status", "*"] {
-                for (namespace, name) in [("", ""), ("a", ""), ("b", ""), ("", "mine"), ("a", "key")] {
+                for (namespace, name) in [("", ""), ("a", ""), ("b", ""), ("", "mine"), ("a", "key"), ("", "*")] {
                     for (of, adopt) in [("any", false), ("key", false), ("controlled", false), ("controlled", true)] {
                         let grant = grant(json!({
                             "verbs": [verb], "kinds": [kind], "subresources": list(subresource),
@@ -325,7 +327,9 @@ async fn what_is_not_granted_does_not_leave_the_process_and_the_rest_does() {
         // As the manifest's only grant, and as the operator's for a manifest that requests everything.
         let by_manifest = (vec![one.clone()], None);
         let by_operator = (everything(), Some(vec![one.clone(), own_watches.clone()]));
-        for (asked, given) in [by_manifest, by_operator] {
+        // A manifest that would adopt everything is not valid.
+        let by_manifest = Some(by_manifest).filter(|_| one.check_adoption(false).is_ok());
+        for (asked, given) in by_manifest.into_iter().chain([by_operator]) {
             n_grants += 1;
             let refused = Arc::default();
             let manifest = manifest(&watches, &asked);

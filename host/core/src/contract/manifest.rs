@@ -338,6 +338,11 @@ impl Manifest {
         kinds.filter(move |kind| !beside.contains(kind))
     }
 
+    /// Whether a watch declares the selector of its objects.
+    pub fn selects(&self) -> bool {
+        self.watches.iter().any(|watch| watch.selects.is_some())
+    }
+
     /// Kinds that are watched by name.
     pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.watches.iter().filter_map(|watch| watch.kind.as_ref())
@@ -405,7 +410,8 @@ impl Manifest {
             }
         }
         for (i, grant) in self.grants.iter().enumerate() {
-            grant.check().map_err(|why| format!("grants[{i}].{why}"))?;
+            let checked = grant.check().and_then(|()| grant.check_adoption(self.selects()));
+            checked.map_err(|why| format!("grants[{i}].{why}"))?;
         }
         if let Some(built_in) = &self.built_in {
             built_in::check(built_in, self).map_err(|why| format!("builtIn.{why}"))?;

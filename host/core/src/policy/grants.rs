@@ -92,6 +92,8 @@ pub struct Relation {
     pub of: Of,
     /// Whether it covers the adoption of objects without a controller, too.
     pub adopt: bool,
+    /// Whether the adoption may be of an object that no selector of the key selects: the grant lists names, or `*`.
+    pub named: bool,
     /// Whether a cluster-scoped key reaches objects in namespaces: [`Of::Controlled`] with a list of namespaces, or `*`.
     pub in_namespaces: bool,
 }
@@ -100,13 +102,15 @@ impl Relation {
     fn new(grant: &Grant) -> Self {
         let is_controlled = grant.of == Of::Controlled;
         let in_namespaces = is_controlled && !grant.namespaces.is_empty();
-        Self { of: grant.of, adopt: is_controlled && grant.adopt, in_namespaces }
+        let adopt = is_controlled && grant.adopt;
+        Self { of: grant.of, adopt, named: adopt && !grant.names.is_empty(), in_namespaces }
     }
 
     /// Whether it covers all that another one covers, and more.
     fn exceeds(&self, other: &Self) -> bool {
-        let Self { of, adopt, in_namespaces } = *other;
-        self != other && self.of == of && self.adopt >= adopt && self.in_namespaces >= in_namespaces
+        let Self { of, adopt, named, in_namespaces } = *other;
+        let reaches = self.in_namespaces >= in_namespaces;
+        self != other && self.of == of && self.adopt >= adopt && self.named >= named && reaches
     }
 }
 

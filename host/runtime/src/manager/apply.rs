@@ -506,7 +506,8 @@ fn check_grants(manifest: &Manifest, given: Option<&[Grant]>, ungranted: Ungrant
         return Err(SwapError::new("BadSpec", message));
     }
     for (i, grant) in given.iter().enumerate() {
-        grant.check().map_err(|why| SwapError::new("BadSpec", format!("grants[{i}].{why}")))?;
+        let checked = grant.check().and_then(|()| grant.check_adoption(manifest.selects()));
+        checked.map_err(|why| SwapError::new("BadSpec", format!("grants[{i}].{why}")))?;
     }
     let missing: Vec<Missing> = Grants::missing(manifest, given)
         .into_iter()

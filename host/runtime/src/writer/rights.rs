@@ -212,6 +212,12 @@ impl Rights<'_> {
         let declares = self.manifest.watches.iter().any(|watch| {
             watch.selects.is_some() && watch.kind.as_ref().is_some_and(|kind| kind.is_any_version_of(&self.key.kind))
         });
+        if !declares && !relation.named {
+            return Err(format!(
+                "{found}, and the watch of {kind} declares no `selects`: then a grant with `adopt` has to list `names`, or all with \
+                 `names: [\"*\"]`"
+            ));
+        }
         if declares && !self.view.selects(&self.key.kind, &self.key.object, &object.meta) {
             return Err(format!("{found}, and the selector of {kind} {name} does not match its labels"));
         }

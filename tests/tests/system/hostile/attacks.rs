@@ -68,8 +68,7 @@ const CREATE: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMa
 const CREATE_OWN: &str = r#"{"grants": [{"verbs": ["create"], "kinds": ["v1/ConfigMap"], "of": "controlled"}]}"#;
 const WRITE_OWN: &str =
     r#"{"grants": [{"verbs": ["patch", "delete"], "kinds": ["v1/ConfigMap"], "of": "controlled"}]}"#;
-const ADOPT: &str =
-    r#"{"grants": [{"verbs": ["patch"], "kinds": ["v1/ConfigMap"], "of": "controlled", "adopt": true}]}"#;
+const ADOPT: &str = r#"{"grants": [{"verbs": ["patch"], "kinds": ["v1/ConfigMap"], "names": ["*"], "of": "controlled", "adopt": true}]}"#;
 const DELETE: &str = r#"{"grants": [{"verbs": ["delete"], "kinds": ["v1/ConfigMap"], "namespaces": ["hostile"]}]}"#;
 const READ_VERSION: &str = r#"{"grants": [{"verbs": ["get"], "paths": ["/version"]}]}"#;
 const READ_API: &str = r#"{"grants": [{"verbs": ["get"], "paths": ["/api/*"]}]}"#;

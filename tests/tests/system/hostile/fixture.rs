@@ -250,6 +250,15 @@ pub(crate) fn rejected() -> Result<Vec<(&'static str, Vec<u8>, &'static str)>> {
             changed(&|m| m["grants"] = json!([{"verbs": ["get"], "kinds": [format!("v1/{}", "x".repeat(2_000))]}]))?,
             "kinds: one has 2003 bytes",
         ),
+        (
+            "an adoption of everything",
+            changed(&|m| {
+                m["grants"] = json!([{
+                    "verbs": ["patch", "delete"], "kinds": ["v1/ConfigMap"], "of": "controlled", "adopt": true,
+                }])
+            })?,
+            "no watch of the manifest declares `selects`",
+        ),
         ("a deep field", deep_path(&|m, path| m["watches"][0]["fields"] = json!([path]))?, "it has more than"),
         (
             "a deep index",

@@ -41,7 +41,7 @@ pub struct Grant {
     pub of: Of,
     /// Also patches of objects without a controller, to make the key's object their controller. Requires `of: controlled`, the
     /// verb `patch` and no subresources. The patch is a strategic merge patch of `metadata.ownerReferences`, or a merge patch of them
-    /// with the cached resourceVersion as precondition, and changes nothing else. If the watch of the key's kind declares `selects`, the selector of the key's object must match.
+    /// with the cached resourceVersion as precondition, and changes nothing else. From then on the object is controlled: other grants may change or delete it. If the watch of the key's kind declares `selects`, the selector of the key's object must match; otherwise the grant must list `names`, where `*` is every object without a controller.
     #[serde(default, skip_serializing_if = "is_false")]
     pub adopt: bool,
 }
@@ -100,6 +100,19 @@ impl Grant {
         let n_verbs = if self.verbs.iter().any(|verb| verb == "*") { Self::VERBS.len() } else { self.verbs.len() };
         let others = self.lists().into_iter().skip(1).map(|(_, values)| values.len());
         others.chain([n_verbs]).map(|n_values| n_values.max(1)).fold(1, usize::saturating_mul)
+    }
+
+    /// Checks that it adopts only what a selector selects or what it names. `selects`: a watch of the manifest declares a selector.
+    ///
+    /// # Errors
+    /// What the grant must list.
+    pub fn check_adoption(&self, selects: bool) -> Result<(), String> {
+        match self.adopt && self.names.is_empty() && !selects {
+            true => Err("adopt: no watch of the manifest declares `selects`, so that every object without a controller could be adopted, and \
+                         deleted afterwards; list `names`, or all with `names: [\"*\"]`"
+                .into()),
+            false => Ok(()),
+        }
     }
 
     /// Checks the constraints that the types do not express.

@@ -174,7 +174,11 @@ impl<'a> Part<'a> {
             Of::Any | Of::Key if any(&asked.namespaces) => vec![None],
             Of::Any | Of::Key | Of::Controlled => each(&asked.namespaces),
         };
-        let names = if any(&asked.names) { vec![None] } else { each(&asked.names) };
+        let names = match any(&asked.names) {
+            true if asked.adopt => vec![Some("*")],
+            true => vec![None],
+            false => each(&asked.names),
+        };
         let lists = [verbs, each(&asked.kinds), each(&asked.subresources), namespaces, names, each(&asked.paths)];
         Self { of: asked, lists }
     }
@@ -204,15 +208,19 @@ impl<'a> Part<'a> {
 
     fn to_grant(&self) -> Grant {
         let list = |list: usize| self.lists[list].iter().flatten().map(|value| (*value).to_owned()).collect();
+        let adopt = self.of.adopt && self.lists[VERBS].contains(&Some(ADOPTING));
+        // Only an adoption lists all names.
+        let names: Vec<String> = list(NAMES);
+        let names = if adopt || names != ["*"] { names } else { Vec::new() };
         Grant {
             verbs: list(VERBS),
             kinds: list(KINDS),
             subresources: list(SUBRESOURCES),
             namespaces: list(NAMESPACES),
-            names: list(NAMES),
+            names,
             paths: list(PATHS),
             of: self.of.of,
-            adopt: self.of.adopt && self.lists[VERBS].contains(&Some(ADOPTING)),
+            adopt,
         }
     }
 }

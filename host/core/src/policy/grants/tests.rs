@@ -329,16 +329,25 @@ fn the_message_about_missing_grants_is_bounded() {
 
 #[test]
 fn a_missing_adoption_can_be_pasted() {
-    let controlled =
-        |verbs: &[&str], adopt: bool| json!({"verbs": verbs, "kinds": ["v1/Pod"], "of": "controlled", "adopt": adopt});
+    let controlled = |verbs: &[&str], adopt: bool| json!({"verbs": verbs, "kinds": ["v1/Pod"], "names": if adopt { vec!["*"] } else { Vec::new() }, "of": "controlled", "adopt": adopt});
     let manifest = manifest(json!([]), json!([controlled(&["create", "patch", "delete"], true)]));
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [create, patch, delete], kinds: [v1/Pod], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [create, patch, delete], kinds: [v1/Pod], names: ["*"], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
         .assert_eq(&missing(&manifest, json!([])));
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], names: ["*"], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
         .assert_eq(&missing(&manifest, json!([controlled(&["create", "patch", "delete"], false)])));
     expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [create, delete], kinds: [v1/Pod], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
         .assert_eq(&missing(&manifest, json!([controlled(&["patch"], true)])));
     assert_eq!(missing(&manifest, json!([{"verbs": ["*"], "kinds": ["v1/Pod"]}])), "");
+}
+
+#[test]
+fn an_adoption_of_any_name_is_asked_for_as_such() {
+    let adopting = |names: &[&str]| json!([{"verbs": ["patch"], "kinds": ["v1/Pod"], "names": names, "of": "controlled", "adopt": true}]);
+    let manifest = manifest(json!([]), adopting(&["*"]));
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], names: ["*"], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&missing(&manifest, json!([])));
+    assert_eq!(missing(&manifest, adopting(&["*"])), "");
+    assert!(!missing(&manifest, adopting(&["a"])).is_empty());
 }
 
 #[test]
@@ -423,7 +432,7 @@ proptest! {
                             continue;
                         }
                         let access = Access { verb, kind: &kind, subresource, namespace, name };
-                        let owned = |Relation { of, adopt, in_namespaces }| {
+                        let owned = |Relation { of, adopt, in_namespaces, named: _ }| {
                             let is_so = of == holds && (adopt || !adopts) && (in_namespaces || !is_far);
                             if is_so { Ok(()) } else { Err(String::new()) }
                         };

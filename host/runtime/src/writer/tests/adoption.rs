@@ -12,7 +12,8 @@ use super::*;
 
 /// A grant of Pods that the key controls.
 fn controlled(verbs: &[&str], adopt: bool) -> Value {
-    json!([{"verbs": verbs, "kinds": ["v1/Pod"], "of": "controlled", "adopt": adopt}])
+    let names = if adopt { vec!["*"] } else { Vec::new() };
+    json!([{"verbs": verbs, "kinds": ["v1/Pod"], "names": names, "of": "controlled", "adopt": adopt}])
 }
 
 fn of_references(references: impl Into<Value>) -> Value {
@@ -105,6 +106,30 @@ async fn an_adoption_is_a_merge_patch_of_the_owner_references_alone() {
         *object = ObjectKey::new("other", "orphan");
     }
     assert!(refusal_of(&fixture, elsewhere).await.unwrap().contains("controls nothing in other namespaces"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_without_a_selector_adopts_what_its_grants_name() {
+    let named = |names: &[&str]| -> Vec<Grant> {
+        let mut grants = controlled(&["patch"], true);
+        grants[0]["names"] = json!(names);
+        serde_json::from_value(grants).unwrap()
+    };
+    for (asked, given, adopts) in [
+        (&["*"][..], None, true),
+        (&["orphan"], None, true),
+        (&[], None, false),
+        (&["*"], Some(&["*"][..]), true),
+        (&["*"], Some(&[]), false),
+        (&[], Some(&["*"]), false),
+        (&["*"], Some(&["other"]), false),
+    ] {
+        let mut fixture = shown(json!([]));
+        fixture.grants = Grants::new(&named(asked), given.map(named).as_deref());
+        let refusal = refusal_of(&fixture, patch_orphan(PatchType::Merge, &adopting())).await;
+        assert_eq!(refusal.is_none(), adopts, "{asked:?} {given:?}: {refusal:?}");
+        assert!(given == Some(&["other"]) || refusal.is_none_or(|why| why.contains("declares no `selects`")));
+    }
 }
 
 /// It replaces the list, also a controller that came meanwhile.
