@@ -113,7 +113,7 @@ mod tests {
                 {"verbs": ["get", "delete"], "kinds": ["v1/Pod"], "of": "controlled"},
                 {"verbs": ["patch"], "kinds": ["v1/Pod", "v1/Node"], "subresources": ["status"], "of": "key"},
                 {"verbs": ["create"], "kinds": ["v1/Secret"], "namespaces": ["a", "b"], "names": ["s"]},
-                {"verbs": ["patch"], "kinds": ["v1/Secret"], "namespaces": ["*"], "of": "controlled", "adopt": true},
+                {"verbs": ["patch"], "kinds": ["v1/Secret"], "namespaces": ["*"], "names": ["*"], "of": "controlled", "adopt": true},
                 {"verbs": ["get"], "paths": ["/metrics"]},
             ],
         });
@@ -130,7 +130,7 @@ mod tests {
                 "v1/ConfigMap | watch, whole objects | ",
                 "v1/Node | watch, 2 fields | patch of status of the key",
                 "v1/Pod | watch in a where app=web, spec.nodeName; live get of what the key controls | delete of what the key controls; patch of status of the key",
-                "v1/Secret |  | create in a, b named s; patch of what the key controls or adopts in all namespaces",
+                "v1/Secret |  | create in a, b named s; patch of what the key controls or adopts in all namespaces named *",
             ]
         );
     }
