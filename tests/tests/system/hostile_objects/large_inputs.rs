@@ -172,7 +172,7 @@ async fn a_replica_set_may_have_more_than_100_000_pods() -> Result<()> {
         pod["metadata"]["ownerReferences"] = json!([{"uid": "web", "controller": true}]);
         pod.to_string().into()
     };
-    let config = json!({"terminatingReplicas": true});
+    let config = json!({"terminatingReplicas": true, "podDeletionCost": true});
     let list = (0..N).map(pod).collect();
     let view = Large { root: set.to_string(), root_name: "web", list, config, ..Large::default() };
     let outcome = run("replicaset-controller", "replicaset", "apps/v1/ReplicaSet", view).await?;
