@@ -13,16 +13,18 @@ static PIECES: Semaphore = Semaphore::const_new(2);
 /// Does work on a text of so many bytes. If it is large, it waits for its turn, and the other tasks of this thread go on elsewhere
 /// meanwhile.
 pub(crate) async fn on_text<T>(n_bytes: usize, work: impl FnOnce() -> T) -> T {
-    if n_bytes <= SMALL_BYTES {
+    if n_bytes <= SMALL_BYTES { work() } else { beside_workers(work).await }
+}
+
+/// Does work that may take long. A runtime of one thread has no workers that it could hold, and waits for no other thread: a simulation
+/// depends on its seed alone.
+pub(crate) async fn beside_workers<T>(work: impl FnOnce() -> T) -> T {
+    if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
         return work();
     }
     // It is never closed.
     let turn = PIECES.acquire().await;
-    let done = match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => block_in_place(work),
-        // There is no other thread: tests.
-        _ => work(),
-    };
+    let done = block_in_place(work);
     drop(turn);
     done
 }

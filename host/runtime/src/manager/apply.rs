@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 use super::{Manager, ManagerError, PluginOptions, RateLimit};
 use crate::controller::{Controller, Reason, Version, published, timestamp};
+use crate::large;
 use crate::recorder::{Recorder, RecorderConfig};
 use pintle_core::policy::held::{Account, MAX_HELD_BYTES};
 
@@ -347,13 +348,8 @@ impl Manager {
         check_digest(spec, &inspected.digest)?;
         let present = present.map(|controller| controller.version());
         let given = self.given(spec, present.as_deref());
-        let (manifest, of_operator, ungranted) = (inspected.manifest.clone(), given.clone(), spec.ungranted);
         // Both lists may be long.
-        let checked = move || check_grants(&manifest, of_operator.as_deref(), ungranted);
-        match tokio::task::spawn_blocking(checked).await {
-            Ok(checked) => checked?,
-            Err(panic) => return Err(SwapError::new("BadSpec", format!("comparing its grants failed: {panic}"))),
-        }
+        large::beside_workers(|| check_grants(&inspected.manifest, given.as_deref(), spec.ungranted)).await?;
         let schemas = published(&inspected.manifest, &*self.reader).await;
         let paths = inspected.manifest.check_paths(|kind| schemas.get(kind).cloned());
         paths.map_err(|wrong| SwapError::new("UnknownField", wrong.to_string()))?;
