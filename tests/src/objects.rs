@@ -43,6 +43,17 @@ pub fn template(app: &str, image: &str, restart_policy: &str, annotations: &Valu
     })
 }
 
+/// The status of a Pod whose container has ended at this time, with this code.
+pub fn ended(code: i32, at: &str) -> Value {
+    let [phase, reason] = if code == 0 { ["Succeeded", "Completed"] } else { ["Failed", "Error"] };
+    let terminated = json!({"exitCode": code, "reason": reason, "startedAt": at, "finishedAt": at});
+    let container = json!({
+        "name": "c", "image": "image:1", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": terminated},
+    });
+    json!({"phase": phase, "containerStatuses": [container]})
+}
+
 /// A patch for the status of a CronJob: it was due last so long before `now`. If that is more than its schedule has between two times,
 /// it is due.
 pub fn last_due(now: Timestamp, ago: Duration) -> Value {

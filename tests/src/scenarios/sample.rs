@@ -80,7 +80,7 @@ impl Sample {
         let mut scenarios = super::chosen()?;
         scenarios.retain(can_show);
         let is_named = std::env::var("SCENARIO").is_ok_and(|words| !words.is_empty());
-        if is_named || std::env::var("SCENARIOS").is_ok_and(|which| which == "all") {
+        if is_named || all_are_asked_for() {
             return Ok(Self::whole(scenarios));
         }
         let (changes, since) = changed_files();
@@ -267,6 +267,31 @@ fn changed_files() -> (Option<Vec<String>>, String) {
     match found {
         Ok((files, base)) => (Some(files), base),
         Err(why) => (None, format!("the beginning ({why:#})")),
+    }
+}
+
+/// Whether the environment asks for everything of which a run has a sample: `SCENARIOS=all`.
+pub fn all_are_asked_for() -> bool {
+    std::env::var("SCENARIOS").is_ok_and(|which| which == "all")
+}
+
+/// The seed that `SEED` in the environment gives, in hexadecimal digits.
+///
+/// # Errors
+/// It is no such number.
+pub fn given_seed() -> Result<Option<u64>> {
+    let Ok(seed) = std::env::var("SEED") else { return Ok(None) };
+    u64::from_str_radix(&seed, 16).map(Some).with_context(|| format!("SEED={seed} is not hexadecimal"))
+}
+
+/// The seed that the environment gives, or the commit.
+///
+/// # Errors
+/// `SEED` is no number, or this is not a clone.
+pub fn seed() -> Result<u64> {
+    match given_seed()? {
+        Some(seed) => Ok(seed),
+        None => Ok(u64::from_str_radix(&commit()?, 16)?),
     }
 }
 

@@ -394,6 +394,18 @@ impl Stage {
         }
     }
 
+    /// What there is of the compared kinds: kind -> objects.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn left(&self) -> Result<Value> {
+        let mut left = Map::new();
+        for plural in self.compared() {
+            left.insert(plural.to_owned(), self.list(plural).await?.into());
+        }
+        Ok(Value::Object(left))
+    }
+
     /// Waits until nothing happens any more, and returns what there is: kind -> objects.
     ///
     /// # Errors
@@ -414,13 +426,10 @@ impl Stage {
                 if n_same < N_QUIET_LOOKS {
                     continue;
                 }
-                let mut left = Map::new();
-                for plural in self.compared() {
-                    left.insert(plural.to_owned(), self.list(plural).await?.into());
-                }
+                let left = self.left().await?;
                 // The lists show one state only if nothing was written between them.
                 if look().await? == n_seen {
-                    return anyhow::Ok(Value::Object(left));
+                    return anyhow::Ok(left);
                 }
                 n_same = 0;
             }

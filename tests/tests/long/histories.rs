@@ -29,11 +29,12 @@ use futures::StreamExt as _;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
+use pintle_tests::scenarios::sample::given_seed;
 use plan::{Kind, Plan};
 use play::{Arena, Difference};
 
 /// How many histories of a kind a run has.
-const N_HISTORIES: usize = 48;
+const N_HISTORIES: usize = 24;
 
 /// How many histories are played at once: each mostly waits.
 const N_AT_ONCE: usize = 12;
@@ -43,10 +44,7 @@ const N_SHOWN: usize = 3;
 
 /// Plays histories of a kind.
 async fn compare(kind: &'static Kind) -> Result<()> {
-    let seed = match std::env::var("SEED") {
-        Ok(seed) => u64::from_str_radix(&seed, 16).with_context(|| format!("SEED={seed} is not hexadecimal"))?,
-        Err(_) => rand::random(),
-    };
+    let seed = given_seed()?.unwrap_or_else(rand::random);
     let n_histories = match std::env::var("HISTORIES") {
         Ok(n) => n.parse().with_context(|| format!("HISTORIES={n} is not a number"))?,
         Err(_) => N_HISTORIES,

@@ -17,7 +17,7 @@ use fixture::{Fixture, Latency, PATIENCE};
 use pintle_core::contract::manifest::Instances;
 use pintle_runtime::manager::PluginStatus;
 use pintle_tests::eventually;
-use pintle_tests::scenarios::sample::commit;
+use pintle_tests::scenarios::sample::seed;
 
 #[test]
 fn every_attack_that_has_a_source_has_a_row_and_the_reverse() -> Result<()> {
@@ -69,8 +69,8 @@ fn attacks_at_once_are_bounded_in_memory_and_leave_the_neighbour_alone() -> Resu
     }
     /// What the process may take more than at rest. Alone, the attack that takes most has 16 calls of 64 MiB.
     const MAX_MORE: u64 = 2 << 30;
-    let seed = std::env::var("SEED").or_else(|_| commit())?;
-    let first = usize::from_str_radix(&seed, 16).with_context(|| format!("SEED={seed} is not hexadecimal"))? % 3;
+    let seed = seed()?;
+    let first = usize::try_from(seed % 3)?;
     let attacks: Vec<_> = ATTACKS.iter().skip(first).step_by(3).collect();
     let fixture = Fixture::start()?;
     let calm = fixture.probe()?;
@@ -86,7 +86,7 @@ fn attacks_at_once_are_bounded_in_memory_and_leave_the_neighbour_alone() -> Resu
     let peak = memory("VmHWM")?;
     let mib = |n_bytes: u64| n_bytes >> 20;
     println!(
-        "{} attacks at once: {} MiB at rest, at most {} MiB, bound {} MiB; neighbour {:.2?} at rest, {:.2?} attacked (SEED={seed})",
+        "{} attacks at once: {} MiB at rest, at most {} MiB, bound {} MiB; neighbour {:.2?} at rest, {:.2?} attacked (SEED={seed:x})",
         attacks.len(),
         mib(at_rest),
         mib(peak),

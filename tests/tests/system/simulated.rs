@@ -15,13 +15,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use pintle::cli::{Command, RunArgs};
 use pintle::run::{SharedEngine, Surroundings};
 use pintle_sim::{Aggregated, Dialer, SimClock};
 use pintle_simulated::{Setup, SimulatedCluster};
 use pintle_tests::metrics_api::EmbeddedMetrics;
-use pintle_tests::scenarios::sample::commit;
+use pintle_tests::scenarios::sample::seed;
 use pintle_tests::scenarios::subject;
 use pintle_tests::{ApiClient, HostProcess, target_dir};
 use rand::rngs::StdRng;
@@ -46,8 +46,7 @@ impl Shared {
         let folder = tempfile::tempdir()?;
         let root_ca = rcgen::generate_simple_self_signed(vec!["embedded".to_owned()])?.cert.pem();
         std::fs::write(folder.path().join("ca.crt"), &root_ca)?;
-        let seed = std::env::var("SEED").or_else(|_| commit())?;
-        let seed = u64::from_str_radix(&seed, 16).with_context(|| format!("SEED={seed} is not hexadecimal"))?;
+        let seed = seed()?;
         let shared = Shared { engines: Mutex::default(), root_ca, folder, seed };
         // The first engine compiles the components for all.
         pintle_simulated::run(async {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Group;
 use crate::api::PatchKind;
-use crate::objects::count;
+use crate::objects::{count, ended};
 use crate::scenarios::stage::Stage;
 
 mod completion;
@@ -116,14 +116,7 @@ async fn end(s: &Stage, pod: &str, code: i32) -> Result<()> {
 }
 
 async fn end_at(s: &Stage, pod: &str, code: i32, at: &str) -> Result<()> {
-    let phase = if code == 0 { "Succeeded" } else { "Failed" };
-    let reason = if code == 0 { "Completed" } else { "Error" };
-    let terminated = json!({"exitCode": code, "reason": reason, "startedAt": at, "finishedAt": at});
-    let container = json!({
-        "name": "c", "image": "image:1", "imageID": "", "ready": false, "restartCount": 0,
-        "state": {"terminated": terminated},
-    });
-    set_status(s, pod, &json!({"phase": phase, "containerStatuses": [container]})).await
+    set_status(s, pod, &ended(code, at)).await
 }
 
 /// Lets all of these Pods succeed.

@@ -4,7 +4,7 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, one, pod_step, template, value};
+use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, one, pod, pod_step, template, value};
 
 pub(super) const KIND: Kind =
     Kind { name: "budgets", compared: &["poddisruptionbudgets"], n_quiet_looks: QUIET_LOOKS, begin, step };
@@ -62,11 +62,7 @@ fn step(random: &mut StdRng) -> Step {
             limit(random, &mut spec);
             Step::Patch(BUDGETS, name.to_owned(), json!({"spec": spec}))
         }
-        15 => {
-            let mut pod = template(&json!({"app": one(random, &["web", "other"])}), "image:1");
-            pod["metadata"]["name"] = json!(format!("mine-{n}"));
-            Step::Create("pods", pod)
-        }
+        15 => Step::Create("pods", pod(&format!("mine-{n}"), one(random, &["web", "other"]))),
         16 => create(random, name),
         _ => Step::Delete(BUDGETS, name.to_owned(), "Background"),
     }

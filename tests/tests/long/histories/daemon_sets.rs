@@ -4,7 +4,7 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, one, pod_step, propagation, template, value};
+use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, new_image, one, pod_step, propagation, template, value};
 
 pub(super) const KIND: Kind = Kind {
     name: "DaemonSets",
@@ -62,10 +62,7 @@ fn step(random: &mut StdRng) -> Step {
     let n = random.random_range(0..4);
     match random.random_range(0..20) {
         0..=6 => Step::Run(random.random_range(1..5)),
-        7 | 8 => {
-            let image = one(random, &["image:1", "image:2", "image:3"]);
-            on_it(json!({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}))
-        }
+        7 | 8 => on_it(new_image(random)),
         9..=11 => Step::Pod(n, pod_step(random)),
         12 => Step::Pod(n, PodStep::Delete),
         13 => on_it(json!({"updateStrategy": strategy(random)})),

@@ -4,7 +4,7 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, one, pod_step, propagation, template, value};
+use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, new_image, one, pod, pod_step, propagation, template, value};
 
 pub(super) const KIND: Kind = Kind { name: "Deployments", compared: &[], n_quiet_looks: QUIET_LOOKS, begin, step };
 
@@ -39,19 +39,14 @@ fn step(random: &mut StdRng) -> Step {
     match random.random_range(0..20) {
         0..=5 => Step::Run(random.random_range(1..6)),
         6..=8 => on_it(json!({"replicas": random.random_range(0..8)})),
-        9..=12 => {
-            let image = one(random, &["image:1", "image:2", "image:3"]);
-            on_it(json!({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}))
-        }
+        9..=12 => on_it(new_image(random)),
         13 | 14 => Step::Pod(n, pod_step(random)),
         15 => Step::Pod(n, PodStep::Delete),
         16 => on_it(json!({"strategy": strategy(random)})),
         17 => on_it(json!({"paused": random.random_bool(0.4)})),
         18 => {
             // A Pod of the user that the ReplicaSets may adopt.
-            let mut pod = template(&json!({"app": "web"}), "image:1");
-            pod["metadata"]["name"] = json!("mine");
-            Step::Create("pods", pod)
+            Step::Create("pods", pod("mine", "web"))
         }
         _ => match random.random_bool(0.6) {
             true => Step::Delete("deployments", "web".to_owned(), propagation(random)),

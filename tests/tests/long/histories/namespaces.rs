@@ -4,7 +4,7 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::plan::{Kind, Step, one, template, value};
+use super::plan::{Kind, Step, claim_spec, one, template, value};
 
 pub(super) const KIND: Kind = Kind {
     name: "namespaces",
@@ -31,10 +31,7 @@ fn create(random: &mut StdRng) -> Step {
     match random.random_range(0..4) {
         0 => Step::Create("configmaps", json!({"metadata": metadata})),
         1 => Step::Create("secrets", json!({"metadata": metadata})),
-        2 => {
-            let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "none"});
-            Step::Create("persistentvolumeclaims", json!({"metadata": metadata, "spec": spec}))
-        }
+        2 => Step::Create("persistentvolumeclaims", json!({"metadata": metadata, "spec": claim_spec()})),
         _ => {
             let mut pod = template(&json!({"app": "web"}), "image:1");
             pod["metadata"] = metadata;

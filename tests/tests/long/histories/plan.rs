@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pintle_tests::objects;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use serde_json::{Value, json};
@@ -111,15 +112,27 @@ pub(super) fn template(labels: &Value, image: &str) -> Value {
     json!({"metadata": {"labels": labels}, "spec": spec})
 }
 
+/// A Pod of the user, which a workload may adopt or whose name it may want.
+pub(super) fn pod(name: &str, app: &str) -> Value {
+    let mut pod = template(&json!({"app": app}), "image:1");
+    pod["metadata"]["name"] = json!(name);
+    pod
+}
+
+/// The spec of a claim that nothing binds.
+pub(super) fn claim_spec() -> Value {
+    json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "none"})
+}
+
+/// A change of the image in a template.
+pub(super) fn new_image(random: &mut StdRng) -> Value {
+    let image = one(random, &["image:1", "image:2", "image:3"]);
+    json!({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}})
+}
+
 /// The status of a Pod that has ended long ago.
 pub(super) fn ended(code: i32) -> Value {
-    let at = "2026-01-01T00:00:00Z";
-    let [phase, reason] = if code == 0 { ["Succeeded", "Completed"] } else { ["Failed", "Error"] };
-    let terminated = json!({"exitCode": code, "reason": reason, "startedAt": at, "finishedAt": at});
-    let container = json!({
-        "name": "c", "image": "image:1", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": terminated},
-    });
-    json!({"phase": phase, "containerStatuses": [container]})
+    objects::ended(code, "2026-01-01T00:00:00Z")
 }
 
 /// The status of a Pod that runs.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use pintle_tests::objects::pinned_node;
+use pintle_tests::objects::{has_condition, pinned_node};
 use pintle_tests::scenarios::history::Recorder;
 use pintle_tests::scenarios::{Chance, Stage, Subject, by_id, snapshot, stage, subject};
 use pintle_tests::{Failure, PatchKind, TestCluster};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use similar::TextDiff;
 use tokio::time::Instant;
 
@@ -162,11 +162,15 @@ impl Side {
 impl Watched {
     /// What is compared, as text.
     async fn state(&self) -> Result<String> {
-        let mut left = Map::new();
-        for plural in self.stage.compared() {
-            left.insert(plural.to_owned(), self.stage.list(plural).await?.into());
-        }
-        let left = Value::Object(left);
+        // The lists show one state only if nothing was written between them.
+        let left = loop {
+            let n_seen = self.recorder.n_seen();
+            let left = self.stage.left().await?;
+            tokio::time::sleep(PAUSE).await;
+            if self.recorder.n_seen() == n_seen {
+                break left;
+            }
+        };
         let namespace = self.stage.client.find(&format!("/api/v1/namespaces/{}", self.stage.ns)).await?;
         let history = self.recorder.until(&by_id(&self.stage, &left)).await?;
         let mut seen = snapshot::without_chance(&snapshot::normalize(&left, &history, &self.stage.root_ca), CHANCE);
@@ -299,14 +303,13 @@ async fn ranked(s: &Stage) -> Result<Vec<Value>> {
     pods.sort_by_cached_key(|pod| {
         let metadata = &pod["metadata"];
         let name = if metadata["generateName"].is_null() { &metadata["name"] } else { &Value::Null };
-        let ready = pod["status"]["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == "Ready");
         json!([
             name,
             metadata["annotations"]["batch.kubernetes.io/job-completion-index"],
             pinned_node(pod),
             pod["spec"]["containers"][0]["image"],
             pod["status"]["phase"],
-            ready.map(|ready| ready["status"].clone()),
+            has_condition(pod, "Ready", "True"),
             metadata["deletionTimestamp"].is_null(),
             metadata["ownerReferences"].is_null(),
             metadata["labels"]["app"],

@@ -4,7 +4,9 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, one, pod_step, propagation, template, value};
+use super::plan::{
+    Kind, PodStep, QUIET_LOOKS, Step, claim_spec, new_image, one, pod, pod_step, propagation, template, value,
+};
 
 pub(super) const KIND: Kind = Kind {
     name: "StatefulSets",
@@ -28,8 +30,7 @@ fn create(random: &mut StdRng) -> Step {
         "updateStrategy": strategy(random),
     });
     if random.random_bool(0.6) {
-        let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "none"});
-        spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": claim}]);
+        spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": claim_spec()}]);
         let policies = ["Retain", "Delete"];
         spec["persistentVolumeClaimRetentionPolicy"] =
             json!({"whenDeleted": one(random, &policies), "whenScaled": one(random, &policies)});
@@ -51,19 +52,14 @@ fn step(random: &mut StdRng) -> Step {
     match random.random_range(0..20) {
         0..=6 => Step::Run(random.random_range(1..6)),
         7..=9 => on_it(json!({"replicas": random.random_range(0..6)})),
-        10 | 11 => {
-            let image = one(random, &["image:1", "image:2", "image:3"]);
-            on_it(json!({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}))
-        }
+        10 | 11 => on_it(new_image(random)),
         12..=14 => Step::Pod(n, pod_step(random)),
         15 => Step::Pod(n, PodStep::Delete),
         16 => on_it(json!({"updateStrategy": strategy(random)})),
         17 => Step::Delete("persistentvolumeclaims", format!("data-web-{n}"), "Background"),
         18 => {
             // A Pod of the user, whose name the set may want.
-            let mut pod = template(&json!({"app": one(random, &["web", "other"])}), "image:1");
-            pod["metadata"]["name"] = json!(format!("web-{n}"));
-            Step::Create("pods", pod)
+            Step::Create("pods", pod(&format!("web-{n}"), one(random, &["web", "other"])))
         }
         _ => match random.random_bool(0.6) {
             true => Step::Delete("statefulsets", "web".to_owned(), propagation(random)),

@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use pintle_sim::faults::{Failure, FaultScript, RequestMatch, WatchEnd, When};
 use pintle_sim::{WriteRecord, WriteVerb};
 use pintle_tests::crash::{HOST, Story, User, cron, daemon, job, rollout, stateful};
+use pintle_tests::scenarios::sample::all_are_asked_for;
 use tokio::sync::watch;
 
 use super::{Hosted, Shared, Simulation, all};
@@ -230,7 +231,6 @@ async fn rest(simulation: &Simulation<'_>) -> Vec<Arc<WriteRecord>> {
 /// the seed decides, or with all of them where `SCENARIOS=all`.
 fn play_all(what: &str, troubles: impl Fn(&[Arc<WriteRecord>], u64) -> Vec<Trouble>) -> Result<()> {
     let shared = Shared::new()?;
-    let all_are_played = std::env::var("SCENARIOS").is_ok_and(|which| which == "all");
     let begun = Instant::now();
     let undisturbed = all(&STORIES, |story| play(&shared, shared.seed, *story, &Trouble::None));
     let mut jobs = Vec::new();
@@ -239,7 +239,7 @@ fn play_all(what: &str, troubles: impl Fn(&[Arc<WriteRecord>], u64) -> Vec<Troub
         ensure!(!writes.is_empty(), "{}: the host wrote nothing", story.name);
         let seeds = (0..).map(|n| shared.seed.wrapping_add(n));
         let troubles = troubles(&writes, shared.seed).into_iter().zip(seeds);
-        let played = troubles.filter(|(_, seed)| all_are_played || seed % 2 == 0);
+        let played = troubles.filter(|(_, seed)| all_are_asked_for() || seed % 2 == 0);
         jobs.extend(played.map(|(trouble, seed)| (story, trouble, seed)));
     }
     let results = all(&jobs, |(story, trouble, seed)| play(&shared, *seed, *story, trouble));

@@ -105,12 +105,10 @@ mod tests {
     use pintle_core::ports::outside::{Authority, Bound, Endpoint, SigningKey};
     use pintle_testing::{FakeServer, FakeView, key, manifest};
     use serde_json::json;
-    use tokio::sync::{Semaphore, watch};
-    use tokio_util::sync::CancellationToken;
+    use tokio::sync::watch;
 
-    use super::super::super::tests::cache::FakeCache;
     use super::super::Answered;
-    use super::super::tests::perform;
+    use super::super::tests::{Beside, perform};
     use super::*;
     use crate::writer::Rights;
     use pintle_core::policy::held::Account;
@@ -221,19 +219,8 @@ mod tests {
         let grants = Grants::new(&manifest.grants, None);
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-        let (server, cache, stopped) = (FakeServer::new(), FakeCache::new(), CancellationToken::new());
-        let source = Source {
-            reader: &*server,
-            cache: &*cache,
-            stopped: &stopped,
-            repeated: &|| (),
-            manifest: &manifest,
-            trace: None,
-            outside,
-            fence,
-            account: &Account::new(1 << 30),
-            pages: &Semaphore::new(1),
-        };
+        let (server, beside) = (FakeServer::new(), Beside::new());
+        let source = Source { outside, fence, ..beside.source(&server, &manifest) };
         let mut answered = Answered::new(&Account::new(64 << 20));
         let (mut n_denied, mut n_last) = (0, 0);
         for needs in rounds {

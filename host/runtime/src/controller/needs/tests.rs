@@ -11,6 +11,37 @@ use serde_json::json;
 use super::super::tests::cache::FakeCache;
 use super::*;
 
+/// What reads need beside a server and a manifest.
+pub(super) struct Beside {
+    cache: Arc<FakeCache>,
+    stopped: CancellationToken,
+    account: Arc<Account>,
+    pages: Semaphore,
+}
+
+impl Beside {
+    pub(super) fn new() -> Self {
+        let (account, pages) = (Account::new(1 << 30), Semaphore::new(MAX_PAGES));
+        Self { cache: FakeCache::new(), stopped: CancellationToken::new(), account, pages }
+    }
+
+    /// Without traces, endpoints and a fence.
+    pub(super) fn source<'a>(&'a self, reader: &'a FakeServer, manifest: &'a Manifest) -> Source<'a> {
+        Source {
+            reader,
+            cache: &*self.cache,
+            stopped: &self.stopped,
+            repeated: &|| (),
+            manifest,
+            trace: None,
+            outside: &Nothing,
+            fence: None,
+            account: &self.account,
+            pages: &self.pages,
+        }
+    }
+}
+
 /// Answers needs; returns how many were not granted.
 pub(super) async fn perform(
     needs: Vec<Need>,
@@ -30,19 +61,8 @@ async fn read_paths(paths: &[&str], answered: &mut Answered, server: &FakeServer
     let grants = Grants::new(&manifest.grants, None);
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-    let source = Source {
-        reader: server,
-        cache: &*cache,
-        stopped: &stopped,
-        repeated: &|| (),
-        manifest: &manifest,
-        trace: None,
-        outside: &Nothing,
-        fence: None,
-        account: &Account::new(1 << 30),
-        pages: &Semaphore::new(MAX_PAGES),
-    };
+    let beside = Beside::new();
+    let source = beside.source(server, &manifest);
     let needs = paths.iter().map(|path| Need::RawPath((*path).to_owned())).collect();
     perform(needs, answered, &source, &rights).await?;
     let text = |answer: &Result<Arc<str>, NeedError>| match answer {
@@ -69,22 +89,11 @@ async fn discovery_takes_its_two_turns_in_the_rate_limit() {
     let grants = Grants::new(&manifest.grants, None);
     let (view, server) = (FakeView::showing(Vec::new()), FakeServer::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-    let source = Source {
-        reader: &*server,
-        cache: &*cache,
-        stopped: &stopped,
-        repeated: &|| (),
-        manifest: &manifest,
-        trace: None,
-        outside: &Nothing,
-        fence: None,
-        account: &Account::new(1 << 30),
-        pages: &Semaphore::new(MAX_PAGES),
-    };
+    let beside = Beside::new();
+    let source = beside.source(&server, &manifest);
     let account = Account::new(1 << 20);
     perform(vec![Need::Discovery], &mut Answered::new(&account), &source, &rights).await.unwrap();
-    assert_eq!((server.requests(), cache.refreshed.lock().len()), (vec!["turn".to_owned(); 2], 1));
+    assert_eq!((server.requests(), beside.cache.refreshed.lock().len()), (vec!["turn".to_owned(); 2], 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,19 +141,8 @@ async fn each_answer_and_all_answers_of_a_run_are_bounded() {
     let grants = Grants::new(&manifest.grants, None);
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-    let source = Source {
-        reader: &*server,
-        cache: &*cache,
-        stopped: &stopped,
-        repeated: &|| (),
-        manifest: &manifest,
-        trace: None,
-        outside: &Nothing,
-        fence: None,
-        account: &Account::new(1 << 30),
-        pages: &Semaphore::new(MAX_PAGES),
-    };
+    let beside = Beside::new();
+    let source = beside.source(&server, &manifest);
     let kind: Kind = "v1/Secret".parse().unwrap();
     let of = |n_bytes: usize| Need::live_object(kind.clone(), ObjectKey::new("one", &n_bytes.to_string()));
     let list = Need::live_list(kind.clone(), "one", 10);
@@ -180,20 +178,9 @@ async fn pages_of_lists_are_counted_and_few_at_once() {
     let grants = Grants::new(&manifest.grants, None);
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
+    let beside = Beside::new();
     let pages = Semaphore::new(MAX_PAGES);
-    let source = Source {
-        reader: &*server,
-        cache: &*cache,
-        stopped: &stopped,
-        repeated: &|| (),
-        manifest: &manifest,
-        trace: None,
-        outside: &Nothing,
-        fence: None,
-        account: &account,
-        pages: &pages,
-    };
+    let source = Source { account: &account, pages: &pages, ..beside.source(&server, &manifest) };
     let list = async |account: &Arc<Account>| {
         let mut answered = Answered::new(account);
         let need = Need::live_list("v1/Secret".parse().unwrap(), "one", 10);
@@ -241,19 +228,8 @@ async fn answers_have_as_much_as_was_asked_for() {
     let grants = Grants::new(&manifest.grants, None);
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let (cache, stopped) = (FakeCache::new(), CancellationToken::new());
-    let source = Source {
-        reader: &*server,
-        cache: &*cache,
-        stopped: &stopped,
-        repeated: &|| (),
-        manifest: &manifest,
-        trace: None,
-        outside: &Nothing,
-        fence: None,
-        account: &Account::new(1 << 30),
-        pages: &Semaphore::new(MAX_PAGES),
-    };
+    let beside = Beside::new();
+    let source = beside.source(&server, &manifest);
     let kind = |name: &str| Kind::new("", "v1", name);
     let list = |detail| Need::LiveList {
         kind: kind("Secret"),
@@ -342,20 +318,8 @@ async fn only_granted_reads_are_performed() {
         list("v1/Secret", "one/../two"),
     ];
     let mut answered = Answered::new(&Account::new(1 << 20));
-    let cache = FakeCache::new();
-    let (reader, stopped) = (FakeServer::answering_needs(), CancellationToken::new());
-    let source = Source {
-        reader: &*reader,
-        cache: &*cache,
-        stopped: &stopped,
-        repeated: &|| (),
-        manifest: &manifest,
-        trace: None,
-        outside: &Nothing,
-        fence: None,
-        account: &Account::new(1 << 30),
-        pages: &Semaphore::new(MAX_PAGES),
-    };
+    let (reader, beside) = (FakeServer::answering_needs(), Beside::new());
+    let source = beside.source(&reader, &manifest);
     assert_eq!(perform(needs, &mut answered, &source, &rights).await, Ok(6));
     let lines: Vec<String> = answered
         .answers
