@@ -180,6 +180,13 @@ impl Watched {
                 events.retain(|event| {
                     !event.as_str().is_some_and(|event| CHANCE_EVENTS.iter().any(|text| event.contains(text)))
                 });
+                // Which of several budgets is chosen is chance, as the event says.
+                for event in events.iter_mut() {
+                    let chosen =
+                        event.as_str().and_then(|text| text.split_once(" Chose ")).map(|(before, _)| before.to_owned());
+                    *event = chosen.map_or_else(|| event.take(), Value::from);
+                }
+                events.dedup();
             }
             seen.insert("namespace".to_owned(), namespace.as_ref().map_or(Value::Null, standing));
         }
