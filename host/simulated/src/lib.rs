@@ -16,6 +16,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -32,12 +33,23 @@ const LATENCY: Duration = Duration::from_millis(5);
 /// Runs a story in virtual time, which passes only while everything waits for it.
 ///
 /// # Panics
-/// With the story; or when the system does not start a thread's runtime.
+/// With the story; when the story has given work to another thread; or when the system does not start a thread's runtime.
 pub fn run<T>(story: impl Future<Output = T>) -> T {
+    let n_threads = Arc::new(AtomicUsize::new(0));
+    let started = n_threads.clone();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.on_thread_start(move || {
+        started.fetch_add(1, Ordering::Relaxed);
+    });
     // Without I/O: a socket panics.
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime of one thread starts");
-    runtime.block_on(story)
+    let result = runtime.block_on(story);
+    let n_threads = n_threads.load(Ordering::Relaxed);
+    assert_eq!(
+        n_threads, 0,
+        "blocking tasks end at times that no seed decides: the story has started threads for some"
+    );
+    result
 }
 
 /// Reasons why a simulated cluster does not start. A retry does not help.
