@@ -66,7 +66,10 @@ async fn compare(kind: &'static Kind) -> Result<()> {
     for (plan, result) in played {
         let outcome = result.with_context(|| format!("{plan}"))?;
         (n_writes[0], n_writes[1]) = (n_writes[0] + outcome.n_writes[0], n_writes[1] + outcome.n_writes[1]);
-        different.extend(outcome.difference.map(|difference| (plan, difference)));
+        if let Some(difference) = outcome.difference {
+            writeln!(err, "{plan}\n{difference}")?;
+            different.push((plan, difference));
+        }
     }
     writeln!(
         err,
