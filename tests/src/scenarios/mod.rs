@@ -45,6 +45,7 @@ use crate::controlplane::{ADMIN, Audit, AuditEntry, SUBJECT};
 use crate::ports::free_ports;
 use crate::{ControlPlane, HostProcess, Options, TestCluster};
 use history::{Id, Recorder};
+pub use list::autoscalers::measure;
 use permissions::{Judgement, Roles};
 pub use rules::UserActions;
 use sample::Pace;

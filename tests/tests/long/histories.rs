@@ -11,6 +11,7 @@
 //! 1. A plan is data, and each step can be taken in any state: what is not there is left alone. So steps can be left out.
 //! 2. Nothing depends on time: no node runs Pods, the user writes what becomes of them.
 
+mod autoscalers;
 mod budgets;
 mod cron_jobs;
 mod daemon_sets;
@@ -51,7 +52,7 @@ async fn compare(kind: &'static Kind) -> Result<()> {
     };
     let mut err = std::io::stderr();
     writeln!(err, "{}: {n_histories} histories (SEED={seed:x})", kind.name)?;
-    let arena = Arena::start().await?;
+    let arena = Arena::start(kind.has_metrics).await?;
     let plans: Vec<Plan> = (0..n_histories as u64).map(|n| Plan::new(kind, seed.wrapping_add(n))).collect();
     let n_steps: usize = plans.iter().map(|plan| plan.steps.len()).sum();
     let played = futures::stream::iter(&plans)
@@ -148,6 +149,11 @@ async fn daemon_sets_have_the_same_histories() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn deployments_have_the_same_histories() -> Result<()> {
     compare(&deployments::KIND).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn autoscalers_have_the_same_histories() -> Result<()> {
+    compare(&autoscalers::KIND).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

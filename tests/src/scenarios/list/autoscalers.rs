@@ -42,7 +42,10 @@ async fn define(s: &Stage, definition: &Value) -> Result<()> {
 }
 
 /// Writes what each Pod with this label uses, and takes away what was written of Pods that are gone.
-async fn measure(s: &Stage, app: &str, usage: &Value) -> Result<()> {
+///
+/// # Errors
+/// The API server refuses, or does not serve `metrics.k8s.io`.
+pub async fn measure(s: &Stage, app: &str, usage: &Value) -> Result<()> {
     let collection = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{}/pods", s.ns);
     let mut old = s.client.list(&collection).await?;
     old.retain(|metrics| metrics["metadata"]["labels"]["app"] == app);

@@ -6,8 +6,14 @@ use serde_json::{Value, json};
 
 use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, one, pod, pod_step, template, value};
 
-pub(super) const KIND: Kind =
-    Kind { name: "budgets", compared: &["poddisruptionbudgets"], n_quiet_looks: QUIET_LOOKS, begin, step };
+pub(super) const KIND: Kind = Kind {
+    name: "budgets",
+    compared: &["poddisruptionbudgets"],
+    n_quiet_looks: QUIET_LOOKS,
+    has_metrics: false,
+    begin,
+    step,
+};
 
 const BUDGETS: &str = "poddisruptionbudgets";
 

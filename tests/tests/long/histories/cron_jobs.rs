@@ -6,8 +6,14 @@ use serde_json::{Value, json};
 
 use super::plan::{Kind, QUIET_LOOKS, Step, one, propagation, value};
 
-pub(super) const KIND: Kind =
-    Kind { name: "CronJobs", compared: &["cronjobs", "jobs"], n_quiet_looks: QUIET_LOOKS, begin, step };
+pub(super) const KIND: Kind = Kind {
+    name: "CronJobs",
+    compared: &["cronjobs", "jobs"],
+    n_quiet_looks: QUIET_LOOKS,
+    has_metrics: false,
+    begin,
+    step,
+};
 
 /// The first of January 2026, as the minutes in the name of a Job.
 const NEW_YEAR: u64 = 29_453_760;

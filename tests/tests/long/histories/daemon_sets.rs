@@ -10,6 +10,7 @@ pub(super) const KIND: Kind = Kind {
     name: "DaemonSets",
     compared: &["daemonsets", "controllerrevisions"],
     n_quiet_looks: QUIET_LOOKS,
+    has_metrics: false,
     begin,
     step,
 };

@@ -6,8 +6,14 @@ use serde_json::{Value, json};
 
 use super::plan::{Kind, QUIET_LOOKS, Step, one, propagation, value};
 
-pub(super) const KIND: Kind =
-    Kind { name: "graphs of owners", compared: &["secrets"], n_quiet_looks: QUIET_LOOKS, begin, step };
+pub(super) const KIND: Kind = Kind {
+    name: "graphs of owners",
+    compared: &["secrets"],
+    n_quiet_looks: QUIET_LOOKS,
+    has_metrics: false,
+    begin,
+    step,
+};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const KINDS: [&str; 2] = ["configmaps", "secrets"];

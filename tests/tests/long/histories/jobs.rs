@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, ended, one, propagation, running, value};
 
-pub(super) const KIND: Kind = Kind { name: "jobs", compared: &["jobs"], n_quiet_looks: QUIET_LOOKS, begin, step };
+pub(super) const KIND: Kind =
+    Kind { name: "jobs", compared: &["jobs"], n_quiet_looks: QUIET_LOOKS, has_metrics: false, begin, step };
 
 fn begin(random: &mut StdRng) -> Vec<Step> {
     vec![create(random)]

@@ -10,6 +10,7 @@ pub(super) const KIND: Kind = Kind {
     name: "namespaces",
     compared: &["secrets", "persistentvolumeclaims", "poddisruptionbudgets"],
     n_quiet_looks: SLOW,
+    has_metrics: false,
     begin,
     step,
 };

@@ -19,6 +19,8 @@ pub(super) struct Kind {
     pub(super) compared: &'static [&'static str],
     /// How many looks in a row must show no write before the next step.
     pub(super) n_quiet_looks: usize,
+    /// Whether its objects need metrics.
+    pub(super) has_metrics: bool,
     /// The first steps, which make the objects.
     pub(super) begin: fn(&mut StdRng) -> Vec<Step>,
     /// One more step.
@@ -51,6 +53,8 @@ pub(super) enum Step {
     Pod(usize, PodStep),
     /// Lets at most so many Pods run and become ready. Pods that are pinned to a node are bound to it.
     Run(usize),
+    /// Writes what each Pod uses of resources.
+    Use(Value),
 }
 
 /// What a user, or a kubelet, does to a Pod.
@@ -85,6 +89,7 @@ impl fmt::Display for Step {
             Step::Pod(n, PodStep::Delete) => write!(f, "delete Pod {n}"),
             Step::Pod(n, PodStep::Evict) => write!(f, "evict Pod {n}"),
             Step::Run(n) => write!(f, "run {n} Pods"),
+            Step::Use(usage) => write!(f, "use {usage}"),
         }
     }
 }

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use pintle_tests::definitions::define_metrics;
+use pintle_tests::metrics_api::MetricsApi;
 use pintle_tests::objects::{has_condition, pinned_node};
 use pintle_tests::scenarios::history::Recorder;
-use pintle_tests::scenarios::{Chance, Stage, Subject, by_id, snapshot, stage, subject};
+use pintle_tests::scenarios::{Chance, Stage, Subject, by_id, measure, snapshot, stage, subject};
 use pintle_tests::{Failure, PatchKind, TestCluster};
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -37,6 +39,9 @@ const CHANCE: Chance = Chance { order: true, states: true, ..Chance::NONE };
 /// In events that are chance: a cache lagged behind; and how often a budget without Pods was looked at.
 const CHANCE_EVENTS: [&str; 2] = ["the object has been modified", " NoPods: "];
 
+/// What comes before the choice of one of several budgets, and of one of several Pods without a request.
+const CHOICES: [&str; 2] = [" Chose ", "missing request for "];
+
 /// The two control planes.
 pub(super) struct Arena {
     sides: [Side; 2],
@@ -46,6 +51,7 @@ pub(super) struct Arena {
 struct Side {
     cluster: TestCluster,
     running: subject::Running,
+    _metrics: Option<MetricsApi>,
     root_ca: String,
 }
 
@@ -73,10 +79,11 @@ struct Watched {
 }
 
 impl Arena {
-    /// Starts both.
-    pub(super) async fn start() -> Result<Arena> {
+    /// Starts both, with the three metrics APIs if histories need them.
+    pub(super) async fn start(has_metrics: bool) -> Result<Arena> {
         let [reference, ours] = [Subject::KubeControllerManager, Subject::pintle()?];
-        let (reference, ours) = tokio::try_join!(Side::start(&reference), Side::start(&ours))?;
+        let (reference, ours) =
+            tokio::try_join!(Side::start(&reference, has_metrics), Side::start(&ours, has_metrics))?;
         Ok(Arena { sides: [reference, ours], n_played: AtomicUsize::new(0) })
     }
 
@@ -142,11 +149,17 @@ async fn close(both: &[Watched; 2]) {
 }
 
 impl Side {
-    async fn start(subject: &Subject) -> Result<Side> {
+    async fn start(subject: &Subject, has_metrics: bool) -> Result<Side> {
         let cluster = TestCluster::real().await?;
+        let mut metrics = None;
+        if has_metrics {
+            // Before the subject, which looks for new APIs from time to time only.
+            metrics = cluster.serve_metrics().await?;
+            define_metrics(&cluster.client).await?;
+        }
         let running = subject.start(cluster.plane()?).await?;
         let root_ca = stage::authority_of(&cluster.kubeconfig())?;
-        Ok(Side { cluster, running, root_ca })
+        Ok(Side { cluster, running, _metrics: metrics, root_ca })
     }
 
     async fn open(&self, namespace: &str, compared: &'static [&'static str]) -> Result<Watched> {
@@ -180,18 +193,29 @@ impl Watched {
                 events.retain(|event| {
                     !event.as_str().is_some_and(|event| CHANCE_EVENTS.iter().any(|text| event.contains(text)))
                 });
-                // Which of several budgets is chosen is chance, as the event says.
-                for event in events.iter_mut() {
-                    let chosen =
-                        event.as_str().and_then(|text| text.split_once(" Chose ")).map(|(before, _)| before.to_owned());
-                    *event = chosen.map_or_else(|| event.take(), Value::from);
-                }
+            }
+            seen.values_mut().for_each(cut_choices);
+            if let Some(events) = seen.get_mut("events").and_then(Value::as_array_mut) {
                 events.dedup();
             }
             seen.insert("namespace".to_owned(), namespace.as_ref().map_or(Value::Null, standing));
         }
         seen.sort_all_objects();
         Ok(format!("{seen:#}\n"))
+    }
+}
+
+/// Cuts messages before the one of several objects that was chosen, by chance.
+fn cut_choices(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(end) = CHOICES.iter().filter_map(|words| text.find(words)).min() {
+                text.truncate(end);
+            }
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(cut_choices),
+        Value::Object(members) => members.values_mut().for_each(cut_choices),
+        _ => {}
     }
 }
 
@@ -271,6 +295,7 @@ async fn take(s: &Stage, step: &Step) -> Result<String> {
             }
             return Ok(format!("{} run", pods.len().min(*n)));
         }
+        Step::Use(usage) => measure(s, "web", usage).await.map(|()| Value::Null),
     };
     match answer {
         Ok(_) => Ok("ok".to_owned()),

@@ -12,6 +12,7 @@ pub(super) const KIND: Kind = Kind {
     name: "StatefulSets",
     compared: &["statefulsets", "controllerrevisions", "persistentvolumeclaims"],
     n_quiet_looks: QUIET_LOOKS,
+    has_metrics: false,
     begin,
     step,
 };
