@@ -1,6 +1,14 @@
-//! Keeps the built-in controllers of two programs from writing to one cluster: a host that runs some of them does not start beside a
-//! kube-controller-manager that holds its Lease, unless its operator says so. Without an election it does not start beside another host
-//! either; with one, that is the election's business.
+//! Keeps the built-in controllers of two programs from writing to one cluster, and a host from the place of kube-controller-manager that
+//! nobody gave it.
+//!
+//! | controllers of the host | flags | Lease | starts unless |
+//! | --- | --- | --- | --- |
+//! | none of kube-controller-manager's | | its own | |
+//! | any | `--beside-kube-controller-manager` | its own | |
+//! | `*` | none | kube-controller-manager's | kube-controller-manager renews it |
+//! | any | `--leader-elect` | kube-controller-manager's | |
+//! | any | `--leader-elect=false` | none | kube-controller-manager, or another Pintle, renews its Lease |
+//! | a list | none | its own | there is a Lease of kube-controller-manager, whoever holds it |
 //!
 //! *Not here*: kube-controller-managers without a Lease (`--leader-elect=false`), and the election (`leader`).
 
@@ -9,6 +17,7 @@ use std::time::Duration;
 use anyhow::bail;
 use jiff::Timestamp;
 use pintle_core::object::id::ObjectKey;
+use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_core::policy::lease::{LeaseHolder, LeaseReadings, LeaseSpec};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader};
 use pintle_runtime::election::read_lease;
@@ -23,17 +32,50 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Longest pause after an error.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// Returns when no kube-controller-manager holds the Lease. `controllers`: the names of those that would run twice. `elects`: whether
-/// another Pintle may hold it, because this host takes part in the election. Waits as long as the API server does not answer, and at most
-/// for the duration of the Lease if that is not renewed.
+/// What a host is to kube-controller-manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stance {
+    /// It runs none of its controllers, or its operator says that kube-controller-manager runs without those.
+    Beside,
+    /// It runs controllers in place of all of them: the two exclude each other.
+    Instead,
+    /// It runs controllers from a list, and its operator says nothing about the others: `kube-controller-manager` may be away for a
+    /// moment, and would wait for ever if its Lease were taken.
+    Unsaid,
+}
+
+impl Stance {
+    /// `runs_some`: whether the host runs controllers of kube-controller-manager.
+    pub(crate) fn of(runs_some: bool, beside: bool, controllers: &ControllersFlag, leader_elect: Option<bool>) -> Self {
+        match leader_elect {
+            _ if beside || !runs_some => Self::Beside,
+            None if !controllers.has_all() => Self::Unsaid,
+            _ => Self::Instead,
+        }
+    }
+
+    /// Whether kube-controller-manager's Lease is that of the host.
+    pub(crate) fn replaces(self) -> bool {
+        self == Self::Instead
+    }
+}
+
+/// Returns when the host may start. `controllers`: the names of those that would run twice. `elects`: whether another Pintle may hold the
+/// Lease, because this host takes part in its election. Waits as long as the API server does not answer, and at most for the duration of
+/// the Lease if that is not renewed.
 ///
 /// # Errors
-/// It is held, or the host may not read it. One line with the next steps.
+/// The host may not start, or may not read the Lease. One line with the next steps.
 ///
 /// # Cancel safety
 /// Reads only.
-pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String], elects: bool) -> anyhow::Result<()> {
-    if controllers.is_empty() {
+pub(crate) async fn check(
+    reader: &dyn ApiReader,
+    controllers: &[String],
+    stance: Stance,
+    elects: bool,
+) -> anyhow::Result<()> {
+    if stance == Stance::Beside {
         return Ok(());
     }
     let mut readings = LeaseReadings::default();
@@ -41,7 +83,9 @@ pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String], elects
     let mut pause = AGAIN;
     loop {
         let (spec, is_of_pintle) = match read(reader).await {
-            Ok(read) => read,
+            Ok(None) => return Ok(()),
+            Ok(Some((spec, _))) if stance == Stance::Unsaid => bail!("{}", undecided(&spec, controllers)),
+            Ok(Some(read)) => read,
             Err(why) if why.class == ApiErrorClass::Forbidden => bail!(
                 "the host may not read the Lease {NAMESPACE}/{NAME}, which shows whether kube-controller-manager runs the same controllers: {why}; bind the role that `pintle rbac` prints, or start with --beside-kube-controller-manager if kube-controller-manager does not run them"
             ),
@@ -75,21 +119,35 @@ pub(crate) async fn check(reader: &dyn ApiReader, controllers: &[String], elects
     }
 }
 
-fn refusal(holder: &str, controllers: &[String]) -> String {
-    let without: String = controllers.iter().map(|name| format!(",-{name}")).collect();
+/// The items that disable these controllers in a list of kube-controller-manager.
+fn without(controllers: &[String]) -> String {
+    controllers.iter().map(|name| format!(",-{name}")).collect()
+}
+
+fn undecided(spec: &LeaseSpec, controllers: &[String]) -> String {
+    let held = match spec.holder_identity.as_deref().unwrap_or_default() {
+        "" => "nobody holds it now".to_owned(),
+        holder => format!("its last holder is {holder}"),
+    };
     format!(
-        "kube-controller-manager runs in this cluster ({holder} renews the Lease {NAMESPACE}/{NAME}), and would write to the same objects as controllers of this host. Start kube-controller-manager with `--controllers=*{without}`, and then this host with --beside-kube-controller-manager; or stop kube-controller-manager; or start this host with --leader-elect, so that it waits until kube-controller-manager has stopped, and then runs its controllers in place of all those of kube-controller-manager; or name the controllers that this host runs with --controllers, or components to run alone"
+        "kube-controller-manager has a Lease in this cluster ({NAMESPACE}/{NAME}; {held}), and would write to the same objects as controllers of this host. Append `{}` to its `--controllers`, and start this host with --beside-kube-controller-manager; or, if this host replaces kube-controller-manager, start it with --leader-elect: no other controllers run then",
+        without(controllers)
+    )
+}
+
+fn refusal(holder: &str, controllers: &[String]) -> String {
+    let without = without(controllers);
+    format!(
+        "kube-controller-manager runs in this cluster ({holder} renews the Lease {NAMESPACE}/{NAME}), and would write to the same objects as controllers of this host. Append `{without}` to the `--controllers` of kube-controller-manager, and then start this host with --beside-kube-controller-manager; or stop kube-controller-manager; or start this host with --leader-elect, so that it waits until kube-controller-manager has stopped, and then runs its controllers in place of all those of kube-controller-manager; or name the controllers that this host runs with --controllers, or components to run alone"
     )
 }
 
 /// The part of the Lease that names its holder, and whether that is a Pintle.
-async fn read(reader: &dyn ApiReader) -> Result<(LeaseSpec, bool), ApiError> {
-    let Some(lease) = read_lease(reader, &ObjectKey::new(NAMESPACE, NAME)).await? else {
-        return Ok(Default::default());
-    };
+async fn read(reader: &dyn ApiReader) -> Result<Option<(LeaseSpec, bool)>, ApiError> {
+    let Some(lease) = read_lease(reader, &ObjectKey::new(NAMESPACE, NAME)).await? else { return Ok(None) };
     let spec = LeaseSpec::of(&lease)
         .map_err(|why| ApiError::transport(format!("the Lease {NAMESPACE}/{NAME} does not parse: {why}")))?;
-    Ok((spec, lease.is_of_pintle()))
+    Ok(Some((spec, lease.is_of_pintle())))
 }
 
 #[cfg(test)]
@@ -122,6 +180,10 @@ mod tests {
     }
 
     async fn checked_by(elects: bool, answers: Vec<Answer>) -> (Option<String>, usize, Duration) {
+        checked_as(Stance::Instead, elects, answers).await
+    }
+
+    async fn checked_as(stance: Stance, elects: bool, answers: Vec<Answer>) -> (Option<String>, usize, Duration) {
         let answers = Arc::new(Mutex::new((VecDeque::from(answers), 0)));
         let read = answers.clone();
         let server = FakeServer::answering(unlisted, move |resource, object| {
@@ -131,7 +193,8 @@ mod tests {
             if answers.0.len() > 1 { answers.0.pop_front().unwrap() } else { answers.0[0].clone() }
         });
         let start = Instant::now();
-        let why = check(&*server, &["a-controller".to_owned(), "b-controller".to_owned()], elects).await.err();
+        let names = ["a-controller".to_owned(), "b-controller".to_owned()];
+        let why = check(&*server, &names, stance, elects).await.err();
         let n_read = answers.lock().unwrap().1;
         (why.map(|why| why.to_string()), n_read, start.elapsed())
     }
@@ -143,7 +206,7 @@ mod tests {
         assert!(n_read <= 3, "{n_read}");
         for words in [
             "kcm-0 renews the Lease kube-system/kube-controller-manager",
-            "`--controllers=*,-a-controller,-b-controller`",
+            "Append `,-a-controller,-b-controller`",
             "--beside-kube-controller-manager",
         ] {
             assert!(why.contains(words), "{why}");
@@ -184,9 +247,43 @@ mod tests {
         assert_eq!((why, n_read), (None, 4));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_list_of_controllers_takes_no_place_that_nobody_gave_it() {
+        let released = || -> Answer { Ok(json!({"spec": {"holderIdentity": ""}}).to_string().into()) };
+        for (lease, words) in
+            [(lease(1), "its last holder is kcm-0"), (lease(3600), "kcm-0"), (released(), "nobody holds")]
+        {
+            let (why, n_read, time) = checked_as(Stance::Unsaid, true, vec![lease]).await;
+            let why = why.unwrap();
+            for words in [words, "`,-a-controller,-b-controller`", "--beside-kube-controller-manager", "--leader-elect"]
+            {
+                assert!(why.contains(words), "{why}");
+            }
+            assert_eq!((n_read, time), (1, Duration::ZERO));
+        }
+        assert_eq!(checked_as(Stance::Unsaid, true, vec![Err(refusal(404))]).await, (None, 1, Duration::ZERO));
+    }
+
     #[tokio::test]
-    async fn a_host_without_built_in_controllers_reads_nothing() {
+    async fn a_host_beside_it_reads_nothing() {
         let server = FakeServer::answering(unlisted, |_, _| panic!("read"));
-        check(&*server, &[], false).await.unwrap();
+        check(&*server, &[], Stance::Beside, false).await.unwrap();
+    }
+
+    #[test]
+    fn flags_say_what_a_host_is_to_kube_controller_manager() {
+        for (runs_some, beside, controllers, leader_elect, stance) in [
+            (false, false, "*", None, Stance::Beside),
+            (false, false, "a", Some(true), Stance::Beside),
+            (true, true, "*", Some(true), Stance::Beside),
+            (true, false, "*", None, Stance::Instead),
+            (true, false, "*,-a", None, Stance::Instead),
+            (true, false, "a", None, Stance::Unsaid),
+            (true, false, "a", Some(true), Stance::Instead),
+            (true, false, "a", Some(false), Stance::Instead),
+        ] {
+            let flag = controllers.parse().unwrap();
+            assert_eq!(Stance::of(runs_some, beside, &flag, leader_elect), stance, "{controllers} {leader_elect:?}");
+        }
     }
 }

@@ -366,7 +366,7 @@ pub struct RunArgs {
 
     /// Start built-in controllers although kube-controller-manager runs in the cluster. Start it with `--controllers=*,-NAME,...` for
     /// each of them first. Without this flag and --leader-elect they start only if kube-controller-manager does not hold its Lease,
-    /// kube-system/kube-controller-manager.
+    /// kube-system/kube-controller-manager, and those of a list (--controllers without `*`) only if there is no such Lease.
     #[arg(
         long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = ArgAction::Set

@@ -9,6 +9,7 @@ use pintle_kube::{Connection, Source};
 use pintle_oci::{self as oci, Fetcher};
 use serde_json::json;
 
+use crate::beside::Stance;
 use crate::builtins::Catalogue;
 use crate::cli::rbac::{RbacArgs, RbacOutput};
 use crate::flags::gates::{COORDINATED_LEADER_ELECTION, FeatureGates};
@@ -36,7 +37,8 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     };
     let accounts = Catalogue::carried().accounts();
     let is_built_in = chosen.iter().any(|manifest| accounts.is_built_in(&manifest.name));
-    let replaces = is_built_in && !args.beside_kube_controller_manager;
+    let stance = Stance::of(is_built_in, args.beside_kube_controller_manager, &flag, args.lease.leader_elect);
+    let replaces = stance.replaces();
     let groups = args.lease.groups(replaces)?;
     let election = args.lease.is_on().then(|| {
         let (namespace, name) = args.lease.of_host(replaces, &args.plugin_class);
@@ -49,7 +51,7 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
         account,
         own_accounts: args.use_service_account_credentials,
         election,
-        looks_for_kube_controller_manager: replaces,
+        looks_for_kube_controller_manager: stance != Stance::Beside,
     };
     let objects = rbac::objects(&chosen, &names, &host, &accounts)?;
     match args.output {

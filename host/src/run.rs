@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use pintle_core::contract::settings::{self, SettingsError};
+use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_kube::{Connection, Source};
 use pintle_runtime::manager::WallClock;
 use pintle_sources::{Claims, PluginSources, install_crd};
@@ -13,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::field::display;
 use uuid::Uuid;
 
+use crate::beside::Stance;
 use crate::cli::RunArgs;
 use crate::cli::tracing::DEFAULT_RATE;
 use crate::host::{Host, Wiring};
@@ -88,12 +90,15 @@ pub async fn on<F: Future<Output = ()>>(
     Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice);
     connection.check().await?;
     let of_kube_controller_manager = choice.of_kube_controller_manager();
+    let flag = ControllersFlag::beside(!args.plugins.plugins.is_empty(), &args.plugins.controllers)?;
+    let (runs_some, leader_elect) = (!of_kube_controller_manager.is_empty(), args.leader.lease.leader_elect);
+    let stance = Stance::of(runs_some, args.beside_kube_controller_manager, &flag, leader_elect);
     // Whether nobody else runs controllers of kube-controller-manager.
-    let replaces = !args.beside_kube_controller_manager && !of_kube_controller_manager.is_empty();
+    let replaces = stance.replaces();
     let candidacy = Candidacy::new(args, replaces, &surroundings)?;
     // Who asks for an election has said that this host may take over.
-    if replaces && args.leader.lease.leader_elect != Some(true) {
-        beside::check(&*connection.reader(), &of_kube_controller_manager, candidacy.is_some()).await?;
+    if leader_elect != Some(true) {
+        beside::check(&*connection.reader(), &of_kube_controller_manager, stance, candidacy.is_some()).await?;
     }
     if args.plugins.install_crd {
         install_crd(connection).await?;

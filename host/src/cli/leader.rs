@@ -13,7 +13,8 @@ use crate::flags::{self, upstream};
 #[derive(Debug, Clone, Args)]
 pub struct LeaseArgs {
     /// Run controllers only while this host holds a Lease, so that several hosts can stand by for each other. [default: true] If given,
-    /// the host also waits for a kube-controller-manager that holds the Lease; without the flag it does not start beside one.
+    /// the host takes the place of kube-controller-manager, and waits while one holds the Lease; without the flag it does not start
+    /// beside one, and a host with a list of --controllers never takes its Lease.
     #[arg(
         long, value_name = "BOOL", default_missing_value = "true", num_args = 0..=1, require_equals = true,
         action = ArgAction::Set

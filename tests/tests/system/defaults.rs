@@ -63,7 +63,7 @@ async fn built_in_controllers_do_not_start_beside_a_running_kube_controller_mana
     // With the default of --leader-elect.
     let elects = "--leader-elect-retry-period=1s".to_owned();
     let why = refused(&mut cluster.host(&[selected.clone(), elects.clone()])?).await?;
-    let flag = "`--controllers=*,-deployment-controller,-replicaset-controller`";
+    let flag = "Append `,-deployment-controller,-replicaset-controller`";
     ensure!(why.contains(flag) && why.contains("--beside-kube-controller-manager"), "{why}");
     let folder = component("robots")?;
     let alone = cluster.host(&[folder.path().join("robots.wasm").display().to_string()])?;
@@ -75,7 +75,9 @@ async fn built_in_controllers_do_not_start_beside_a_running_kube_controller_mana
 
     // It ends without releasing the Lease.
     drop(kcm);
-    let mut after = cluster.host(&[selected, elects])?;
+    let why = refused(&mut cluster.host(&[selected.clone(), elects.clone()])?).await?;
+    ensure!(why.contains(flag) && why.contains("--leader-elect"), "{why}");
+    let mut after = cluster.host(&[selected, elects, "--leader-elect".to_owned()])?;
     after.ready().await?;
     eventually(PATIENCE, "the host to lead", async || {
         let lease = cluster.client.get(lease).await?;

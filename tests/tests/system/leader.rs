@@ -85,7 +85,8 @@ async fn one_of_two_hosts_runs_the_plugins_and_the_other_takes_over_whatever_end
     let start = || {
         let times = ["lease-duration=10s", "renew-deadline=8s", "retry-period=500ms"];
         let times = times.map(|time| format!("--leader-elect-{time}"));
-        cluster.host(&[&[HostProcess::controllers(&["replicaset"])], &times[..]].concat())
+        let own = [HostProcess::controllers(&["replicaset"]), "--leader-elect=true".to_owned()];
+        cluster.host(&[&own[..], &times[..]].concat())
     };
     let mut hosts = vec![start()?, start()?];
     for host in &mut hosts {
@@ -146,7 +147,8 @@ async fn a_leader_waits_until_its_caches_show_what_the_last_one_wrote() -> Resul
     let recorder = Recorder::start(&stage).await?;
     let flags = |times: [&str; 3]| {
         let times = times.map(|time| format!("--leader-elect-{time}"));
-        [&[HostProcess::controllers(&["replicaset"])], &times[..]].concat()
+        let own = [HostProcess::controllers(&["replicaset"]), "--leader-elect=true".to_owned()];
+        [&own[..], &times[..]].concat()
     };
     // It may wait for its caches as long as the Lease lasts, which is longer than a busy machine needs.
     let patient = flags(["lease-duration=120s", "renew-deadline=80s", "retry-period=2s"]);

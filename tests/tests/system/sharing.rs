@@ -148,7 +148,7 @@ async fn with_its_gate_on_the_api_server_elects_the_leader() -> Result<()> {
     let client = &cluster.client;
     client.create("/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "default"}})).await?;
     create_deployment(client).await?;
-    let flags = flags(&[gate]);
+    let flags = flags(&[gate, "--leader-elect=true"]);
     let mut hosts = Vec::new();
     for _ in 0..2 {
         hosts.push(cluster.host(&flags)?);

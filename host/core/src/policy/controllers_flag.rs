@@ -83,9 +83,14 @@ impl ControllersFlag {
         }
     }
 
+    /// Whether it is about all controllers, and not a list of them.
+    pub fn has_all(&self) -> bool {
+        self.items.contains(&Item::All)
+    }
+
     /// Whether the controller with this name and these aliases is enabled.
     pub fn enabled(&self, name: &str, aliases: &[String], on_by_default: bool) -> bool {
-        self.explicit(name, aliases).unwrap_or_else(|| on_by_default && self.items.contains(&Item::All))
+        self.explicit(name, aliases).unwrap_or_else(|| on_by_default && self.has_all())
     }
 
     /// Whether an item disables the plugin with this name and these aliases.
