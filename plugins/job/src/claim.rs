@@ -57,8 +57,8 @@ fn adopt(job: &Job, pod: &Pod) -> Mutation {
 fn release(job: &Job, pod: &Pod) -> Mutation {
     let owner = json!({"$patch": "delete", "uid": job.metadata.uid});
     let body = json!({"metadata": {"ownerReferences": [owner], "$deleteFromPrimitiveList/finalizers": [TRACKING]}});
-    // Invalid: it has no owner reference any more, or was replaced by a namesake.
-    patch(pod, body).tolerate([Refusal::NotFound, Refusal::Invalid, Refusal::Conflict])
+    // Invalid: it has no owner reference any more.
+    patch(pod, body).tolerate([Refusal::NotFound, Refusal::Invalid])
 }
 
 /// Removes the finalizer.

@@ -193,12 +193,11 @@ pub fn adopt(owner_kind: &Kind, owner: &impl Metadata, kind: &Kind, object: &imp
 /// A patch that removes the owner reference with this uid from an object.
 pub fn release(kind: &Kind, object: &impl Metadata, owner_uid: &str) -> Mutation {
     let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}});
-    // Invalid: the object has no owner reference any more, or was replaced by a namesake.
-    Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body).uid(object.uid()).tolerate([
-        Refusal::NotFound,
-        Refusal::Invalid,
-        Refusal::Conflict,
-    ])
+    // Invalid: the object has no owner reference any more. A conflict is not tolerated: it need not come from a namesake, whose arrival
+    // would run this key again.
+    Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body)
+        .uid(object.uid())
+        .tolerate([Refusal::NotFound, Refusal::Invalid])
 }
 
 #[cfg(test)]
