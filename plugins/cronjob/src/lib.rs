@@ -20,7 +20,6 @@
 //! - Only Jobs that the CronJob controls by its uid are its Jobs, and only these are replaced. Upstream compares names.
 //! - If another object has the name of a Job, the controller waits for the next time. Upstream looks for that Job without a namespace,
 //!   which fails, and tries to create it again and again; so it uses a new schedule at once.
-//! - A Job that cannot be deleted is tried again, where upstream waits for the next run.
 //! - What is wrong with a schedule is described in other words. The API server accepts no such schedule.
 
 mod jobs;
@@ -56,8 +55,15 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let is_rescheduled = memory.is_rescheduled(&view);
 
     let mut observed = observe::observe(&mut view, &children, &mut created, key, lister)?;
-    let mut history = Vec::new();
-    for job in jobs::surplus(&view.object, &children).into_iter().take(MOST_DELETIONS) {
+    // A Job that could not be deleted stays until something else causes a run, as upstream.
+    let failures = lister.failures();
+    let is_refused = |job: &&Job| {
+        failures.iter().any(|failure| failure.verb == "delete" && failure.object.name == job.metadata.name)
+    };
+    let surplus = jobs::surplus(&view.object, &children).into_iter().filter(|job| !is_refused(job));
+    let (mut history, mut was_active) = (Vec::new(), false);
+    for job in surplus.take(MOST_DELETIONS) {
+        was_active |= view.has_active(&job.metadata.uid);
         view.remove_active(&job.metadata.uid);
         history.push(start::delete(&view.object, job));
     }
@@ -70,21 +76,18 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         start::start(&mut view, now, &mut observed, &children, lister)?
     };
 
-    // A Job that cannot be deleted does not keep others from being created.
-    let is_blocked = lister.failures().iter().any(|failure| failure.verb == "delete");
-    let (history, late_history) = if is_blocked { (Vec::new(), history) } else { (history, Vec::new()) };
-    let mut outcome = Outcome::new()
-        .step(Step::sequential(observed.events))
-        .step(Step::parallel(history))
-        .step(Step::sequential(start.replaced.iter().cloned()));
+    let mut outcome = Outcome::new().step(Step::sequential(observed.events));
+    for deletion in history {
+        outcome.push(Step::sequential([deletion]).always());
+    }
+    outcome.push(Step::sequential(start.replaced.iter().cloned()));
     let status = Step::sequential(view.update());
-    // A Job that could not be replaced stays in the status.
-    outcome.push(if start.replaced.is_empty() { status.always() } else { status });
+    // A Job that could not be deleted stays in the status: the next run notes its end, or replaces it.
+    outcome.push(if start.replaced.is_empty() && !was_active { status.always() } else { status });
     if let Some((create, new)) = start.create {
         outcome.push(Step::sequential([create]));
         created = Some(Created { step: outcome.steps.len() - 1, ..new });
     }
-    outcome.push(Step::parallel(late_history).always());
     if let Some(skew) = observed.skew {
         outcome = outcome.observe(SKEW, Vec::new(), skew);
     }
