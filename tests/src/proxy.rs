@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
-use http::{Request, Response, StatusCode, Uri, Version, header};
+use http::{Method, Request, Response, StatusCode, Uri, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -70,10 +70,44 @@ pub struct Attempt {
     pub what: String,
 }
 
+/// A write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// POST.
+    Create,
+    /// PUT or PATCH.
+    Change,
+    /// DELETE, of one object or of many.
+    Delete,
+}
+
+/// Writes that are refused.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// Those in this namespace, and of objects without a namespace whose names begin with it.
+    pub namespace: String,
+    /// With this verb.
+    pub verb: Verb,
+    /// The plural, or the plural and the subresource: `jobs/status`.
+    pub resource: String,
+    /// With this code. For 429, `Retry-After` is one second, as kube-apiserver says.
+    pub code: StatusCode,
+}
+
+/// What was asked for about a namespace while writes were refused there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Writes that were refused.
+    pub n_refused: usize,
+    /// All requests but those about events.
+    pub n_requests: usize,
+}
+
 /// What happens to the watches of each resource, by plural, and to all requests.
 #[derive(Clone, Debug, Default)]
 struct Rules {
     trouble: Trouble,
+    refusals: Vec<Refusal>,
     late: BTreeMap<String, Duration>,
     /// How often the watches that were open became silent.
     n_silences: BTreeMap<String, u64>,
@@ -85,10 +119,14 @@ pub struct Proxy {
     address: SocketAddr,
     rules: watch::Sender<Rules>,
     attempts: Attempts,
+    counts: Counts,
     _accepting: JoinSet<()>,
 }
 
 type Attempts = Arc<Mutex<Vec<Attempt>>>;
+
+/// By namespace.
+type Counts = Arc<Mutex<BTreeMap<String, Count>>>;
 
 /// What the requests of a proxy share.
 #[derive(Clone)]
@@ -97,6 +135,7 @@ struct Shared {
     base: Uri,
     rules: watch::Receiver<Rules>,
     attempts: Attempts,
+    counts: Counts,
 }
 
 impl Proxy {
@@ -108,9 +147,15 @@ impl Proxy {
         let acceptor = server_tls(plane)?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let (rules, attempts) = (watch::Sender::new(Rules::default()), Attempts::default());
+        let (rules, attempts, counts) = (watch::Sender::new(Rules::default()), Attempts::default(), Counts::default());
         let base = plane.base_url().parse()?;
-        let shared = Shared { upstream: upstream(plane)?, base, rules: rules.subscribe(), attempts: attempts.clone() };
+        let shared = Shared {
+            upstream: upstream(plane)?,
+            base,
+            rules: rules.subscribe(),
+            attempts: attempts.clone(),
+            counts: counts.clone(),
+        };
         let mut accepting = JoinSet::new();
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
@@ -130,7 +175,7 @@ impl Proxy {
                 });
             }
         });
-        Ok(Proxy { address, rules, attempts, _accepting: accepting })
+        Ok(Proxy { address, rules, attempts, counts, _accepting: accepting })
     }
 
     /// Where it listens.
@@ -146,6 +191,17 @@ impl Proxy {
     /// What is wrong from now on.
     pub fn suffer(&self, trouble: Trouble) {
         self.rules.send_modify(|rules| rules.trouble = trouble);
+    }
+
+    /// Refuses these writes from now on.
+    pub fn refuse(&self, refusal: Refusal) {
+        self.rules.send_modify(|rules| rules.refusals.push(refusal));
+    }
+
+    /// Refuses nothing of a namespace any more. Returns what was asked for there.
+    pub fn allow(&self, namespace: &str) -> Count {
+        self.rules.send_modify(|rules| rules.refusals.retain(|refusal| refusal.namespace != namespace));
+        self.counts.lock().remove(namespace).unwrap_or_default()
     }
 
     /// What clients have asked for since the last call.
@@ -166,6 +222,43 @@ impl Rules {
 
     fn n_silences(&self, plural: &str) -> u64 {
         self.n_silences.get(plural).copied().unwrap_or_default()
+    }
+}
+
+impl Refusal {
+    /// Whether it is about a request.
+    fn is_of(&self, method: &Method, path: &str) -> bool {
+        let verb = match *method {
+            Method::POST => Verb::Create,
+            Method::PUT | Method::PATCH => Verb::Change,
+            Method::DELETE => Verb::Delete,
+            _ => return false,
+        };
+        verb == self.verb && self.is_near(path) && resource_and_part(path) == self.resource
+    }
+
+    /// Whether a path leads into its namespace, or to an object whose name begins with that.
+    fn is_near(&self, path: &str) -> bool {
+        let is_near = |part: &str| {
+            part.strip_prefix(&*self.namespace).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        path.split('/').any(is_near)
+    }
+
+    fn answer(&self) -> Result<Response<Body>, Failure> {
+        let reason = match (self.code, self.verb) {
+            (StatusCode::FORBIDDEN, _) => "Forbidden",
+            (StatusCode::CONFLICT, Verb::Create) => "AlreadyExists",
+            (StatusCode::CONFLICT, _) => "Conflict",
+            (StatusCode::UNPROCESSABLE_ENTITY, _) => "Invalid",
+            (StatusCode::TOO_MANY_REQUESTS, _) => "TooManyRequests",
+            _ => "InternalError",
+        };
+        let mut answer = refusal(self.code, reason)?;
+        if self.code == StatusCode::TOO_MANY_REQUESTS {
+            answer.headers_mut().insert(header::RETRY_AFTER, 1.into());
+        }
+        Ok(answer)
     }
 }
 
@@ -198,6 +291,19 @@ impl Shared {
         self.rules.borrow().trouble
     }
 
+    /// Counts a request in the namespaces where writes are refused. Returns the refusal that is about it.
+    fn refusal(&self, request: &Request<Incoming>) -> Option<Refusal> {
+        let (method, path) = (request.method(), request.uri().path());
+        let rules = self.rules.borrow();
+        let refusal = rules.refusals.iter().find(|refusal| refusal.is_near(path) && resource(path) != "events")?;
+        let is_refused = refusal.is_of(method, path);
+        let mut counts = self.counts.lock();
+        let count = counts.entry(refusal.namespace.clone()).or_default();
+        count.n_requests += 1;
+        count.n_refused += usize::from(is_refused);
+        is_refused.then(|| refusal.clone())
+    }
+
     fn note(&self, what: String) {
         self.attempts.lock().push(Attempt { at: Instant::now(), what });
     }
@@ -213,14 +319,30 @@ async fn serve(acceptor: TlsAcceptor, shared: Shared, stream: TcpStream) {
 
 /// The plural in a path; empty for discovery.
 fn resource(path: &str) -> &str {
-    let parts: Vec<&str> = path.split('/').skip(1).collect();
-    let rest = match parts.as_slice() {
-        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-        _ => return "",
-    };
-    match rest {
+    match after_group(path).as_slice() {
         ["namespaces", _, plural, ..] | [plural, ..] => plural,
         [] => "",
+    }
+}
+
+/// The plural in a path, with the subresource if there is one.
+fn resource_and_part(path: &str) -> String {
+    match after_group(path).as_slice() {
+        ["namespaces", _, part @ ("finalize" | "status")] => format!("namespaces/{part}"),
+        ["namespaces", _, plural, _, part] => format!("{plural}/{part}"),
+        ["namespaces", _, plural, ..] => (*plural).to_owned(),
+        [plural, _, part] => format!("{plural}/{part}"),
+        [plural, ..] => (*plural).to_owned(),
+        [] => String::new(),
+    }
+}
+
+/// What follows the group and the version in a path; nothing for discovery.
+fn after_group(path: &str) -> Vec<&str> {
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    match parts.as_slice() {
+        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest.to_vec(),
+        _ => Vec::new(),
     }
 }
 
@@ -230,6 +352,9 @@ async fn pass(shared: Shared, request: Request<Incoming>) -> Result<Response<Bod
         Some(plural) => format!("watch {plural}"),
         None => format!("{} {}", request.method(), resource(request.uri().path())),
     });
+    if let Some(refusal) = shared.refusal(&request) {
+        return refusal.answer();
+    }
     let delay = match shared.trouble() {
         Trouble::Throttled(seconds) => {
             let mut refusal = refusal(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests")?;
@@ -332,4 +457,34 @@ pub fn kubeconfig_through(plane: &ControlPlane, user: &str, address: SocketAddr)
     let text = std::fs::read_to_string(plane.kubeconfig_for(user)).context("read the kubeconfig")?;
     anyhow::ensure!(text.contains(&plane.base_url()), "the kubeconfig does not contain {}", plane.base_url());
     Ok(text.replace(&plane.base_url(), &format!("https://{address}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_of_writes_of_its_kind_in_its_namespace() {
+        let refusal = |verb, resource: &str| Refusal {
+            namespace: "one".to_owned(),
+            verb,
+            resource: resource.to_owned(),
+            code: StatusCode::FORBIDDEN,
+        };
+        let (create, delete) = (refusal(Verb::Create, "pods"), refusal(Verb::Delete, "pods"));
+        assert!(create.is_of(&Method::POST, "/api/v1/namespaces/one/pods"));
+        assert!(!create.is_of(&Method::POST, "/api/v1/namespaces/two/pods"));
+        assert!(!create.is_of(&Method::POST, "/api/v1/namespaces/one/pods/a/binding"));
+        assert!(!create.is_of(&Method::GET, "/api/v1/namespaces/one/pods"));
+        assert!(delete.is_of(&Method::DELETE, "/api/v1/namespaces/one/pods/a"));
+        assert!(delete.is_of(&Method::DELETE, "/api/v1/namespaces/one/pods"));
+        let status = refusal(Verb::Change, "jobs/status");
+        assert!(status.is_of(&Method::PUT, "/apis/batch/v1/namespaces/one/jobs/a/status"));
+        assert!(status.is_of(&Method::PATCH, "/apis/batch/v1/namespaces/one/jobs/a/status"));
+        assert!(!status.is_of(&Method::PUT, "/apis/batch/v1/namespaces/one/jobs/a"));
+        let volumes = refusal(Verb::Change, "persistentvolumes");
+        assert!(volumes.is_of(&Method::PATCH, "/api/v1/persistentvolumes/one-a"));
+        assert!(!volumes.is_of(&Method::PATCH, "/api/v1/persistentvolumes/oneself"));
+        assert!(refusal(Verb::Change, "namespaces/finalize").is_of(&Method::PUT, "/api/v1/namespaces/one/finalize"));
+    }
 }

@@ -111,16 +111,34 @@ impl Subject {
     /// # Errors
     /// As `start`.
     pub async fn start_with(&self, plane: &ControlPlane, controllers: &[&str], flags: &[&str]) -> Result<Running> {
+        let kubeconfig = std::fs::read_to_string(plane.kubeconfig_for(SUBJECT))?;
+        self.start_as(plane, &kubeconfig, controllers, flags).await
+    }
+
+    /// As [`Subject::start_with`], with the text of another kubeconfig than that of the control plane.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub async fn start_as(
+        &self,
+        plane: &ControlPlane,
+        kubeconfig: &str,
+        controllers: &[&str],
+        flags: &[&str],
+    ) -> Result<Running> {
         let name = self.name();
         let Subject::Pintle(binary) = self else {
-            let KubeControllerManager { process, client } = plane.start_kcm(controllers, flags).await?;
+            let file = plane.folder().join("subject.kubeconfig");
+            std::fs::write(&file, kubeconfig)?;
+            let file = format!("--kubeconfig={}", file.display());
+            let flags: Vec<&str> = flags.iter().copied().chain([&*file]).collect();
+            let KubeControllerManager { process, client } = plane.start_kcm(controllers, &flags).await?;
             let process = Process::KubeControllerManager(process);
             return Ok(Running { name, client, ready_path: "/healthz", process });
         };
-        let kubeconfig = std::fs::read_to_string(plane.kubeconfig_for(SUBJECT))?;
         let mut all = vec![HostProcess::controllers(controllers)];
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        let mut host = HostProcess::start_binary(binary, &kubeconfig, &all)?;
+        let mut host = HostProcess::start_binary(binary, kubeconfig, &all)?;
         let client = host.ready().await?;
         Ok(Running { name, client, ready_path: "/readyz", process: Process::Pintle(host) })
     }

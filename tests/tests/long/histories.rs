@@ -21,6 +21,7 @@ mod jobs;
 mod namespaces;
 mod plan;
 mod play;
+mod refusals;
 mod stateful_sets;
 
 use std::io::Write as _;

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use pintle_tests::controlplane::{Options, SUBJECT};
 use pintle_tests::definitions::define_metrics;
 use pintle_tests::metrics_api::MetricsApi;
 use pintle_tests::objects::{has_condition, pinned_node};
+use pintle_tests::proxy::{Proxy, kubeconfig_through};
 use pintle_tests::scenarios::history::Recorder;
-use pintle_tests::scenarios::{Chance, Stage, Subject, by_id, measure, snapshot, stage, subject};
+use pintle_tests::scenarios::{Chance, GATED_APIS, GATES, Stage, Subject, by_id, measure, snapshot, stage, subject};
 use pintle_tests::{Failure, PatchKind, TestCluster};
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -50,6 +52,8 @@ pub(super) struct Arena {
 
 struct Side {
     cluster: TestCluster,
+    /// Between the subject and its API server.
+    proxy: Proxy,
     running: subject::Running,
     _metrics: Option<MetricsApi>,
     root_ca: String,
@@ -72,10 +76,21 @@ impl fmt::Display for Difference {
     }
 }
 
+/// What is compared, beside the kinds of every scenario.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Compared {
+    pub(super) kinds: &'static [&'static str],
+    /// The path of one more object, of a kind without namespaces for example; empty if there is none. `<namespace>` is replaced.
+    pub(super) beside: &'static str,
+    /// In events that are left out.
+    pub(super) left_out: &'static [&'static str],
+}
+
 /// A namespace, and all that happens in it.
-struct Watched {
-    stage: Stage,
+pub(super) struct Watched {
+    pub(super) stage: Stage,
     recorder: Recorder,
+    compared: Compared,
 }
 
 impl Arena {
@@ -95,8 +110,13 @@ impl Arena {
         }
     }
 
+    /// The proxies between the subjects and their API servers.
+    pub(super) fn proxies(&self) -> [&Proxy; 2] {
+        self.sides.each_ref().map(|side| &side.proxy)
+    }
+
     /// Opens a new namespace on both sides.
-    async fn open(&self, compared: &'static [&'static str]) -> Result<[Watched; 2]> {
+    pub(super) async fn open(&self, compared: Compared) -> Result<[Watched; 2]> {
         let namespace = format!("history-{}x", self.n_played.fetch_add(1, Ordering::Relaxed));
         let [reference, ours] = &self.sides;
         let (reference, ours) =
@@ -106,7 +126,7 @@ impl Arena {
 
     /// Plays a plan on both sides, in a namespace of its own.
     pub(super) async fn play(&self, plan: &Plan) -> Result<Outcome> {
-        let both = self.open(plan.kind.compared).await?;
+        let both = self.open(Compared { kinds: plan.kind.compared, ..Compared::default() }).await?;
         for (n, step) in plan.steps.iter().enumerate() {
             let answers = tokio::try_join!(take(&both[0].stage, step), take(&both[1].stage, step))?;
             if answers.0 != answers.1 {
@@ -124,7 +144,7 @@ impl Arena {
 }
 
 /// Waits until both sides are quiet and equal, or still different after this time. Returns the difference.
-async fn compare(both: &[Watched; 2], late: Duration) -> Result<Option<Difference>> {
+pub(super) async fn compare(both: &[Watched; 2], late: Duration) -> Result<Option<Difference>> {
     let until = Instant::now() + late;
     loop {
         quiet(both, N_LAST_LOOKS).await?;
@@ -136,11 +156,13 @@ async fn compare(both: &[Watched; 2], late: Duration) -> Result<Option<Differenc
             let diff = TextDiff::from_lines(&wanted, &got);
             return Ok(Some(Difference(diff.unified_diff().context_radius(6).to_string())));
         }
+        // Each look costs requests.
+        tokio::time::sleep(late / 20).await;
     }
 }
 
 /// Deletes a namespace: the next ones need not share the control plane with what is left.
-async fn close(both: &[Watched; 2]) {
+pub(super) async fn close(both: &[Watched; 2]) {
     for watched in both {
         let path = format!("/api/v1/namespaces/{}", watched.stage.ns);
         // It may be gone.
@@ -150,29 +172,50 @@ async fn close(both: &[Watched; 2]) {
 
 impl Side {
     async fn start(subject: &Subject, has_metrics: bool) -> Result<Side> {
-        let cluster = TestCluster::real().await?;
+        let apiserver_flags = [GATES, GATED_APIS].map(str::to_owned).into();
+        let cluster = TestCluster::real_with(Options { apiserver_flags, ..Options::default() }).await?;
         let mut metrics = None;
         if has_metrics {
             // Before the subject, which looks for new APIs from time to time only.
             metrics = cluster.serve_metrics().await?;
             define_metrics(&cluster.client).await?;
         }
-        let running = subject.start(cluster.plane()?).await?;
+        let plane = cluster.plane()?;
+        let proxy = Proxy::start(plane).await?;
+        let kubeconfig = kubeconfig_through(plane, SUBJECT, proxy.address())?;
+        let flags = subject::flags();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).chain([GATES]).collect();
+        let running = subject.start_as(plane, &kubeconfig, &subject::CONTROLLERS, &flags).await?;
         let root_ca = stage::authority_of(&cluster.kubeconfig())?;
-        Ok(Side { cluster, running, _metrics: metrics, root_ca })
+        Ok(Side { cluster, proxy, running, _metrics: metrics, root_ca })
     }
 
-    async fn open(&self, namespace: &str, compared: &'static [&'static str]) -> Result<Watched> {
+    async fn open(&self, namespace: &str, compared: Compared) -> Result<Watched> {
         let stage = Stage::new(self.cluster.client.clone(), self.cluster.kubeconfig(), namespace.to_owned());
-        let stage = stage.with_root_ca(self.root_ca.clone()).comparing(compared);
+        let stage = stage.with_root_ca(self.root_ca.clone()).comparing(compared.kinds);
         stage.client.create_namespace(namespace).await?;
         let recorder = Recorder::start(&stage).await.context("watch the namespace")?;
         stage.open().await.context("prepare the namespace")?;
-        Ok(Watched { stage, recorder })
+        Ok(Watched { stage, recorder, compared })
     }
 }
 
 impl Watched {
+    /// The object beside the namespace, if there is one.
+    async fn beside(&self) -> Result<Option<Value>> {
+        match self.compared.beside {
+            "" => Ok(None),
+            path => self.stage.client.find(&path.replace("<namespace>", &self.stage.ns)).await,
+        }
+    }
+
+    /// How many writes were seen, and which version the object beside the namespace has. Costs at least one request.
+    async fn look(&self) -> Result<(usize, Value)> {
+        self.stage.client.find(&format!("/api/v1/namespaces/{}", self.stage.ns)).await?;
+        let version = self.beside().await?.map_or(Value::Null, |object| object["metadata"]["resourceVersion"].clone());
+        Ok((self.recorder.n_seen(), version))
+    }
+
     /// What is compared, as text.
     async fn state(&self) -> Result<String> {
         // The lists show one state only if nothing was written between them.
@@ -190,15 +233,15 @@ impl Watched {
         if let Some(seen) = seen.as_object_mut() {
             seen.shift_remove("passage");
             if let Some(events) = seen.get_mut("events").and_then(Value::as_array_mut) {
-                events.retain(|event| {
-                    !event.as_str().is_some_and(|event| CHANCE_EVENTS.iter().any(|text| event.contains(text)))
-                });
+                let left_out = || CHANCE_EVENTS.iter().chain(self.compared.left_out);
+                events.retain(|event| !event.as_str().is_some_and(|event| left_out().any(|text| event.contains(text))));
             }
             seen.values_mut().for_each(cut_choices);
             if let Some(events) = seen.get_mut("events").and_then(Value::as_array_mut) {
                 events.dedup();
             }
             seen.insert("namespace".to_owned(), namespace.as_ref().map_or(Value::Null, standing));
+            seen.insert("beside".to_owned(), self.beside().await?.as_ref().map_or(Value::Null, marks));
         }
         seen.sort_all_objects();
         Ok(format!("{seen:#}\n"))
@@ -217,6 +260,15 @@ fn cut_choices(value: &mut Value) {
         Value::Object(members) => members.values_mut().for_each(cut_choices),
         _ => {}
     }
+}
+
+/// What is compared of an object of another kind.
+fn marks(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    json!({
+        "finalizers": metadata["finalizers"], "annotations": metadata["annotations"], "rules": object["rules"],
+        "is deleted": !metadata["deletionTimestamp"].is_null(),
+    })
 }
 
 /// What is compared of a namespace.
@@ -239,14 +291,12 @@ fn n_writes(both: &[Watched; 2]) -> Result<[usize; 2]> {
 }
 
 /// Waits until neither side has written for so many looks. Each look is a request, so that looks take longer on a busy machine.
-async fn quiet(both: &[Watched; 2], n_looks: usize) -> Result<()> {
+pub(super) async fn quiet(both: &[Watched; 2], n_looks: usize) -> Result<()> {
     let look = async {
-        let (mut seen, mut n_same) = ([0; 2], 0);
+        let (mut seen, mut n_same) = (None, 0);
         while n_same < n_looks {
             tokio::time::sleep(PAUSE).await;
-            let path = format!("/api/v1/namespaces/{}", both[0].stage.ns);
-            tokio::try_join!(both[0].stage.client.find(&path), both[1].stage.client.find(&path))?;
-            let now = [both[0].recorder.n_seen(), both[1].recorder.n_seen()];
+            let now = Some(tokio::try_join!(both[0].look(), both[1].look())?);
             n_same = if now == seen { n_same + 1 } else { 0 };
             seen = now;
         }
@@ -264,8 +314,9 @@ async fn quiet(both: &[Watched; 2], n_looks: usize) -> Result<()> {
 }
 
 /// Takes a step. Returns what the API server answered: `ok`, nothing to do, or a code.
-async fn take(s: &Stage, step: &Step) -> Result<String> {
-    let path = |plural: &str| if plural.starts_with('/') { plural.to_owned() } else { s.all(plural) };
+pub(super) async fn take(s: &Stage, step: &Step) -> Result<String> {
+    let path =
+        |plural: &str| if plural.starts_with('/') { plural.replace("<namespace>", &s.ns) } else { s.all(plural) };
     let object = |plural: &str, name: &str| format!("{}/{}", path(plural), name.replace("<namespace>", &s.ns));
     let answer = match step {
         Step::Create(plural, new) => s.client.create(&path(plural), &resolved(s, new).await?).await,
