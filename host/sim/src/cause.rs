@@ -34,6 +34,21 @@ impl Cause {
         Self::new("FieldValueRequired", field, format!("Required value: {detail}"))
     }
 
+    /// `Not found: "x"`
+    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Self::new("FieldValueNotFound", field, format!("Not found: {value}"))
+    }
+
+    /// `Duplicate value: "x"`
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::new("FieldValueDuplicate", field, format!("Duplicate value: {value}"))
+    }
+
+    /// `Too long: may not be more than 5 bytes`
+    pub fn too_long(field: impl Into<String>, most: usize) -> Self {
+        Self::new("FieldValueTooLong", field, format!("Too long: may not be more than {most} bytes"))
+    }
+
     /// `Forbidden: detail`
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))

@@ -53,6 +53,52 @@ pub fn label(name: &str) -> Option<&'static str> {
     (name.len() > MAX_PART || !is_dns_part(name)).then_some(LABEL)
 }
 
+/// What is wrong with a key of the data of a ConfigMap or Secret.
+pub fn data_key(key: &str) -> Option<&'static str> {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if key.is_empty() || key.len() > MAX_SUBDOMAIN || !key.bytes().all(fine) {
+        return Some("must be at most 253 letters, digits, '-', '_' or '.'");
+    }
+    (key == "." || key.starts_with("..")).then_some("must not be '.' and must not start with '..'")
+}
+
+/// What is wrong with the name of an environment variable.
+pub fn variable(name: &str) -> Option<&'static str> {
+    let fine = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'=';
+    (name.is_empty() || !name.bytes().all(fine)).then_some("must be printable ASCII letters other than '='")
+}
+
+/// What is wrong with the name of a port.
+pub fn port(name: &str) -> Option<&'static str> {
+    let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let valid = !name.is_empty()
+        && name.len() <= 15
+        && name.bytes().all(fine)
+        && name.bytes().any(|byte| byte.is_ascii_lowercase())
+        && !name.contains("--")
+        && !name.starts_with('-')
+        && !name.ends_with('-');
+    (!valid)
+        .then_some("must be at most 15 lower case letters, digits or single '-', with a letter, and no '-' at its ends")
+}
+
+/// What is wrong with a name that is a segment of a path.
+pub fn path_segment(name: &str) -> Option<&'static str> {
+    let wrong = matches!(name, "." | "..") || name.contains(['/', '%']);
+    wrong.then_some("may not be '.' or '..' or contain '/' or '%'")
+}
+
+/// What is wrong with the name of a kernel parameter.
+pub fn sysctl(name: &str) -> Option<&'static str> {
+    let part = |part: &str| {
+        let edge = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+        edge(part.as_bytes().first()) && edge(part.as_bytes().last()) && part.as_bytes().iter().all(inner)
+    };
+    let valid = name.len() <= MAX_SUBDOMAIN && name.split(['.', '/']).all(part);
+    (!valid).then_some("must be at most 253 lower case letters, digits, '-' or '_', in parts that '.' or '/' separates")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +110,21 @@ mod tests {
         }
         assert_eq!((label_value(""), label_value("a_b")), (None, None));
         assert_eq!((subdomain("a.b-c.d"), label("a-b")), (None, None));
+    }
+
+    #[test]
+    fn names_of_one_purpose_have_their_own_form() {
+        assert_eq!((data_key("a.B_c-9"), variable("a b.c"), port("web-1")), (None, None, None));
+        assert_eq!((path_segment("system:a b"), sysctl("kernel.shm_rmid")), (None, None));
+        for key in ["", "a/b", ".", "..a", &"a".repeat(254)] {
+            assert!(data_key(key).is_some(), "{key}");
+        }
+        for name in ["", "80", "A", "a--b", "-a", "a-", &"a".repeat(16)] {
+            assert!(port(name).is_some(), "{name}");
+        }
+        assert!(["", "a=b"].iter().all(|name| variable(name).is_some()));
+        assert!([".", "..", "a/b", "a%"].iter().all(|name| path_segment(name).is_some()));
+        assert!(["", "a b", "a..b"].iter().all(|name| sysctl(name).is_some()));
     }
 
     #[test]

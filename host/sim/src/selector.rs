@@ -6,10 +6,24 @@ use pintle_core::contract::manifest::SelectorForm;
 use pintle_core::object::selector::Selector;
 use serde_json::Value;
 
+use crate::names;
+
 /// Whether a `LabelSelector` selects these labels: an absent or malformed one selects nothing, an empty one everything.
 pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
     let selector = Selector::from_json(&selector.to_string(), SelectorForm::LabelSelector).ok().flatten();
     selector.is_some_and(|selector| selector.matches(|key| labels[key].as_str()))
+}
+
+/// Whether a `LabelSelector` is there, and no selector can be made of it.
+pub(crate) fn is_malformed(selector: &Value) -> bool {
+    let wrong_value = |value: &Value| value.as_str().is_none_or(|value| names::label_value(value).is_some());
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut labels = labels.map(|(key, value)| names::label_key(key).is_some() || wrong_value(value));
+    let mut expressions = selector["matchExpressions"].as_array().into_iter().flatten();
+    labels.any(|wrong| wrong)
+        || expressions
+            .any(|expression| expression["values"].as_array().is_some_and(|values| values.iter().any(wrong_value)))
+        || Selector::from_json(&selector.to_string(), SelectorForm::LabelSelector).is_err()
 }
 
 /// A `LabelSelector` or a plain map in kubectl's text form, in the order of its keys.

@@ -12,6 +12,7 @@
 //!
 //! Not here: behaviour that no controller, kubectl or test of a plugin can see.
 
+pub mod manifests;
 pub mod normalize;
 pub mod run;
 pub mod script;

@@ -16,10 +16,28 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
                 first_address(map, one, all);
             }
         }
-        "PodSpec" => service_account(map),
+        "PodSpec" => {
+            service_account(map);
+            if map.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+                map.insert("terminationGracePeriodSeconds".to_owned(), json!(1));
+            }
+        }
         "Container" | "EphemeralContainer" => {
             let policy = pull_policy(text(map, "image"));
             fill(map, "imagePullPolicy", policy);
+        }
+        "LimitRangeItem" if text(map, "type") == "Container" => {
+            for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+                let given = map.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+                if given.is_empty() {
+                    continue;
+                }
+                if let Some(to) = inner(map, to) {
+                    given.into_iter().for_each(|(name, amount)| {
+                        to.entry(name).or_insert(amount);
+                    });
+                }
+            }
         }
         "Volume" if map.keys().all(|field| field == "name") => {
             map.insert("emptyDir".to_owned(), json!({}));

@@ -10,8 +10,11 @@
 //!
 //! Source: `pkg/apis/*/v1/defaults.go`, `pkg/apis/*/validation`.
 
+mod checks;
 mod core;
+mod cron;
 mod other;
+mod rules;
 mod validate;
 mod validate_batch;
 mod validate_pod;

@@ -4,10 +4,20 @@
 
 use serde_json::{Value, json};
 
-use super::validate::{at_most_all, int_or_percent, label_map, non_negative};
-use super::validate_pod::pod_spec;
+use super::checks::list;
+use super::cron;
+use super::rules::{is_empty, range};
+use super::validate::{at_most_all, int_or_percent, non_negative, pod_template, wrong_name};
 use crate::cause::Cause;
+use crate::names;
 use crate::selector::selects;
+
+/// Most Pods of an Indexed Job at once.
+const MAX_PARALLELISM: i64 = 100_000;
+/// Above so many completions, a limit for each index needs the two limits below.
+const MANY_COMPLETIONS: i64 = 100_000;
+/// Most Pods at once, and most failed indexes, of a Job with so many completions.
+const MAX_OF_MANY: i64 = 10_000;
 
 /// Fields of a Job that do not change.
 const IMMUTABLE: [&str; 6] =
@@ -18,11 +28,23 @@ pub(super) fn job(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) 
     job_spec(spec, "spec", errors);
     if old.is_none() {
         generated_labels(object, errors);
+        let last = spec["completions"].as_i64().filter(|count| *count > 0 && spec["completionMode"] == "Indexed");
+        if let Some(last) = last {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            if names::label(&format!("{name}-{}", last - 1)).is_some() {
+                errors.push(Cause::invalid(
+                    "metadata.name",
+                    &name.into(),
+                    "leaves no valid host name for the last Pod",
+                ));
+            }
+        }
     }
     let selector = &spec["selector"];
     if selector.is_null() {
         errors.push(Cause::required("spec.selector"));
-    } else if !selects(selector, &spec["template"]["metadata"]["labels"]) {
+    }
+    if !selects(selector, &spec["template"]["metadata"]["labels"]) {
         let labels = &spec["template"]["metadata"]["labels"];
         let detail = "`selector` does not match template `labels`";
         errors.push(Cause::invalid("spec.template.metadata.labels", labels, detail));
@@ -42,7 +64,7 @@ fn generated_labels(object: &Value, errors: &mut Vec<Cause>) {
     for (label, field) in super::workloads::JOB_LABELS {
         if labels[label] != metadata[field] {
             let detail = format!("must be '{}'", metadata[field].as_str().unwrap_or_default());
-            errors.push(Cause::invalid("spec.template.metadata.labels", labels, &detail));
+            errors.push(Cause::invalid(format!("spec.template.metadata.labels[{label}]"), labels, &detail));
         }
     }
     let expected: Value =
@@ -72,12 +94,29 @@ fn job_spec(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
             false
         }
     };
-    if is_indexed && spec["completions"].is_null() {
-        errors.push(Cause::required_because(format!("{path}.completions"), "when completion mode is Indexed"));
-    }
     if !spec["maxFailedIndexes"].is_null() && spec["backoffLimitPerIndex"].is_null() {
         let field = format!("{path}.backoffLimitPerIndex");
         errors.push(Cause::required_because(field, "when maxFailedIndexes is specified"));
+    }
+    if is_indexed {
+        indexed(spec, path, errors);
+    }
+    failure_policy(spec, path, errors);
+    let policy = &spec["podReplacementPolicy"];
+    let known = if spec["podFailurePolicy"].is_null() { &["Failed", "TerminatingOrFailed"][..] } else { &["Failed"] };
+    if !policy.is_null() && !known.iter().any(|known| policy == known) {
+        errors.push(Cause::unsupported(format!("{path}.podReplacementPolicy"), policy, known));
+    }
+    if let Some(manager) = spec["managedBy"].as_str() {
+        let field = format!("{path}.managedBy");
+        let wrong = match manager.split_once('/') {
+            Some((domain, rest)) if !rest.is_empty() => names::subdomain(domain),
+            _ => Some("must be a domain-prefixed path (such as \"acme.io/foo\")"),
+        };
+        wrong_name(&field, manager, wrong, errors);
+        if manager.len() > 63 {
+            errors.push(Cause::too_long(field, 63));
+        }
     }
     for field in ["backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"] {
         if !is_indexed && !spec[field].is_null() {
@@ -85,8 +124,7 @@ fn job_spec(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
         }
     }
     let template = &spec["template"];
-    label_map(&template["metadata"]["labels"], &format!("{path}.template.labels"), errors);
-    pod_spec(&template["spec"], &format!("{path}.template.spec"), errors);
+    pod_template(template, &format!("{path}.template"), errors);
     let restart = &template["spec"]["restartPolicy"];
     let field = format!("{path}.template.spec.restartPolicy");
     match restart.as_str() {
@@ -98,7 +136,126 @@ fn job_spec(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
             ));
         }
         Some("Never" | "OnFailure") => {}
-        _ => errors.push(Cause::required_because(field, "valid values: \"OnFailure\", \"Never\"")),
+        Some("Always" | "") | None => {
+            errors.push(Cause::required_because(field, "valid values: \"OnFailure\", \"Never\""));
+        }
+        Some(_) => errors.push(Cause::unsupported(field, restart, &["Never", "OnFailure"])),
+    }
+}
+
+/// What an Indexed Job needs and may have.
+fn indexed(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
+    let at = |field: &str| format!("{path}.{field}");
+    let most = |field: &str, most: i64, detail: &str, errors: &mut Vec<Cause>| {
+        if spec[field].as_i64().is_some_and(|number| number > most) {
+            errors.push(Cause::invalid(at(field), &spec[field], &format!("must be less than or equal to {detail}")));
+        }
+    };
+    most("parallelism", MAX_PARALLELISM, "100000 when completion mode is Indexed", errors);
+    let Some(completions) = spec["completions"].as_i64() else {
+        errors.push(Cause::required_because(at("completions"), "when completion mode is Indexed"));
+        return;
+    };
+    most("maxFailedIndexes", completions, "completions", errors);
+    if completions > MANY_COMPLETIONS && !spec["backoffLimitPerIndex"].is_null() {
+        if spec["maxFailedIndexes"].is_null() {
+            let detail = "must be specified when completions is above 100000";
+            errors.push(Cause::required_because(at("maxFailedIndexes"), detail));
+        }
+        for field in ["parallelism", "maxFailedIndexes"] {
+            most(field, MAX_OF_MANY, "10000 when completions are above 100000", errors);
+        }
+    }
+    let rules = &spec["successPolicy"]["rules"];
+    if !spec["successPolicy"].is_null() && list(rules).is_empty() {
+        errors.push(Cause::required_because(at("successPolicy.rules"), "at least one rule must be specified"));
+    }
+    for (index, rule) in list(rules).iter().enumerate() {
+        let path = at(&format!("successPolicy.rules[{index}]"));
+        let (indexes, count) = (&rule["succeededIndexes"], &rule["succeededCount"]);
+        if indexes.is_null() && count.is_null() {
+            let detail = "at least one of succeededCount or succeededIndexes must be specified";
+            errors.push(Cause::required_because(&path, detail));
+        }
+        let mut bound = completions;
+        if let Some(text) = indexes.as_str() {
+            match n_indexes(text, completions) {
+                Some(n) => bound = bound.min(n),
+                None => {
+                    errors.push(Cause::invalid(format!("{path}.succeededIndexes"), indexes, "cannot be parsed"));
+                    bound = 0;
+                }
+            }
+        }
+        let field = format!("{path}.succeededCount");
+        range(count, 0, i64::MAX, &field, errors);
+        if count.as_i64().is_some_and(|count| count > bound) {
+            errors.push(Cause::invalid(field, count, &format!("must be less than or equal to {bound}")));
+        }
+    }
+}
+
+/// The number of indexes in a text such as `1-3,5`; none when it is malformed, not in order, or has one that is not below `completions`.
+fn n_indexes(text: &str, completions: i64) -> Option<i64> {
+    let (mut total, mut next) = (0, 0);
+    for part in text.split(',').filter(|_| !text.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
+        let is_range = part.contains('-');
+        if first < next || last >= completions || last < first || (is_range && last == first) {
+            return None;
+        }
+        total += last - first + 1;
+        next = last + 1;
+    }
+    Some(total)
+}
+
+fn failure_policy(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
+    let (path, policy) = (format!("{path}.podFailurePolicy.rules"), &spec["podFailurePolicy"]["rules"]);
+    let pod = &spec["template"]["spec"];
+    for (index, rule) in list(policy).iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let (action, known) = (&rule["action"], ["Count", "FailIndex", "FailJob", "Ignore"]);
+        if is_empty(action) {
+            errors.push(Cause::required(format!("{path}.action")));
+        } else if !known.iter().any(|known| action == known) {
+            errors.push(Cause::unsupported(format!("{path}.action"), action, &known));
+        } else if action == "FailIndex" && spec["backoffLimitPerIndex"].is_null() {
+            let detail = "requires the backoffLimitPerIndex to be set";
+            errors.push(Cause::invalid(format!("{path}.action"), action, detail));
+        }
+        let (codes, conditions) = (&rule["onExitCodes"], list(&rule["onPodConditions"]));
+        if codes.is_null() == conditions.is_empty() {
+            let which = if codes.is_null() { "one of" } else { "only one of" };
+            let detail = format!("Invalid value: specifying {which} OnExitCodes and OnPodConditions is required");
+            errors.push(Cause::new("FieldValueInvalid", &path, detail));
+        }
+        if codes.is_null() {
+            continue;
+        }
+        let path = format!("{path}.onExitCodes");
+        let name = &codes["containerName"];
+        let containers = list(&pod["containers"]).iter().chain(list(&pod["initContainers"]));
+        if !name.is_null() && !containers.map(|container| &container["name"]).any(|known| known == name) {
+            let detail = "must be one of the container or initContainer names in the pod template";
+            errors.push(Cause::invalid(format!("{path}.containerName"), name, detail));
+        }
+        let (field, values) = (format!("{path}.values"), list(&codes["values"]));
+        if values.is_empty() {
+            errors.push(Cause::invalid(&field, &codes["values"], "at least one value is required"));
+        }
+        for (index, value) in values.iter().enumerate() {
+            if codes["operator"] == "In" && *value == 0 {
+                errors.push(Cause::invalid(format!("{field}[{index}]"), value, "must not be 0 for the In operator"));
+            }
+            if values[..index].contains(value) {
+                errors.push(Cause::duplicate(format!("{field}[{index}]"), value));
+            }
+        }
+        if !values.iter().map(Value::as_i64).is_sorted() {
+            errors.push(Cause::invalid(field, &codes["values"], "must be ordered"));
+        }
     }
 }
 
@@ -155,19 +312,32 @@ pub(super) fn cron_job(old: Option<&Value>, object: &Value, errors: &mut Vec<Cau
     let schedule = &spec["schedule"];
     match schedule.as_str() {
         None | Some("") => errors.push(Cause::required("spec.schedule")),
-        Some(text) if text.contains("TZ") => {
+        Some(text)
+            if text.contains("TZ") && old.is_none_or(|old| !old["spec"]["schedule"].to_string().contains("TZ")) =>
+        {
             let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
             errors.push(Cause::invalid("spec.schedule", schedule, detail));
         }
         Some(_) => {}
     }
-    let numbers = ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
-    non_negative(spec, "spec", &numbers, errors);
+    if let Some(wrong) = schedule.as_str().filter(|text| !text.is_empty()).and_then(cron::schedule) {
+        errors.push(Cause::invalid("spec.schedule", schedule, &wrong));
+    }
+    let zone = &spec["timeZone"];
+    if old.is_none_or(|old| old["spec"]["timeZone"] != *zone)
+        && let Some(wrong) = zone.as_str().and_then(cron::zone)
+    {
+        errors.push(Cause::invalid("spec.timeZone", zone, &wrong));
+    }
     let policies = ["Allow", "Forbid", "Replace"];
     if !spec["concurrencyPolicy"].as_str().is_some_and(|policy| policies.contains(&policy)) {
         errors.push(Cause::unsupported("spec.concurrencyPolicy", &spec["concurrencyPolicy"], &policies));
     }
     job_spec(&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec", errors);
+    let selector = &spec["jobTemplate"]["spec"]["selector"];
+    if !selector.is_null() {
+        errors.push(Cause::invalid("spec.jobTemplate.spec.selector", selector, "`selector` will be auto-generated"));
+    }
     if spec["jobTemplate"]["spec"]["manualSelector"] == true {
         let path = "spec.jobTemplate.spec.manualSelector";
         errors.push(Cause::unsupported(path, &json!(true), &["nil", "false"]));
@@ -203,19 +373,24 @@ pub(super) fn autoscaler(_old: Option<&Value>, object: &Value, errors: &mut Vec<
         }
         _ => {}
     }
+    if min == 0 {
+        let metrics = list(&spec["metrics"]);
+        if !metrics.iter().any(|metric| matches!(metric["type"].as_str(), Some("Object" | "External"))) {
+            let detail = "must specify at least one Object or External metric to support scaling to zero replicas";
+            errors.push(Cause::forbidden("spec.metrics", detail));
+        }
+    }
     if max < min {
         let detail = "must be greater than or equal to `minReplicas`";
         errors.push(Cause::invalid("spec.maxReplicas", &max.into(), detail));
-    }
-    for field in
-        ["kind", "name"].iter().filter(|field| spec["scaleTargetRef"][**field].as_str().unwrap_or("").is_empty())
-    {
-        errors.push(Cause::required(format!("spec.scaleTargetRef.{field}")));
     }
 }
 
 pub(super) fn revision(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     non_negative(object, "", &["revision"], errors);
+    if old.is_none() && !object["data"].is_object() {
+        errors.push(Cause::required_because("data", "must be a JSON object"));
+    }
     if old.is_some_and(|old| old["data"] != object["data"]) {
         errors.push(Cause::invalid("data", &object["data"], "field is immutable"));
     }
@@ -236,7 +411,8 @@ mod tests {
     }
 
     fn errors(kind: (&str, &str), old: Option<&Value>, object: &Value) -> Vec<String> {
-        let errors = validate(kind.0, kind.1, old, object);
+        let version = if kind.0 == "autoscaling" { "v2" } else { "v1" };
+        let errors = validate(kind.0, version, kind.1, old, object);
         errors.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
     }
 
@@ -294,7 +470,7 @@ mod tests {
 
     #[test]
     fn numbers_that_contradict_one_another_are_named() {
-        let target = json!({"kind": "Deployment", "name": "d"});
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
         for (kind, spec, wanted) in [
             (("policy", "PodDisruptionBudget"), json!({"minAvailable": 1}), None),
             (("policy", "PodDisruptionBudget"), json!({"minAvailable": 1, "maxUnavailable": 1}), Some("spec")),
@@ -314,7 +490,7 @@ mod tests {
             let errors = errors(kind, None, &object);
             assert_eq!(errors.first().and_then(|error| error.split(": ").next()), wanted, "{errors:?}");
         }
-        let revision = json!({"metadata": {"name": "x"}, "revision": -1});
+        let revision = json!({"metadata": {"name": "x"}, "revision": -1, "data": {}});
         let wanted = "revision: Invalid value: -1: must be greater than or equal to 0";
         assert_eq!(errors(("apps", "ControllerRevision"), None, &revision), [wanted]);
     }

@@ -67,6 +67,47 @@ fn visit(node: Node<'_>, value: &mut Value) {
                 *value = Value::String(text);
             }
         }
+        (Node::Shape(Shape::Scalar(Scalar::Time)), Value::String(text)) => {
+            if let Ok(time) = text.parse::<jiff::Timestamp>() {
+                *text = format!("{time:.0}");
+            }
+        }
+        (Node::Shape(Shape::Scalar(Scalar::MicroTime)), Value::String(text)) => {
+            if let Ok(time) = text.parse::<jiff::Timestamp>() {
+                *text = format!("{time:.6}");
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Writes the quantities of `old` as in `new` where they are the same amounts, so that the two compare as upstream compares them.
+/// The metadata and the status are left as they are.
+pub fn reword(schema: &TypeRef, old: &mut Value, new: &Value) {
+    for (name, old) in old.as_object_mut().into_iter().flatten() {
+        if !matches!(name.as_str(), "metadata" | "status") {
+            reword_at(Node::Struct(schema).child(name), old, &new[name.as_str()]);
+        }
+    }
+}
+
+fn reword_at(node: Node<'_>, old: &mut Value, new: &Value) {
+    match (node, old, new) {
+        (Node::Shape(Shape::Scalar(Scalar::Quantity)), old, new)
+            if quantity::nanos(new).is_some_and(|amount| quantity::nanos(old) == Some(amount)) =>
+        {
+            old.clone_from(new);
+        }
+        (node, Value::Object(old), Value::Object(new)) => {
+            for (name, old) in old.iter_mut() {
+                if let Some(new) = new.get(name) {
+                    reword_at(node.child(name), old, new);
+                }
+            }
+        }
+        (node, Value::Array(old), Value::Array(new)) => {
+            old.iter_mut().zip(new).for_each(|(old, new)| reword_at(node.item(), old, new));
+        }
         _ => {}
     }
 }

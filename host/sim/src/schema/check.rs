@@ -2,6 +2,7 @@
 //!
 //! Source: strict decoding of apimachinery (`unknown field "spec.x"`), apiextensions' pruning.
 
+use base64::Engine as _;
 use pintle_crd::type_name;
 use serde_json::Value;
 
@@ -96,10 +97,17 @@ fn types_at(node: Node<'_>, value: &Value, path: &mut String) -> Result<(), Stri
 fn scalar_mismatch(scalar: Scalar, value: &Value) -> Option<&'static str> {
     let is_int32 = value.as_i64().is_some_and(|number| i32::try_from(number).is_ok());
     let is_time = || value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok());
+    let has_micros = || {
+        let fraction = value.as_str().and_then(|text| text.split_once('.')).map_or("", |(_, fraction)| fraction);
+        fraction.find(|letter: char| !letter.is_ascii_digit()) == Some(6)
+    };
+    let is_base64 =
+        || value.as_str().is_some_and(|text| base64::engine::general_purpose::STANDARD.decode(text).is_ok());
     let (fits, wanted) = match scalar {
         Scalar::String => (value.is_string(), "string"),
-        Scalar::Bytes => (value.is_string(), "base64 string"),
-        Scalar::Time | Scalar::MicroTime => (is_time(), "RFC 3339 time"),
+        Scalar::Bytes => (is_base64(), "base64 string"),
+        Scalar::Time => (is_time(), "RFC 3339 time"),
+        Scalar::MicroTime => (is_time() && has_micros(), "RFC 3339 time with six decimals"),
         Scalar::Int32 => (is_int32, "int32"),
         Scalar::Int64 => (value.as_i64().is_some(), "int64"),
         Scalar::Number => (value.is_number(), "number"),

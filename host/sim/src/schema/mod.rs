@@ -24,10 +24,11 @@ use std::sync::{Arc, LazyLock};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-pub use canonical::{canonicalize, show_required};
+pub use canonical::{canonicalize, reword, show_required};
 pub use check::{prune, type_error, unknown_fields};
 pub use crd::from_openapi;
 pub use pintle_crd::type_name;
+pub(crate) use quantity::nanos;
 
 /// A shared handle on a kind's schema.
 pub type TypeRef = Arc<TypeSchema>;

@@ -10,6 +10,47 @@ const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// The canonical text, or `None` when the value is no quantity or beyond 128 bits (it is then left as it is).
 pub(super) fn canonical(value: &Value) -> Option<String> {
+    let Parsed { negative, mantissa, scale, suffix } = parse(value)?;
+    let canonical = match suffix {
+        Suffix::Binary(power) => binary(mantissa, scale, power)?,
+        Suffix::Decimal(exponent) => decimal(mantissa, scale + exponent)?,
+        Suffix::Exponent(exponent) => exponential(mantissa, scale + exponent)?,
+    };
+    Some(if negative && canonical != "0" { format!("-{canonical}") } else { canonical })
+}
+
+/// The amount in units of 10⁻⁹, rounded up; `None` when the value is no quantity or beyond 128 bits.
+pub(crate) fn nanos(value: &Value) -> Option<i128> {
+    let Parsed { negative, mut mantissa, mut scale, suffix } = parse(value)?;
+    match suffix {
+        Suffix::Binary(power) => mantissa = mantissa.checked_mul(1024_i128.checked_pow(power)?)?,
+        Suffix::Decimal(exponent) | Suffix::Exponent(exponent) => scale = scale.checked_add(exponent)?,
+    }
+    let exponent = scale.checked_add(9)?;
+    let factor = 10_i128.checked_pow(exponent.unsigned_abs())?;
+    let amount =
+        if exponent < 0 { mantissa.checked_add(factor - 1)? / factor } else { mantissa.checked_mul(factor)? };
+    Some(if negative { -amount } else { amount })
+}
+
+/// A quantity as it is written: `mantissa` without its point, which is `-scale` digits from the end.
+struct Parsed {
+    negative: bool,
+    mantissa: i128,
+    scale: i32,
+    suffix: Suffix,
+}
+
+enum Suffix {
+    /// A power of 1024.
+    Binary(u32),
+    /// A power of ten that has a letter.
+    Decimal(i32),
+    /// A power of ten as a number.
+    Exponent(i32),
+}
+
+fn parse(value: &Value) -> Option<Parsed> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
@@ -25,15 +66,14 @@ pub(super) fn canonical(value: &Value) -> Option<String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
     let scale = -i32::try_from(fraction.len()).ok()?;
-    let canonical = if let Some(power) = BINARY.iter().position(|name| *name == suffix) {
-        binary(mantissa, scale, u32::try_from(power).ok()? + 1)?
+    let suffix = if let Some(power) = BINARY.iter().position(|name| *name == suffix) {
+        Suffix::Binary(u32::try_from(power).ok()? + 1)
     } else if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
-        decimal(mantissa, scale + exponent)?
+        Suffix::Decimal(*exponent)
     } else {
-        let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-        exponential(mantissa, scale + exponent)?
+        Suffix::Exponent(suffix.strip_prefix(['e', 'E'])?.parse().ok()?)
     };
-    Some(if negative && canonical != "0" { format!("-{canonical}") } else { canonical })
+    Some(Parsed { negative, mantissa, scale, suffix })
 }
 
 /// Largest power of a thousand at or below the exponent, with the mantissa that goes with it.
@@ -88,6 +128,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn amounts_are_compared_whatever_their_suffix() {
+        for (one, other) in [("0.5", "500m"), ("1Gi", "1073741824"), ("1e3", "1k"), ("-1000m", "-1"), ("0.1n", "1n")] {
+            assert_eq!(nanos(&json!(one)), nanos(&json!(other)), "{one}");
+        }
+        assert!(nanos(&json!("1Gi")) > nanos(&json!("1G")));
+        assert_eq!((nanos(&json!("lots")), nanos(&Value::Null)), (None, None));
+    }
 
     #[test]
     fn quantities_are_written_in_one_way() {

@@ -149,7 +149,10 @@ impl Api {
             .and_then(|class| class["preemptionPolicy"].as_str())
             .unwrap_or("PreemptLowerPriority")
             .to_owned();
-        spec.entry("preemptionPolicy").or_insert_with(|| json!(policy));
+        if *spec.entry("preemptionPolicy").or_insert_with(|| json!(policy)) != policy {
+            let why = format!("the preemption policy is that of the priority class, which is {policy}");
+            return Err(ApiError::forbidden(&call.resource.group_resource(), meta(pod, "name"), &why));
+        }
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ impl Api {
             causes.extend(crd.checks().into_iter().flat_map(|schema| schema.check(object, old)).map(Cause::from));
             defaults::validate_metadata(object, &mut causes);
         } else {
-            causes.extend(defaults::validate(&resource.group, &resource.kind, old, object));
+            causes.extend(defaults::validate(&resource.group, &resource.version, &resource.kind, old, object));
         }
         if causes.is_empty() {
             Ok(())
@@ -70,11 +70,10 @@ fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
 fn wrong_name(resource: &Resource, name: &str) -> Option<&'static str> {
     // Names of these are paths in a URL, with letters that DNS does not have.
     if resource.group == "rbac.authorization.k8s.io" {
-        let wrong = matches!(name, "." | "..") || name.contains(['/', '%']);
-        return wrong.then_some("may not be '.' or '..' or contain '/' or '%'");
+        return names::path_segment(name);
     }
     match &*resource.storage {
-        "namespaces" | "services" => names::label(name),
+        "namespaces" | "services" | "statefulsets.apps" => names::label(name),
         _ => names::subdomain(name),
     }
 }

@@ -11,6 +11,8 @@
 //!
 //! *Source*: `k8s.io/apiserver/pkg/registry/generic/registry/store.go`.
 
+use std::borrow::Cow;
+
 use pintle_core::object::id::Kind;
 use serde_json::{Value, json};
 
@@ -25,6 +27,7 @@ use crate::cause::Cause;
 use crate::clock::rfc3339;
 use crate::discovery::{Resource, crd};
 use crate::patch;
+use crate::schema;
 use crate::store::{CommitError, Entry, WriteContext, WriteVerb, object_key};
 
 /// Names tried for generateName before giving up, as upstream.
@@ -247,8 +250,8 @@ impl Api {
         }
         strategy::finish_create(resource, &mut object);
         self.admission_defaults(call, &mut object)?;
-        self.fill_defaults(resource, &mut object);
         self.validate(resource, None, &object)?;
+        self.fill_defaults(resource, &mut object);
         to_stored(resource, &mut object);
         Ok(object)
     }
@@ -335,14 +338,23 @@ impl Api {
         check_preconditions(call, verb, old, new)?;
         check_unchanged_metadata(call, old, new)?;
         keep_server_metadata(old, new);
-        strategy::prepare_update(resource, call.subresource(), old, new);
+        // First: a change that is none in the form of what is stored is none for the strategy either.
+        self.fill_defaults(resource, new);
+        let mut before = Cow::Borrowed(old);
+        if call.subresource().is_none()
+            && resource.crd.is_none()
+            && old["spec"] != new["spec"]
+            && let Some(schema) = schema_of(resource)
+        {
+            schema::reword(&schema, before.to_mut(), new);
+        }
+        strategy::prepare_update(resource, call.subresource(), &before, new);
         if resource.plural == "customresourcedefinitions" {
             super::crds::complete(new, false);
         }
-        self.fill_defaults(resource, new);
         // These two act on the Pod itself, past what an update of it may change.
         if !matches!(call.subresource(), Some("binding" | "eviction")) {
-            self.validate(resource, Some(old), new)?;
+            self.validate(resource, Some(&before), new)?;
             if ownership == Ownership::Tracked {
                 track(call, Some(old), new, &rfc3339(self.clock.now()));
             }
