@@ -34,6 +34,10 @@ use crate::traces::Traces;
 use crate::unattended::Unattended;
 use crate::{logging, output, plugins};
 
+/// How long a deleted Pod takes to end. Half of a kubelet's interval between two looks at its containers: `kubectl delete` looks for the
+/// object after it has deleted it, and would take a Pod that its controller has made again under the same name for the old one.
+const STOP_DELAY: Duration = Duration::from_millis(500);
+
 /// The sampling rate by default.
 const ALL_RUNS: u32 = 1_000_000;
 
@@ -83,6 +87,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let nodes = SimNodes::start(SimNodesConfig {
         n_nodes: args.nodes as usize,
         ready_delay: Duration::from_millis(u64::from(args.ready_delay_ms)),
+        stop_delay: STOP_DELAY,
         volumes: true,
         ..SimNodesConfig::new(Connect::Kubeconfig(kubeconfig.clone()))
     })

@@ -236,6 +236,27 @@ async fn what_it_prints_begins_with_its_cluster() -> Result<()> {
     .await
 }
 
+/// `kubectl delete` looks for a Pod after it has deleted it, and has to see it going.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_pod_is_seen_going() -> Result<()> {
+    let dev = Process::start().await?;
+    let client = ApiClient::from_kubeconfig_text(&std::fs::read_to_string(dev.kubeconfig())?)?;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "m", "image": "example.com/p:1"}]}});
+    client.create(pods, &pod).await?;
+    let path = format!("{pods}/p");
+    eventually(PATIENCE, "a running Pod", async || {
+        Ok((client.get(&path).await?["status"]["phase"] == "Running").then_some(()))
+    })
+    .await?;
+    let started = std::time::Instant::now();
+    client.delete(&path, None).await?;
+    eventually(PATIENCE, "the Pod to be gone", async || Ok(client.find(&path).await?.is_none().then_some(()))).await?;
+    // Never less, however busy the machine is.
+    assert!(started.elapsed() >= std::time::Duration::from_millis(500), "{:?}", started.elapsed());
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_answers_only_who_has_the_certificate_of_the_kubeconfig() -> Result<()> {
     let (dev, other) = tokio::try_join!(Process::start(), Process::start())?;
