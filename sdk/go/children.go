@@ -249,7 +249,38 @@ func prunePlan(lister Lister, child Ref, plan *ChildrenPlan) error {
 
 // covers says whether an object has all that is wanted of it: every member of a wanted object is there and covered, lists have the same
 // length and cover item by item, scalars are equal. What is wanted to be null, "", 0, false, [] or {} may be missing.
+//
+// In objects of v1, apps/v1 and batch/v1, items that others add to a list of mergedLists count as covered: server-side apply leaves them
+// there.
 func covers(existing, wanted any) bool {
+	members, _ := wanted.(map[string]any)
+	version, _ := members["apiVersion"].(string)
+	return coversAt("", existing, wanted, version == "v1" || version == "apps/v1" || version == "batch/v1")
+}
+
+// mergedLists are lists of Pods and Services, with members of which their items have one. Server-side apply keeps the items that others
+// add to them.
+var mergedLists = map[string][]string{
+	"containers":     {"name"},
+	"initContainers": {"name"},
+	"volumes":        {"name"},
+	"env":            {"name"},
+	"volumeMounts":   {"mountPath"},
+	"volumeDevices":  {"devicePath"},
+	"ports":          {"containerPort", "targetPort"},
+}
+
+func isMerged(list string, items []any) bool {
+	return slices.ContainsFunc(mergedLists[list], func(key string) bool {
+		return !slices.ContainsFunc(items, func(item any) bool {
+			members, _ := item.(map[string]any)
+			_, ok := members[key]
+			return !ok
+		})
+	})
+}
+
+func coversAt(name string, existing, wanted any, merges bool) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
 		members, ok := existing.(map[string]any)
@@ -261,20 +292,28 @@ func covers(existing, wanted any) bool {
 				if !isZero(value) {
 					return false
 				}
-			} else if !covers(there, value) {
+			} else if !coversAt(name, there, value, merges) {
 				return false
 			}
 		}
 		return true
 	case []any:
 		items, ok := existing.([]any)
-		if !ok || len(items) != len(wanted) {
+		if !ok {
 			return false
 		}
-		for i := range wanted {
-			if !covers(items[i], wanted[i]) {
+		others := merges && isMerged(name, items)
+		if !others && len(items) != len(wanted) {
+			return false
+		}
+		for _, item := range wanted {
+			for others && len(items) > 0 && !coversAt("", items[0], item, merges) {
+				items = items[1:]
+			}
+			if len(items) == 0 || !coversAt("", items[0], item, merges) {
 				return false
 			}
+			items = items[1:]
 		}
 		return true
 	default:

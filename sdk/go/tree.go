@@ -190,7 +190,15 @@ func equalNumbers(a, b json.Number) bool {
 	if a == b {
 		return true
 	}
+	if isInteger(a) && isInteger(b) {
+		// A float does not hold all of them.
+		return a == "-0" && b == "0" || a == "0" && b == "-0"
+	}
 	x, errX := a.Float64()
 	y, errY := b.Float64()
 	return errX == nil && errY == nil && x == y
+}
+
+func isInteger(number json.Number) bool {
+	return !strings.ContainsAny(string(number), ".eE")
 }

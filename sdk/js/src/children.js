@@ -3,6 +3,7 @@
 
 import { Terminal } from "./errors.js";
 import { hash } from "./hash.js";
+import { parse, stringify } from "./json.js";
 import { Kind } from "./kind.js";
 import { Mutation } from "./mutation.js";
 import { controllerOf, controllerRef } from "./owners.js";
@@ -158,7 +159,7 @@ export class Children {
    * @returns {{child: Child, wanted: AnyObject}}
    */
   #complete(object) {
-    const wanted = /** @type {AnyObject} */ (JSON.parse(JSON.stringify(object)));
+    const wanted = /** @type {AnyObject} */ (parse(/** @type {string} */ (stringify(object))));
     const kind = Kind.ofObject(wanted);
     const name = wanted.metadata?.name ?? "";
     const namespace = wanted.metadata?.namespace || this.#namespace;
@@ -248,8 +249,25 @@ function prune(lister, kind, namespace, name) {
 }
 
 /**
+ * Lists of Pods and Services, with members of which their items have one. Server-side apply keeps the items that others add to them.
+ * @type {Record<string, string[]>}
+ */
+const MERGED_LISTS = {
+  containers: ["name"],
+  initContainers: ["name"],
+  volumes: ["name"],
+  env: ["name"],
+  volumeMounts: ["mountPath"],
+  volumeDevices: ["devicePath"],
+  ports: ["containerPort", "targetPort"],
+};
+
+/**
  * Whether an object has all that is wanted of it: every member of a wanted object is there and covered, lists have the same length and
  * cover item by item, scalars are equal. What is wanted to be `null`, `""`, `0`, `false`, `[]` or `{}` may be missing.
+ *
+ * In objects of `v1`, `apps/v1` and `batch/v1`, items that others add to `containers`, `initContainers`, `volumes`, `env`,
+ * `volumeMounts`, `volumeDevices` and `ports` count as covered: server-side apply leaves them there.
  *
  * Write values as the API server does: it turns `cpu: 1000m` into `cpu: 1`, which would look like a change in every run.
  * @param {any} existing
@@ -257,26 +275,57 @@ function prune(lister, kind, namespace, name) {
  * @returns {boolean}
  */
 export function covers(existing, wanted) {
+  return coversAt("", existing, wanted, ["v1", "apps/v1", "batch/v1"].includes(wanted?.apiVersion));
+}
+
+/**
+ * @param {string} name
+ * @param {any} existing
+ * @param {any} wanted
+ * @param {boolean} merges
+ * @returns {boolean}
+ */
+function coversAt(name, existing, wanted, merges) {
   if (Array.isArray(wanted)) {
-    return (
-      Array.isArray(existing) && existing.length === wanted.length && wanted.every((item, i) => covers(existing[i], item))
-    );
+    if (!Array.isArray(existing)) {
+      return false;
+    }
+    const keys = merges && Object.hasOwn(MERGED_LISTS, name) ? /** @type {string[]} */ (MERGED_LISTS[name]) : [];
+    if (!keys.some((key) => existing.every((item) => item?.[key] !== undefined))) {
+      return existing.length === wanted.length && wanted.every((item, i) => coversAt("", existing[i], item, merges));
+    }
+    let next = 0;
+    return wanted.every((item) => {
+      const found = existing.findIndex((there, i) => i >= next && coversAt("", there, item, merges));
+      next = found + 1;
+      return found >= 0;
+    });
   }
   if (wanted === null || typeof wanted !== "object") {
-    return existing === wanted;
+    return typeof wanted === "bigint" || typeof existing === "bigint" ? sameInteger(existing, wanted) : existing === wanted;
   }
   if (existing === null || typeof existing !== "object" || Array.isArray(existing)) {
     return false;
   }
   return Object.entries(wanted).every(([name, value]) =>
-    Object.hasOwn(existing, name) && existing[name] != null ? covers(existing[name], value) : isZero(value),
+    Object.hasOwn(existing, name) && existing[name] != null ? coversAt(name, existing[name], value, merges) : isZero(value),
   );
+}
+
+/**
+ * Whether two values, of which one is a large integer, are the same number.
+ * @param {any} existing
+ * @param {any} wanted
+ */
+function sameInteger(existing, wanted) {
+  const numbers = ["bigint", "number"];
+  return numbers.includes(typeof existing) && numbers.includes(typeof wanted) && existing == wanted;
 }
 
 /** @param {any} value */
 function isZero(value) {
   if (value === null || typeof value !== "object") {
-    return value == null || value === "" || value === 0 || value === false;
+    return value == null || value === "" || value === 0 || value === 0n || value === false;
   }
   return Object.keys(value).length === 0;
 }

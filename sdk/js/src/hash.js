@@ -41,8 +41,8 @@ export function canonical(value) {
       .map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`);
     return `{${members.join(",")}}`;
   }
-  if (typeof value === "number") {
-    if (!Number.isSafeInteger(value)) {
+  if (typeof value === "number" || typeof value === "bigint") {
+    if (!Number.isSafeInteger(Number(value))) {
       throw new Terminal("hash: a number is not an integer between -(2^53 - 1) and 2^53 - 1");
     }
     return String(value);

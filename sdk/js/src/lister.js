@@ -1,4 +1,5 @@
 import { Needs, Retry } from "./errors.js";
+import { parse } from "./json.js";
 import { Kind } from "./kind.js";
 import { Need } from "./need.js";
 import { wireNeed } from "./wire.js";
@@ -110,7 +111,7 @@ export class Lister {
    * @returns {T[]}
    */
   list(kind, query = {}) {
-    return this.#view.list(Kind.of(kind), rawQuery(query)).map((text) => JSON.parse(text));
+    return this.#view.list(Kind.of(kind), rawQuery(query)).map((text) => parse(text));
   }
 
   /**
@@ -132,7 +133,7 @@ export class Lister {
    * @returns {T[]}
    */
   selecting(kind, namespace, labels) {
-    return this.#view.selecting(Kind.of(kind), namespace, Object.entries(labels)).map((text) => JSON.parse(text));
+    return this.#view.selecting(Kind.of(kind), namespace, Object.entries(labels)).map((text) => parse(text));
   }
 
   /**
@@ -142,7 +143,7 @@ export class Lister {
    * @returns {T[]}
    */
   dependents(uid) {
-    return this.#view.dependents(uid).map((text) => JSON.parse(text));
+    return this.#view.dependents(uid).map((text) => parse(text));
   }
 
   /**
@@ -180,7 +181,7 @@ export class Lister {
    * @returns {T}
    */
   config() {
-    return JSON.parse(this.#view.config());
+    return parse(this.#view.config());
   }
 
   /**
@@ -257,7 +258,7 @@ export class Lister {
     if (!answer.ok) {
       throw new Retry(`ask for a ${Kind.of(kind).name}: ${answer.error.message}`);
     }
-    return JSON.parse(answer.text).status ?? {};
+    return parse(answer.text).status ?? {};
   }
 
   /**
@@ -268,7 +269,7 @@ export class Lister {
   #found(need, what) {
     const answer = this.ask(need);
     if (answer.ok) {
-      return JSON.parse(answer.text);
+      return parse(answer.text);
     }
     if (answer.error.code === 404) {
       return undefined;
@@ -310,7 +311,7 @@ function apiResource(raw) {
  * @param {string | null | undefined} text
  */
 function parseIfAny(text) {
-  return text == null ? undefined : JSON.parse(text);
+  return text == null ? undefined : parse(text);
 }
 
 /**
@@ -336,14 +337,17 @@ function rawQuery({ namespace, labelSelector, owner, index, whole, ...unknown })
  * @returns {RawQuery["owner"]}
  */
 function rawOwner(owner) {
-  if ("controller" in owner) {
-    return { tag: "controller", val: owner.controller };
-  }
-  if ("controllerOrOrphan" in owner) {
-    return { tag: "controller-or-orphan", val: owner.controllerOrOrphan };
-  }
-  if ("any" in owner) {
-    return { tag: "any", val: owner.any };
+  // A uid alone is a mistake that types do not prevent in JavaScript.
+  if (typeof owner === "object") {
+    if ("controller" in owner) {
+      return { tag: "controller", val: owner.controller };
+    }
+    if ("controllerOrOrphan" in owner) {
+      return { tag: "controller-or-orphan", val: owner.controllerOrOrphan };
+    }
+    if ("any" in owner) {
+      return { tag: "any", val: owner.any };
+    }
   }
   throw new TypeError("owner of a query is {controller: uid}, {controllerOrOrphan: uid} or {any: uid}");
 }

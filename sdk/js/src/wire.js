@@ -1,6 +1,7 @@
 // From what authors return to the contract's own shape. Engines end a run without a word if that does not fit, so it is checked here.
 
 import { Retry, Terminal } from "./errors.js";
+import { stringify } from "./json.js";
 import { Kind } from "./kind.js";
 
 /** @import { Action, Event, Mutation } from "./mutation.js" */
@@ -395,7 +396,7 @@ function json(value, place) {
   if (value === null || typeof value !== "object") {
     throw new TypeError(`${place} must be an object, got ${show(value)}`);
   }
-  return JSON.stringify(value);
+  return /** @type {string} */ (stringify(value));
 }
 
 /**
@@ -404,7 +405,7 @@ function json(value, place) {
  * @returns {string}
  */
 function anyJson(value, place) {
-  const made = JSON.stringify(value);
+  const made = stringify(value);
   if (made === undefined) {
     throw new TypeError(`${place} must become JSON, got ${show(value)}`);
   }
@@ -482,5 +483,5 @@ function show(value) {
   if (typeof value === "function") {
     return "a function";
   }
-  return (value instanceof Error ? String(value) : `${JSON.stringify(value)}`).slice(0, 100);
+  return (value instanceof Error ? String(value) : `${stringify(value)}`).slice(0, 100);
 }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { event, Need, Needs, Mutation, Outcome, Retry, Step, Terminal, tick } from "pintle";
+import { event, Lister, Need, Needs, Mutation, Outcome, Retry, Step, Terminal, tick } from "pintle";
 import { wireError, wireNeed, wireNeeds, wireOutcome, wireWake } from "../src/wire.js";
 import { Kind } from "../src/kind.js";
 
@@ -222,4 +222,9 @@ test("what does not fit is told with its place", () => {
   }
   const wrong = /** @type {any} */ ({ kind: Kind.of("v1/Pod"), name: "p" });
   assert.throws(() => wireWake(wrong, "keysOf: key 2"), /keysOf: key 2.queue must be a string/);
+});
+
+test("a query by a uid alone says what an owner is", () => {
+  const lister = new Lister(/** @type {any} */ ({ list: () => [] }));
+  assert.throws(() => lister.list("v1/Pod", { owner: /** @type {any} */ ("uid") }), /owner of a query is \{controller: uid\}/);
 });

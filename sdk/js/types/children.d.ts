@@ -109,6 +109,9 @@ export declare class Children {
  * Whether an object has all that is wanted of it: every member of a wanted object is there and covered, lists have the same length and
  * cover item by item, scalars are equal. What is wanted to be `null`, `""`, `0`, `false`, `[]` or `{}` may be missing.
  *
+ * In objects of `v1`, `apps/v1` and `batch/v1`, items that others add to `containers`, `initContainers`, `volumes`, `env`,
+ * `volumeMounts`, `volumeDevices` and `ports` count as covered: server-side apply leaves them there.
+ *
  * Write values as the API server does: it turns `cpu: 1000m` into `cpu: 1`, which would look like a change in every run.
  * @param {any} existing
  * @param {any} wanted

@@ -179,17 +179,45 @@ def _prune(lister: Lister, child: Child) -> list[Mutation]:
     return [Mutation.delete(child.kind, key.namespace, key.name, uid=uid, propagation="background")]
 
 
+_MERGED_LISTS = {
+    "containers": ("name",),
+    "initContainers": ("name",),
+    "volumes": ("name",),
+    "env": ("name",),
+    "volumeMounts": ("mountPath",),
+    "volumeDevices": ("devicePath",),
+    "ports": ("containerPort", "targetPort"),
+}
+"""Lists of Pods and Services, with members of which their items have one. Server-side apply keeps the items that others add to them."""
+
+
 def covers(existing: Any, wanted: Any) -> bool:
     """Whether an object has all that is wanted of it: every member of a wanted object is there and covered, lists have the same length
     and cover item by item, scalars are equal. What is wanted to be None, `""`, 0, False, `[]` or `{}` may be missing.
 
+    In objects of `v1`, `apps/v1` and `batch/v1`, items that others add to `containers`, `initContainers`, `volumes`, `env`,
+    `volumeMounts`, `volumeDevices` and `ports` count as covered: server-side apply leaves them there.
+
     Write values as the API server does: it turns `cpu: 1000m` into `cpu: 1`, which would look like a change in every run.
     """
+    merges = isinstance(wanted, Mapping) and wanted.get("apiVersion") in ("v1", "apps/v1", "batch/v1")
+    return _covers("", existing, wanted, merges)
+
+
+def _covers(name: str, existing: Any, wanted: Any, merges: bool) -> bool:
     if isinstance(wanted, Mapping):
         if not isinstance(existing, Mapping):
             return False
-        members = ((existing.get(name), value) for name, value in wanted.items())
-        return all(not value if found is None else covers(found, value) for found, value in members)
+        members = ((name, existing.get(name), value) for name, value in wanted.items())
+        return all(not value if found is None else _covers(name, found, value, merges) for name, found, value in members)
     if isinstance(wanted, list | tuple):
-        return isinstance(existing, list | tuple) and len(existing) == len(wanted) and all(map(covers, existing, wanted))
+        if not isinstance(existing, list | tuple):
+            return False
+        keys = _MERGED_LISTS.get(name, ()) if merges else ()
+        if any(all(isinstance(item, Mapping) and key in item for item in existing) for key in keys):
+            rest = iter(existing)
+            return all(any(_covers("", found, item, merges) for found in rest) for item in wanted)
+        return len(existing) == len(wanted) and all(
+            _covers("", found, item, merges) for found, item in zip(existing, wanted, strict=True)
+        )
     return isinstance(existing, bool) == isinstance(wanted, bool) and bool(existing == wanted)

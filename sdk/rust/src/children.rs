@@ -251,25 +251,56 @@ fn metadata(kind: &Kind, text: &str) -> Result<ObjectMeta, Error> {
     Ok(crate::lister::decode::<Object>(kind, text)?.metadata)
 }
 
+/// Lists of Pods and Services, with a member of their items. Server-side apply keeps the items that others add to them.
+const MERGED_LISTS: [(&str, &str); 8] = [
+    ("containers", "name"),
+    ("initContainers", "name"),
+    ("volumes", "name"),
+    ("env", "name"),
+    ("volumeMounts", "mountPath"),
+    ("volumeDevices", "devicePath"),
+    ("ports", "containerPort"),
+    ("ports", "targetPort"),
+];
+
 /// Whether an object has all that is wanted of it: every member of a wanted object is there and covered, lists have the same length
 /// and cover item by item, scalars are equal. What is wanted to be `null`, `""`, `0`, `false`, `[]` or `{}` may be missing.
 ///
+/// In objects of `v1`, `apps/v1` and `batch/v1`, items that others add to `containers`, `initContainers`, `volumes`, `env`,
+/// `volumeMounts`, `volumeDevices` and `ports` count as covered: server-side apply leaves them there.
+///
 /// Write values as the API server does: it turns `cpu: 1000m` into `cpu: 1`, which would look like a change in every run.
 pub fn covers(existing: &Value, wanted: &Value) -> bool {
+    let merges = wanted["apiVersion"].as_str().is_some_and(|version| matches!(version, "v1" | "apps/v1" | "batch/v1"));
+    covers_at("", existing, wanted, merges)
+}
+
+fn covers_at(name: &str, existing: &Value, wanted: &Value, merges: bool) -> bool {
     match (existing, wanted) {
         (Value::Object(existing), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
             existing
                 .get(name)
                 .filter(|value| !value.is_null())
-                .map_or_else(|| is_zero(wanted), |value| covers(value, wanted))
+                .map_or_else(|| is_zero(wanted), |value| covers_at(name, value, wanted, merges))
         }),
         (Value::Array(existing), Value::Array(wanted)) => {
-            existing.len() == wanted.len()
-                && existing.iter().zip(wanted).all(|(existing, wanted)| covers(existing, wanted))
+            let has = |key: &str| existing.iter().all(|item| item.get(key).is_some());
+            let is_merged = merges && MERGED_LISTS.iter().any(|(list, key)| *list == name && has(key));
+            let mut rest = existing.iter();
+            (is_merged || existing.len() == wanted.len())
+                && wanted.iter().all(|wanted| match is_merged {
+                    true => rest.any(|existing| covers_at("", existing, wanted, merges)),
+                    false => rest.next().is_some_and(|existing| covers_at("", existing, wanted, merges)),
+                })
         }
-        (Value::Number(existing), Value::Number(wanted)) => existing == wanted || existing.as_f64() == wanted.as_f64(),
+        (Value::Number(existing), Value::Number(wanted)) => existing == wanted || is_same_float(existing, wanted),
         _ => existing == wanted,
     }
+}
+
+/// Whether two numbers, of which one is no integer, are the same.
+fn is_same_float(existing: &serde_json::Number, wanted: &serde_json::Number) -> bool {
+    (existing.is_f64() || wanted.is_f64()) && existing.as_f64() == wanted.as_f64()
 }
 
 fn is_zero(value: &Value) -> bool {

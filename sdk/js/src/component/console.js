@@ -1,12 +1,13 @@
 // Evaluated before the controller's own modules. Lines that are written while the component is built go nowhere: there is no host yet.
 
+import { stringify } from "../json.js";
 import { log, setSink } from "../log.js";
 
 setSink(() => {});
 
 /** @param {unknown[]} values */
 function line(values) {
-  return values.map((value) => (typeof value === "object" && !(value instanceof Error) ? JSON.stringify(value) : String(value))).join(" ");
+  return values.map((value) => (typeof value === "object" && !(value instanceof Error) ? stringify(value) : String(value))).join(" ");
 }
 
 /** @type {any} */ (globalThis).console = {

@@ -5,6 +5,7 @@ import contractLog from "pintle:controller/log@0.2.0";
 
 import "./purity.js";
 import { Needs, Retry, Terminal } from "../errors.js";
+import { parse as parseJson } from "../json.js";
 import { Kind } from "../kind.js";
 import { Lister } from "../lister.js";
 import { log, setSink } from "../log.js";
@@ -121,5 +122,5 @@ function kindOf({ group, version, name }) {
 
 /** @param {string | null} text */
 function parse(text) {
-  return text == null ? undefined : JSON.parse(text);
+  return text == null ? undefined : parseJson(text);
 }

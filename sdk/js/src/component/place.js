@@ -1,5 +1,7 @@
 // Where in the author's sources an exception was thrown.
 
+import { stringify } from "../json.js";
+
 /**
  * For each line of the bundle, place of its source in `sources` and line there; written by `build.js` at the end of the bundle.
  * @typedef {{sources: string[], lines: ([number, number] | 0)[]}} LineTable
@@ -16,7 +18,7 @@ const MAX_FRAMES = 5;
  */
 export function describe(thrown, table) {
   if (!(thrown instanceof Error)) {
-    return `uncaught ${typeof thrown === "object" ? JSON.stringify(thrown) : String(thrown)} (throw an Error: it would tell the place)`;
+    return `uncaught ${typeof thrown === "object" ? stringify(thrown) : String(thrown)} (throw an Error: it would tell the place)`;
   }
   const frames = (thrown.stack ?? "").split("\n").flatMap((line) => frame(line, table));
   const own = frames.filter(({ source }) => !source.startsWith("pintle/"));
