@@ -66,8 +66,8 @@ pub(super) fn fields(name: &str, value: &Value, path: &str, errors: &mut Vec<Cau
         }
         "autoscaling.v2.CrossVersionObjectReference" => {
             let version = value["apiVersion"].as_str().unwrap_or_default();
-            // What a metric describes may be of the core group.
-            let needs_group = path == "spec.scaleTargetRef";
+            // What a metric describes may be of the core group, as this one kind that scales.
+            let needs_group = path == "spec.scaleTargetRef" && value["kind"] != "ReplicationController";
             let wrong = match version.matches('/').count() {
                 0 if needs_group => Some("must name an API group"),
                 0 | 1 => None,
