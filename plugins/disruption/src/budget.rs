@@ -2,32 +2,64 @@
 //!
 //! *Source*: `sync`, `trySync`, `getExpectedPodCount`, `failSafe`.
 
+use std::time::Duration;
+
 use pintle_sdk::int_or_percent::IntOrPercent;
 use pintle_sdk::selector::{Selector, valid};
 use pintle_sdk::{Error, Event, Key, Lister, Mutation, MutationFailure, Outcome, Query, Resource, Step, Wake};
 
+use serde::{Deserialize, Serialize};
+
 use crate::disrupted::Disrupted;
-use crate::scale::{Expected, expected_scale};
+use crate::scale::{Expected, Sizes, expected_scale};
 use crate::status::{Numbers, calculated, failed};
 use crate::{CountedPod, PodDisruptionBudget, RECHECK, Stop, selector};
 
 /// HTTP status of a write that was based on an old version.
 const CONFLICT: u32 = 409;
 
+/// As soon as the state has what was read.
+const AT_ONCE: Duration = Duration::from_millis(5);
+
+/// Sizes of owners that former runs have read for a budget which one run cannot read all of.
+#[derive(Default, Deserialize, Serialize)]
+struct Kept {
+    /// Of the budget.
+    uid: String,
+    sizes: Sizes,
+}
+
+impl Kept {
+    fn read(lister: &impl Lister, state: &str, uid: &str) -> Option<Self> {
+        let kept = lister.state(state).and_then(|text| serde_json::from_str::<Self>(&text).ok());
+        kept.filter(|kept| kept.uid == uid)
+    }
+}
+
 /// Writes the status of a budget.
 ///
 /// # Errors
 /// If an object does not fit its type. [`Error::Needs`] if the size of an owner must be read first.
 pub(crate) fn sync(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let state = key.object().state_name("sizes");
+    let outcome = counted(key, &state, lister)?;
+    // They are of one calculation.
+    let is_over = lister.state(&state).is_some() && outcome.state.is_empty();
+    Ok(if is_over { outcome.forget(state) } else { outcome })
+}
+
+fn counted(key: &Key, state: &str, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((pdb, document)) = lister.get_document::<PodDisruptionBudget>(&key.namespace, &key.name)? else {
         return Ok(Outcome::new());
     };
+    let uid = &pdb.metadata.uid;
     let now = lister.now()?;
     if let Some(failure) = refused(lister) {
         return Ok(write(Vec::new(), failed(&pdb, document, &failure.message, now)));
     }
     let mut events = Vec::new();
-    match count(&pdb, lister, &mut events) {
+    let known = Kept::read(lister, state, uid).unwrap_or_default().sizes;
+    match count(&pdb, &known, lister, &mut events) {
         Ok((numbers, disrupted)) => {
             let outcome = write(events, calculated(&pdb, document, &numbers, &disrupted, now));
             Ok(match disrupted.recheck {
@@ -41,6 +73,10 @@ pub(crate) fn sync(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         // An object that does not fit its type, too: what was counted before it came may be too much.
         Err(Stop::Failed(error) | Stop::Run(Error::Terminal(error))) => {
             Ok(write(events, failed(&pdb, document, &error, now)))
+        }
+        Err(Stop::Partial(sizes)) => {
+            let kept = pintle_sdk::json(&Kept { uid: uid.clone(), sizes });
+            Ok(Outcome::new().keep(state, kept).requeue_after(AT_ONCE))
         }
         Err(Stop::Run(error)) => Err(error),
     }
@@ -60,6 +96,7 @@ fn write(events: Vec<Event>, update: Option<Mutation>) -> Outcome {
 /// The numbers of a budget. `events` receives what there is to report, also if this fails.
 fn count(
     pdb: &PodDisruptionBudget,
+    known: &Sizes,
     lister: &impl Lister,
     events: &mut Vec<Event>,
 ) -> Result<(Numbers, Disrupted), Stop> {
@@ -75,7 +112,7 @@ fn count(
     if pods.is_empty() {
         events.push(Event::normal(kind, &pdb.metadata, "NoPods", "No matching pods found"));
     }
-    let (expected, desired_healthy) = match expect(pdb, &pods, lister) {
+    let (expected, desired_healthy) = match expect(pdb, &pods, known, lister) {
         Ok(expected) => expected,
         Err(Stop::Failed(error)) => {
             let message = format!("Failed to calculate the number of expected pods: {error}");
@@ -109,10 +146,15 @@ fn pods_of(pdb: &PodDisruptionBudget, lister: &impl Lister) -> Result<Vec<Counte
 }
 
 /// How many Pods there should be, and how many of them healthy.
-fn expect(pdb: &PodDisruptionBudget, pods: &[CountedPod], lister: &impl Lister) -> Result<(Expected, i32), Stop> {
+fn expect(
+    pdb: &PodDisruptionBudget,
+    pods: &[CountedPod],
+    known: &Sizes,
+    lister: &impl Lister,
+) -> Result<(Expected, i32), Stop> {
     match (&pdb.spec.max_unavailable, &pdb.spec.min_available) {
         (Some(max_unavailable), _) => {
-            let expected = expected_scale(pods, lister)?;
+            let expected = expected_scale(pods, known, lister)?;
             let desired = expected.pods.saturating_sub(scaled(max_unavailable, expected.pods)?).max(0);
             Ok((expected, desired))
         }
@@ -121,7 +163,7 @@ fn expect(pdb: &PodDisruptionBudget, pods: &[CountedPod], lister: &impl Lister) 
             Ok((Expected { pods, has_unmanaged: false }, *min_available))
         }
         (None, Some(min_available)) => {
-            let expected = expected_scale(pods, lister)?;
+            let expected = expected_scale(pods, known, lister)?;
             let desired = scaled(min_available, expected.pods)?;
             Ok((expected, desired))
         }

@@ -21,7 +21,8 @@
 //! *Not as upstream*
 //! - A Pod wakes each of its budgets, by its old labels and by its new ones. Upstream wakes one of them, by the new labels.
 //! - A status that was refused, other than by a conflict, is followed by one that allows nothing in the next run, not in the same one.
-//! - Sums of sizes do not wrap around, and a run reads the sizes of at most 1,500 owners from the API server.
+//! - Sums of sizes do not wrap around.
+//! - The sizes of more than 1,500 owners that are read from the API server are read by several runs.
 
 mod budget;
 mod disrupted;
@@ -82,6 +83,8 @@ const CHANGED: &str = "disruption_pod";
 enum Stop {
     /// The status reports it.
     Failed(String),
+    /// Not all sizes of owners are read; these are.
+    Partial(scale::Sizes),
     /// The run ends: something must be read first, or an object does not fit its type.
     Run(Error),
 }

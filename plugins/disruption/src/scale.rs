@@ -4,7 +4,7 @@
 //! 1. Each owner counts once, by its uid; the ReplicaSets of a Deployment count as that Deployment.
 //! 2. A Pod without a controller adds nothing, and is reported.
 //! 3. A Pod whose controller is not found is an error: its budget could allow too much.
-//! 4. The reads of a run are bounded, also if each Pod has another owner.
+//! 4. The reads of a run are bounded, also if each Pod has another owner: then several runs read the sizes.
 //!
 //! *Source*: `getExpectedScale`.
 
@@ -15,9 +15,12 @@ use pintle_sdk::{Error, Lister, Need};
 use crate::owners::{Owner, Resources, cached, live};
 use crate::{CountedPod, Stop};
 
-/// Owners whose size is read from the API server in one run. Upstream has no limit; a run has six rounds of 256 reads, and one for the
-/// discovery.
+/// Owners whose size is read from the API server in one run, which has six rounds of 256 reads, and one for the discovery. Of more
+/// owners, the next runs read the sizes of the others.
 const MAX_LIVE: usize = 1_500;
+
+/// Sizes of owners, by their uids.
+pub(crate) type Sizes = BTreeMap<String, i32>;
 
 /// How many Pods there should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,13 +32,16 @@ pub(crate) struct Expected {
 
 /// The sum of the sizes of the owners.
 ///
+/// `known` has the sizes that former runs have read.
+///
 /// # Errors
-/// What upstream's error says; or reads are needed first.
-pub(crate) fn expected_scale(pods: &[CountedPod], lister: &impl Lister) -> Result<Expected, Stop> {
-    let mut sizes: BTreeMap<String, i32> = BTreeMap::new();
+/// What upstream's error says; or reads are needed first; or there are more owners than one run can ask about.
+pub(crate) fn expected_scale(pods: &[CountedPod], known: &Sizes, lister: &impl Lister) -> Result<Expected, Stop> {
+    let mut sizes = Sizes::new();
     let mut owners = BTreeSet::new();
     let mut needs: Vec<Need> = Vec::new();
     let mut n_live = 0;
+    let mut is_partial = false;
     let mut failed = None;
     let mut expected = Expected::default();
     let resources = Resources::new(lister);
@@ -49,9 +55,13 @@ pub(crate) fn expected_scale(pods: &[CountedPod], lister: &impl Lister) -> Resul
         }
         let mut answer = cached(&owner, lister);
         if matches!(answer, Ok(None)) {
+            if let Some(size) = known.get(owner.uid) {
+                sizes.insert(owner.uid.to_owned(), *size);
+                continue;
+            }
             n_live += 1;
             if n_live > MAX_LIVE {
-                failed.get_or_insert(too_many());
+                is_partial = true;
                 break;
             }
             answer = live(&owner, &resources, lister);
@@ -83,10 +93,9 @@ pub(crate) fn expected_scale(pods: &[CountedPod], lister: &impl Lister) -> Resul
     if let Some(failed) = failed {
         return Err(failed);
     }
+    if is_partial {
+        return Err(Stop::Partial(known.clone().into_iter().chain(sizes).collect()));
+    }
     expected.pods = sizes.values().fold(0, |sum: i32, size| sum.saturating_add(*size));
     Ok(expected)
-}
-
-fn too_many() -> Stop {
-    Stop::Failed(format!("pods have more than {MAX_LIVE} controllers whose scale must be read from the API server"))
 }

@@ -9,7 +9,7 @@ use crate::types::{Kind, ObjectKey};
 pub(crate) const MAX_NEEDS: usize = 256;
 
 /// A read that the cache cannot answer. See [`Lister::live`](crate::Lister::live) for the short way.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
     /// One object. Answer: the object.
     LiveObject {
@@ -72,7 +72,7 @@ pub enum Need {
 }
 
 /// A certificate to sign; it is never that of an authority.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CertificateRequest {
     /// A setting of type `authority`.
     pub authority: String,
@@ -87,7 +87,7 @@ pub struct CertificateRequest {
 }
 
 /// How much of each object the answer to a [`Need::LiveList`] has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LiveDetail {
     /// `apiVersion`, `kind` and `metadata`, without `managedFields`.
     #[default]

@@ -1,7 +1,7 @@
 //! A lister over plain objects.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -231,6 +231,8 @@ impl Fixture {
                 calls: input.calls,
                 discovery: input.discovery,
                 asked: RefCell::default(),
+                answers: RefCell::default(),
+                indexes: RefCell::default(),
             },
         })
     }
@@ -264,11 +266,14 @@ impl Fixture {
                 if let Ok(outcome) = &result {
                     self.lister.manifest.limits.check(outcome);
                 }
+                self.lister.answers.take();
                 return (result, self.lister.asked.take());
             }
+            let mut answers = self.lister.answers.borrow_mut();
             let mut asked = self.lister.asked.borrow_mut();
             for need in needs {
-                if !asked.contains(&need) {
+                if !answers.contains_key(&need) {
+                    answers.insert(need.clone(), None);
                     asked.push(need);
                 }
             }
@@ -342,8 +347,35 @@ pub struct FixtureLister {
     pub(super) signatures: Vec<Signature>,
     pub(super) calls: Vec<Call>,
     pub(super) discovery: Discovery,
+    /// In their order.
     pub(super) asked: RefCell<Vec<Need>>,
+    /// What was asked, with its answer once that was read.
+    pub(super) answers: RefCell<HashMap<Need, Option<Answer>>>,
+    /// By kind and name of the index; made when it is first read.
+    pub(super) indexes: RefCell<BTreeMap<(Kind, String), Places>>,
 }
+
+/// One of objects that are in the order of kinds, namespaces and names.
+fn find<'a>(objects: &'a [Arc<StoredObject>], kind: &Kind, object: &ObjectKey) -> Option<&'a StoredObject> {
+    let wanted = (kind, object.namespace.as_str(), object.name.as_str());
+    let id = |stored: &'a Arc<StoredObject>| (&stored.kind, stored.meta.namespace.as_str(), stored.meta.name.as_str());
+    objects.binary_search_by(|stored| id(stored).cmp(&wanted)).ok().map(|place| &*objects[place])
+}
+
+/// The answer to a need.
+type Answer = Result<String, ApiError>;
+
+/// What an index has of a value.
+fn index_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Objects of a kind by the values of an index: their places.
+type Places = HashMap<String, Vec<usize>>;
 
 fn not_found(what: &str) -> Result<String, ApiError> {
     Err(ApiError { code: 404, reason: "NotFound".into(), message: format!("{what} not found") })
@@ -362,6 +394,31 @@ impl FixtureLister {
             .find(|watch| watch.kind.as_ref() == Some(kind))
             .or_else(|| watches.iter().find(|watch| watch.every.is_some()))
             .unwrap_or_else(|| panic!("fault: the manifest does not watch {kind}"))
+    }
+
+    /// The object of this name in the cache.
+    fn cached_one(&self, kind: &Kind, object: &ObjectKey) -> Option<&StoredObject> {
+        let watch = self.watch(kind);
+        find(&self.objects, kind, object).filter(|stored| self.is_cached(watch, stored))
+    }
+
+    /// Places of the objects of a kind whose index has this value.
+    fn indexed(&self, kind: &Kind, name: &str, value: &str) -> Vec<usize> {
+        let mut indexes = self.indexes.borrow_mut();
+        let index = indexes.entry((kind.clone(), name.to_owned())).or_insert_with(|| {
+            let index = self.watch(kind).indexes.iter().find(|index| index.name == *name);
+            let index = index.unwrap_or_else(|| panic!("fault: the watch of {kind} declares no index {name:?}"));
+            let path = segments(&index.field);
+            let mut places = Places::new();
+            for (place, object) in self.objects.iter().enumerate().filter(|(_, object)| object.kind == *kind) {
+                let mut found = Vec::new();
+                values_at(&object.value, &path, &mut found);
+                let texts: BTreeSet<String> = found.into_iter().filter_map(index_text).collect();
+                texts.into_iter().for_each(|text| places.entry(text).or_default().push(place));
+            }
+            places
+        });
+        index.get(value).cloned().unwrap_or_default()
     }
 
     /// Whether the watch would have the object in the cache.
@@ -406,12 +463,14 @@ impl FixtureLister {
         let watch = self.watch(kind);
         assert!(!query.whole || watch.whole, "fault: the watch of {kind} does not declare `whole`");
         let selector = query.label_selector.as_deref().map(parse_selector);
-        let index = query.index.as_ref().map(|(name, value)| {
-            let index = watch.indexes.iter().find(|index| index.name == *name);
-            let index = index.unwrap_or_else(|| panic!("fault: the watch of {kind} declares no index {name:?}"));
-            (segments(&index.field), value)
-        });
-        self.cached(kind)
+        let indexed = query.index.as_ref().map(|(name, value)| self.indexed(kind, name, value));
+        let objects: Box<dyn Iterator<Item = &StoredObject>> = match &indexed {
+            Some(places) => Box::new(
+                places.iter().map(|place| &*self.objects[*place]).filter(|object| self.is_cached(watch, object)),
+            ),
+            None => Box::new(self.cached(kind)),
+        };
+        objects
             .filter(|object| {
                 let meta = &object.meta;
                 let owned = match &query.owner {
@@ -422,20 +481,7 @@ impl FixtureLister {
                     }
                     Some(OwnedBy::Any(uid)) => meta.owner_references.iter().any(|owner| owner.uid == *uid),
                 };
-                let indexed = index.as_ref().is_none_or(|(path, wanted)| {
-                    let mut found = Vec::new();
-                    values_at(&object.value, path, &mut found);
-                    found.into_iter().any(|value| match value {
-                        Value::String(text) => text == *wanted,
-                        Value::Number(number) => {
-                            wanted.parse().is_ok_and(|wanted: serde_json::Number| wanted == *number)
-                        }
-                        Value::Bool(truth) => wanted.parse() == Ok(*truth),
-                        _ => false,
-                    })
-                });
                 owned
-                    && indexed
                     && query.namespace.as_ref().is_none_or(|namespace| *namespace == meta.namespace)
                     && selector.as_ref().is_none_or(|selector| selector.matches(&meta.labels))
             })
@@ -444,10 +490,7 @@ impl FixtureLister {
 
     /// The cached object that an update would replace.
     pub(super) fn original(&self, kind: &Kind, object: &ObjectKey) -> Option<&Value> {
-        self.objects
-            .iter()
-            .find(|stored| stored.kind == *kind && stored.meta.key() == *object)
-            .map(|stored| &stored.value)
+        find(&self.objects, kind, object).map(|stored| &stored.value)
     }
 }
 
@@ -466,7 +509,7 @@ impl Lister for FixtureLister {
 
     fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
         let whole = self.watch(kind).whole;
-        self.cached(kind).find(|stored| stored.meta.key() == *object).map(|stored| self.text(stored, whole))
+        self.cached_one(kind, object).map(|stored| self.text(stored, whole))
     }
 
     fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String> {
@@ -515,7 +558,8 @@ impl Lister for FixtureLister {
 
     fn resources(&self) -> Vec<ApiResource> {
         assert!(self.manifest.discovery, "fault: the manifest does not declare `discovery: true`");
-        let discovered = self.discovery.resources.as_ref().filter(|_| self.asked.borrow().contains(&Need::Discovery));
+        let discovered =
+            self.discovery.resources.as_ref().filter(|_| self.answers.borrow().contains_key(&Need::Discovery));
         discovered.unwrap_or(&self.resources).clone()
     }
 
@@ -541,11 +585,19 @@ impl Lister for FixtureLister {
         self.failures.clone()
     }
 
-    fn answer(&self, need: &Need) -> Option<Result<String, ApiError>> {
-        if !self.asked.borrow().contains(need) {
-            return None;
+    fn answer(&self, need: &Need) -> Option<Answer> {
+        if let Some(known) = self.answers.borrow().get(need)? {
+            return Some(known.clone());
         }
-        Some(match need {
+        let answer = self.find_answer(need);
+        self.answers.borrow_mut().insert(need.clone(), Some(answer.clone()));
+        Some(answer)
+    }
+}
+
+impl FixtureLister {
+    fn find_answer(&self, need: &Need) -> Answer {
+        match need {
             Need::LiveObject { kind, object, subresource: Some(subresource) } => {
                 let is_asked = |one: &&Subresource| {
                     one.kind == *kind
@@ -576,7 +628,7 @@ impl Lister for FixtureLister {
                 }
             }
             Need::LiveObject { kind, object, subresource: None } => {
-                let found = self.live.iter().find(|stored| stored.kind == *kind && stored.meta.key() == *object);
+                let found = find(&self.live, kind, object);
                 found.map_or_else(|| not_found(&format!("{kind} {object}")), |stored| Ok(stored.value.to_string()))
             }
             Need::LiveList { kind, namespace, label_selector, field_selector, detail, limit } => {
@@ -603,7 +655,7 @@ impl Lister for FixtureLister {
                     .collect();
                 let answer = Value::Array(items).to_string();
                 if answer.len() <= MAX_ANSWER_BYTES {
-                    return Some(Ok(answer));
+                    return Ok(answer);
                 }
                 let message = format!("the answer has more than {MAX_ANSWER_BYTES} bytes");
                 Err(ApiError { code: 0, reason: "TooLarge".into(), message })
@@ -620,6 +672,6 @@ impl Lister for FixtureLister {
                 assert!(self.manifest.discovery, "fault: the manifest does not declare `discovery: true`");
                 self.discovery.error.clone().map_or_else(|| Ok(json!(self.discovery.failed).to_string()), Err)
             }
-        })
+        }
     }
 }

@@ -213,17 +213,6 @@ fn many_owners_take_several_rounds() {
 }
 
 #[test]
-fn too_many_owners_allow_nothing() {
-    let (status, n_asked) = status(1501, scale);
-    assert_eq!((status["disruptionsAllowed"].as_i64(), n_asked), (Some(0), 1500));
-    let message = "pods have more than 1500 controllers whose scale must be read from the API server";
-    assert_eq!(
-        (&status["conditions"][0]["reason"], &status["conditions"][0]["message"]),
-        (&json!("SyncFailed"), &json!(message))
-    );
-}
-
-#[test]
 fn a_scale_that_is_refused_allows_nothing() {
     let refused =
         |_: &Need| Err(ApiError { code: 403, reason: "Forbidden".into(), message: "crowds is forbidden".into() });

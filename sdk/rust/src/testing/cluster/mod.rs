@@ -276,6 +276,8 @@ impl Cluster {
                 calls: Vec::new(),
                 discovery: Discovery::default(),
                 asked: RefCell::default(),
+                answers: RefCell::default(),
+                indexes: RefCell::default(),
             },
         }
     }

@@ -26,6 +26,26 @@ type Id = (Kind, ObjectKey);
 /// Seconds that a Pod gets to shut down if nothing says otherwise.
 const POD_GRACE_SECONDS: i64 = 30;
 
+/// Most bytes of a name, and of the value of a label.
+const LONGEST_NAME: usize = 253;
+const LONGEST_LABEL: usize = 63;
+
+/// What the API server refuses of the metadata of every kind, as far as it is about lengths.
+fn check_metadata(object: &Value) -> Result<(), Rejection> {
+    let name = text(object, "/metadata/name");
+    if name.len() > LONGEST_NAME {
+        let why = format!("metadata.name: Invalid value: {name:?}: must be no more than {LONGEST_NAME} bytes");
+        return Err(Rejection::invalid(why));
+    }
+    for (_, value) in object["metadata"]["labels"].as_object().into_iter().flatten() {
+        if value.as_str().is_some_and(|value| value.len() > LONGEST_LABEL) {
+            let why = format!("metadata.labels: Invalid value: {value}: must be no more than {LONGEST_LABEL} bytes");
+            return Err(Rejection::invalid(why));
+        }
+    }
+    Ok(())
+}
+
 #[derive(Debug)]
 pub(super) struct Objects {
     stored: BTreeMap<Id, Arc<StoredObject>>,
@@ -148,8 +168,11 @@ impl Objects {
             if prefix.is_empty() {
                 return Err(Rejection::invalid("metadata.name: Required value: name or generateName is required"));
             }
+            // As the API server, which generates names that can be labels.
+            let prefix = &prefix[..prefix.floor_char_boundary(LONGEST_LABEL - 5)];
             object["metadata"]["name"] = json!(format!("{prefix}{:05}", self.version + 1));
         }
+        check_metadata(&object)?;
         let key = ObjectKey::new(namespace, text(&object, "/metadata/name"));
         if self.get(kind, &key).is_some() {
             return Err(Rejection::new(409, "AlreadyExists", format!("{kind} {key} already exists")));
@@ -232,6 +255,7 @@ impl Objects {
                 "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted",
             ));
         }
+        check_metadata(&new)?;
         let spec = |object: &Value| {
             let mut object = object.clone();
             object["metadata"] = Value::Null;

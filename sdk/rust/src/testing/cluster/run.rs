@@ -230,6 +230,9 @@ impl Cluster {
     }
 
     fn struck(&mut self, write: &Write) -> Option<Effect> {
+        if self.faults.is_empty() {
+            return None;
+        }
         let n_objects = self.objects.of_kind(&write.kind).count();
         let chance = &mut self.chance;
         self.faults.iter_mut().find_map(|fault| {
