@@ -1,7 +1,9 @@
 //! Stories of plugins, in one program: sequences of runs on a simulated cluster. Single runs are cases, which `pintle test` runs.
 
+mod crowds;
+
 mod stories {
-    mod answers;
+    pub(crate) mod answers;
     mod cronjob;
     mod daemonset;
     mod deployment;
@@ -11,7 +13,7 @@ mod stories {
     mod job;
     mod limits;
     mod namespace;
-    mod objects;
+    pub(crate) mod objects;
     mod persistentvolumeclaim_protection;
     mod replicaset;
 }
@@ -29,6 +31,7 @@ macro_rules! plugins {
 }
 
 plugins! {
+    clusterrole_aggregation: plugin_clusterrole_aggregation, "clusterrole-aggregation";
     cronjob: plugin_cronjob, "cronjob";
     daemonset: plugin_daemonset, "daemonset";
     deployment: plugin_deployment, "deployment";
@@ -38,7 +41,16 @@ plugins! {
     horizontal_pod_autoscaler: plugin_horizontal_pod_autoscaler, "horizontal-pod-autoscaler";
     job: plugin_job, "job";
     namespace: plugin_namespace, "namespace";
+    persistentvolume_protection: plugin_persistentvolume_protection, "persistentvolume-protection";
     persistentvolumeclaim_protection: plugin_persistentvolumeclaim_protection, "persistentvolumeclaim-protection";
+    pod_garbage_collector: plugin_pod_garbage_collector, "pod-garbage-collector";
+    podgroup_protection: plugin_podgroup_protection, "podgroup-protection";
     replicaset: plugin_replicaset, "replicaset";
+    replicationcontroller: plugin_replicationcontroller, "replicationcontroller";
+    root_ca_certificate_publisher: plugin_root_ca_certificate_publisher, "root-ca-certificate-publisher";
+    serviceaccount: plugin_serviceaccount, "serviceaccount";
     statefulset: plugin_statefulset, "statefulset";
+    ttl: plugin_ttl, "ttl";
+    ttl_after_finished: plugin_ttl_after_finished, "ttl-after-finished";
+    volumeattributesclass_protection: plugin_volumeattributesclass_protection, "volumeattributesclass-protection";
 }
