@@ -18,7 +18,8 @@ pub const NAMESPACE: &str = "pintle-system";
 pub const ROLES: &str = "chart/files/roles.yaml";
 
 /// The arguments of `pintle` for [`ROLES`].
-pub const ROLES_ARGS: [&str; 2] = ["rbac", "--service-account=pintle-system/pintle"];
+pub const ROLES_ARGS: [&str; 3] =
+    ["rbac", "--service-account=pintle-system/pintle", "--use-service-account-credentials"];
 
 /// The label of the objects that one controller needs.
 pub const CONTROLLER: &str = "pintle.dev/controller";

@@ -96,13 +96,68 @@ fn the_overlay_beside_has_the_roles_of_the_controllers_that_it_names() -> Result
         ensure!(controllers(&objects).iter().eq(names), "{:?}", controllers(&objects));
         let args = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0]["args"];
         ensure!(args.to_string().contains(&format!("\"--controllers={}\"", names.join(","))), "{args}");
-        let of_host = objects.iter().find(|object| object["kind"] == "Role").context("no Role")?;
-        ensure!(of_host["rules"][2]["resourceNames"] == json!(["pintle"]), "{of_host:#}");
+        let is_hosts = |object: &&Value| object["kind"] == "Role" && object["metadata"]["name"] == "pintle:host";
+        let of_host = objects.iter().find(is_hosts).context("no Role")?;
+        ensure!(of_host["rules"][3]["resourceNames"] == json!(["pintle"]), "{of_host:#}");
     }
     let instead = documents(&deploy::kustomize(&deploy::path("kustomize/overlays/instead"))?)?;
     ensure!(controllers(&instead).iter().eq(CONTROLLERS.iter()), "{:?}", controllers(&instead));
     Ok(())
 }
+
+/// With every way to install, no plugin writes with the account of the host, which can get tokens of theirs and reads. The accounts are not
+/// part of the manifests: kube-controller-manager has some of the same names.
+#[test]
+fn every_way_to_install_separates_the_accounts_of_plugins() -> Result<()> {
+    const FLAG: &str = "--use-service-account-credentials";
+    for overlay in OVERLAYS {
+        let objects = documents(&deploy::kustomize(&deploy::path(&format!("kustomize/overlays/{overlay}")))?)?;
+        let args = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0]["args"];
+        ensure!(args.as_array().is_some_and(|args| args.iter().any(|arg| arg == FLAG)), "{overlay}: {args}");
+        ensure!(only(&objects, "ServiceAccount")?["metadata"]["name"] == "pintle", "{overlay}");
+        no_write_is_of_the_host(&objects).with_context(|| overlay.to_owned())?;
+    }
+    for file in ["static-pod/pintle.yaml", "systemd/pintle.service", "chart/templates/deployment.yaml"] {
+        ensure!(std::fs::read_to_string(deploy::path(file))?.contains(FLAG), "{file}");
+    }
+    // What the pages tell an operator to do.
+    for page in ["README.md", "host/docs/install.md", "host/docs/operators.md", "host/docs/recipes.md"] {
+        let text = std::fs::read_to_string(pintle_tests::workspace_dir().join(page))?;
+        let commands = text.split("pintle rbac ").skip(1).filter_map(|rest| rest.split(['`', '\n']).next());
+        let wrong: Vec<&str> = commands.filter(|command| command.contains('|') && !command.contains(FLAG)).collect();
+        ensure!(wrong.is_empty(), "{page}: {wrong:?}");
+    }
+    Ok(())
+}
+
+/// Checks the roles that are bound to the account of the host.
+fn no_write_is_of_the_host(objects: &[Value]) -> Result<()> {
+    let of_host = |object: &&Value| object["subjects"][0]["namespace"] == NAMESPACE;
+    let bound: Vec<&Value> = objects.iter().filter(of_host).map(|binding| &binding["roleRef"]["name"]).collect();
+    ensure!(!bound.is_empty(), "the host has no roles");
+    for role in objects.iter().filter(|object| bound.contains(&&object["metadata"]["name"])) {
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            let verbs = rule["verbs"].as_array().context("no verbs")?;
+            let writes = verbs.iter().any(|verb| !["get", "list", "watch"].iter().any(|read| verb == read));
+            let resources = rule["resources"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            for resource in resources.filter(|_| writes) {
+                ensure!(OF_EVERY_HOST.contains(&resource), "the host may {verbs:?} {resource}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a host itself writes.
+const OF_EVERY_HOST: [&str; 7] = [
+    "events",
+    "controllerplugins/status",
+    "tokenreviews",
+    "subjectaccessreviews",
+    "leases",
+    "serviceaccounts",
+    "serviceaccounts/token",
+];
 
 /// Hosts take their configuration from the file of the component, and other Pods follow when it changes.
 #[test]
