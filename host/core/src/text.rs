@@ -1,5 +1,6 @@
 //! Text for logs and the terminal: untrusted text that cannot forge lines; tables, sizes and ages as kubectl prints them.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 /// Untrusted text in one line: displays control characters, and characters that are invisible or change the direction of text, as
@@ -13,11 +14,45 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// Untrusted text in one line ([`Printable`]) of at most `max_bytes` before escapes; a longer text ends in `...`.
+/// Untrusted text in one line ([`Printable`]) of at most `max_bytes` before escapes; a longer text ends in `...`. Tokens in it are
+/// of no use ([`without_tokens`]).
 pub fn printable(text: &str, max_bytes: usize) -> String {
     let cut = &text[..text.floor_char_boundary(max_bytes)];
     let ellipsis = if cut.len() < text.len() { "..." } else { "" };
-    format!("{}{ellipsis}", Printable(cut))
+    format!("{}{ellipsis}", Printable(&without_tokens(cut)))
+}
+
+/// Stands for the signature of a token, in base64, which readers of tokens expect.
+const SIGNATURE: &str = "KioqKioqKio";
+
+/// The text with the signature of each token (JWT) replaced: it shows whose a token is, and nobody can use it.
+pub fn without_tokens(text: &str) -> Cow<'_, str> {
+    /// The start of `{"` in base64, with which header and claims begin.
+    const OBJECT: &str = "eyJ";
+    let mut masked = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(OBJECT) {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let end_of_part = |from: usize| rest[from..].find(|c| !is_part(c)).map_or(rest.len(), |n| from + n);
+        let header = end_of_part(at);
+        let claims = rest[header..].starts_with(&format!(".{OBJECT}")).then(|| end_of_part(header + 1));
+        match claims.filter(|claims| rest[*claims..].starts_with('.')) {
+            Some(claims) => {
+                masked.push_str(&rest[..=claims]);
+                masked.push_str(SIGNATURE);
+                rest = &rest[end_of_part(claims + 1)..];
+            }
+            None => {
+                masked.push_str(&rest[..header]);
+                rest = &rest[header..];
+            }
+        }
+    }
+    if masked.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    masked.push_str(rest);
+    Cow::Owned(masked)
 }
 
 /// Untrusted text like [`printable`], but with its line breaks and tabs.
@@ -135,6 +170,19 @@ mod tests {
             "\\u{202e}z\\u{200b}\\u{2028}\\u{e0041}\u{1f600}"
         );
         assert_eq!(Printable("a\n").to_string(), r"a\n");
+    }
+
+    #[test]
+    fn tokens_are_of_no_use() {
+        let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2ln-bmF0_dXJl";
+        let masked = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.KioqKioqKio";
+        let text = format!("Bearer {token}, \"{token}\" and eyJ.eyJ is {token}");
+        assert_eq!(printable(&text, 1_000), format!("Bearer {masked}, \"{masked}\" and eyJ.eyJ is {masked}"));
+        // A token that is cut is none.
+        assert_eq!(printable(token, 45), format!("{masked}..."));
+        for other in ["eyJhbGciOiJSUzI1NiJ9", "a.b.c", "eyJ.b.c", "ey\u{e9}J.eyJ."] {
+            assert!(matches!(without_tokens(other), Cow::Borrowed(_)) || without_tokens(other) == other, "{other}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use pintle_core::policy::correlator::cut;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
+use pintle_core::text::without_tokens;
 use serde::Deserialize;
 
 /// Reason of an error of this host: an answer is longer than it may be.
@@ -88,8 +89,9 @@ pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Du
     ApiError { class, code, reason, message, causes }
 }
 
+/// Without tokens, which a server may have read in what it was sent.
 fn shortened(text: String, max_bytes: usize) -> String {
-    if text.len() > max_bytes { cut(&text, max_bytes).to_owned() } else { text }
+    without_tokens(cut(&text, max_bytes)).into_owned()
 }
 
 /// The error for an answer, or a part of one, that is longer than it may be.

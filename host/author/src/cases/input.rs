@@ -370,17 +370,6 @@ impl InputSignature {
         Some(Self { answer: None, error: Some(InputError::from(error)), ..signature })
     }
 
-    /// Makes a token useless, and keeps what a plugin can read of it; returns how many signatures that were. Certificates are public.
-    pub(crate) fn mask(&mut self) -> usize {
-        /// In base64, which readers of tokens expect.
-        const MASK: &str = "KioqKioqKio";
-        // A token has three parts, separated by dots; PEM has none.
-        let Some(answer) = self.answer.as_mut().filter(|answer| answer.matches('.').count() == 2) else { return 0 };
-        let end = answer.rfind('.').map_or(0, |dot| dot + 1);
-        answer.replace_range(end.., MASK);
-        1
-    }
-
     /// Of a signature that was made.
     pub(crate) fn new(need: &Need, answer: &str) -> Option<Self> {
         let (by, claims) = match need {

@@ -1,7 +1,8 @@
-//! What of an input nobody sees who did not ask for it: values of Secrets.
+//! What of an input nobody sees who did not ask for it: values of Secrets, and tokens.
 //!
 //! *Not here*: whatever else a plugin takes for secret: its state, its log, fields of other kinds.
 
+use pintle_core::text::without_tokens;
 use serde_json::Value;
 
 /// Stands in the place of a text.
@@ -44,6 +45,30 @@ fn secret(secret: &mut Value) -> usize {
     }
     let applied = secret.pointer_mut("/metadata/annotations").and_then(|annotations| annotations.get_mut(LAST_APPLIED));
     n_masked + applied.map_or(0, text)
+}
+
+/// Masks tokens, wherever they stand in a document; says how many texts that were. A review without its token is still about the
+/// same review.
+pub(super) fn tokens(document: &mut Value) -> usize {
+    let reviewed = match document["kind"].as_str() {
+        Some("authentication.k8s.io/v1/TokenReview") => document["spec"].as_object_mut(),
+        _ => None,
+    };
+    let n_reviewed = reviewed.and_then(|spec| spec.remove("token")).map_or(0, |_| 1);
+    n_reviewed
+        + match document {
+            Value::Object(fields) => fields.values_mut().map(tokens).sum(),
+            Value::Array(elements) => elements.iter_mut().map(tokens).sum(),
+            Value::String(text) => {
+                let masked = without_tokens(text);
+                let is_masked = masked != *text;
+                if is_masked {
+                    *text = masked.into_owned();
+                }
+                usize::from(is_masked)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
 }
 
 fn put(value: &mut Value, mask: &str) -> usize {

@@ -14,7 +14,7 @@ use super::input::{
 };
 use super::mask;
 
-/// The case of a run. Values of Secrets, of settings that may come from files, and the signatures of tokens, are masked unless `secrets` are to be shown.
+/// The case of a run. Values of Secrets, of settings that may come from files, and tokens, are masked unless `secrets` are to be shown.
 ///
 /// # Errors
 /// What was seen cannot be said in JSON.
@@ -38,11 +38,10 @@ pub fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
     let mut n_masked = 0;
     if !secrets {
         n_masked += mask_settings(&mut input.config, &run.manifest);
-        n_masked += input.signatures.iter_mut().map(InputSignature::mask).sum::<usize>();
     }
     let mut input = serde_json::to_value(input).context("write the input")?;
     if !secrets {
-        n_masked += mask::secrets(&mut input);
+        n_masked += mask::secrets(&mut input) + mask::tokens(&mut input);
     }
     Ok(SavedRun { input, n_masked, left_out })
 }
@@ -162,6 +161,7 @@ mod tests {
     fn signatures_and_calls_come_with_their_refusals_and_tokens_without_their_signature() {
         let key = Key { queue: "q".into(), kind: Kind::new("", "v1", "Pod"), object: ObjectKey::new("ns", "a") };
         let mut input = Input::of(&key, "2026-01-01T00:00:00Z");
+        input.state = [("session".to_owned(), "Bearer eyJhIjoxfQ.eyJzdWIiOiJhbm4ifQ.signature".to_owned())].into();
         let jwt = |name: &str| Need::SignJwt { key: name.into(), claims: r#"{"sub":"ann"}"#.into() };
         let certificate = Need::SignCertificate(CertificateRequest {
             authority: "ca".into(),
@@ -176,24 +176,35 @@ mod tests {
             body: r#"{"name":"ann"}"#.into(),
             timeout: None,
         };
+        let review = Need::Review {
+            kind: Kind::new("authentication.k8s.io", "v1", "TokenReview"),
+            namespace: String::new(),
+            object: r#"{"spec":{"token":"opaque","audiences":["me"]}}"#.into(),
+        };
         let error = |code, reason: &str| NeedError { code, reason: reason.into(), message: "no".into() };
         for (need, answer) in [
-            (jwt("key"), Ok("head.claims.signature")),
+            (jwt("key"), Ok("eyJhIjoxfQ.eyJzdWIiOiJhbm4ifQ.signature")),
+            (review, Ok(r#"{"status":{"authenticated":true}}"#)),
             (jwt("other"), Err(error(0, "NotGranted"))),
             (certificate, Ok("-----BEGIN CERTIFICATE-----")),
-            (call("look-up"), Ok(r#"{"place":"here"}"#)),
+            (call("look-up"), Ok(r#"{"place":"eyJhIjoxfQ.eyJzdWIiOiJhbm4ifQ.here"}"#)),
             (call("hide"), Err(error(404, "NotFound"))),
         ] {
             let answer = answer.map(Arc::<str>::from);
             assert_eq!(take_in(&mut input, &need, answer.as_ref()), None);
         }
-        assert_eq!(input.signatures.iter_mut().map(InputSignature::mask).sum::<usize>(), 1);
-        let saved = serde_json::to_value(&input).unwrap();
+        let mut saved = serde_json::to_value(&input).unwrap();
+        assert_eq!(mask::tokens(&mut saved), 4);
+        assert_eq!(saved["state"], json!({"session": "Bearer eyJhIjoxfQ.eyJzdWIiOiJhbm4ifQ.KioqKioqKio"}));
+        assert_eq!(
+            saved["reviews"],
+            json!([{"kind": "authentication.k8s.io/v1/TokenReview", "spec": {"audiences": ["me"]}, "status": {"authenticated": true}}])
+        );
         let refused = |code: u16, reason: &str| json!({"code": code, "reason": reason, "message": "no"});
         assert_eq!(
             saved["signatures"],
             json!([
-                {"by": "key", "claims": {"sub": "ann"}, "answer": "head.claims.KioqKioqKio"},
+                {"by": "key", "claims": {"sub": "ann"}, "answer": "eyJhIjoxfQ.eyJzdWIiOiJhbm4ifQ.KioqKioqKio"},
                 {"by": "other", "claims": {"sub": "ann"}, "error": refused(0, "NotGranted")},
                 {"by": "ca", "answer": "-----BEGIN CERTIFICATE-----"},
             ])
@@ -202,7 +213,7 @@ mod tests {
         assert_eq!(
             saved["calls"],
             json!([
-                {"endpoint": "desk", "operation": "look-up", "body": body, "answer": {"place": "here"}},
+                {"endpoint": "desk", "operation": "look-up", "body": body, "answer": {"place": "eyJhIjoxfQ.eyJzdWIiOiJhbm4ifQ.KioqKioqKio"}},
                 {"endpoint": "desk", "operation": "hide", "body": body, "answer": null, "error": refused(404, "NotFound")},
             ])
         );
