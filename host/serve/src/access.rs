@@ -27,6 +27,8 @@ use crate::tls::{Tls, TlsError};
 const MAX_REMEMBERED: usize = 4_096;
 /// Reviews under way at most.
 const MAX_REVIEWS: usize = 32;
+/// Those of clients without credentials, which anybody can make by asking for other paths: the rest is for those who have some.
+const MAX_ANONYMOUS_REVIEWS: usize = 4;
 /// Time for a review, repetitions included. Upstream: 10 s for each request.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between two readings of what the API server publishes.
@@ -83,6 +85,7 @@ pub struct Access {
     users: Mutex<Decisions<Vec<u8>, Option<UserInfo>>>,
     decisions: Mutex<Decisions<(UserInfo, String, String), AccessDecision>>,
     reviews: Semaphore,
+    anonymous_reviews: Semaphore,
     failed: [Quiet; 2],
 }
 
@@ -100,6 +103,7 @@ impl Access {
             users: Mutex::new(Decisions::new(MAX_REMEMBERED)),
             decisions: Mutex::new(Decisions::new(MAX_REMEMBERED)),
             reviews: Semaphore::new(MAX_REVIEWS),
+            anonymous_reviews: Semaphore::new(MAX_ANONYMOUS_REVIEWS),
             failed: Default::default(),
         })
     }
@@ -209,7 +213,8 @@ impl Access {
         if let Some(decision) = self.decisions.lock().get(&key, Instant::now().into_std()) {
             return Ok(decision);
         }
-        let Ok(_slot) = self.reviews.try_acquire() else { return Err(Permission::Busy) };
+        let slots = if user.is_anonymous() { &self.anonymous_reviews } else { &self.reviews };
+        let Ok(_slot) = slots.try_acquire() else { return Err(Permission::Busy) };
         let body = access_review(user, asked.verb, asked.path).to_string();
         let answer = repeated(|| reviewer.review(ReviewKind::Access, body.clone())).await;
         let decision =

@@ -1,6 +1,7 @@
 //! Who may read what.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -118,6 +119,31 @@ async fn a_review_that_fails_is_repeated_and_never_a_permission() {
     assert!(port.get("/metrics", None).await.1.contains("apply the roles that `pintle rbac` prints"));
     // No failure is remembered.
     assert_eq!(port.get("/metrics", Some("good")).await, secret());
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_without_credentials_leave_reviews_for_the_others() {
+    let port = Arc::new(Port::start(tls_options()).await);
+    // Time passes only when nothing is left to do.
+    let busy = tokio::spawn(async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
+    port.api.tokens.lock().insert("good".into(), "alice".into());
+    port.api.readers.lock().push("alice".into());
+    port.api.is_silent.store(true, Ordering::Relaxed);
+    for n_before in 0..4 {
+        let other = port.clone();
+        tokio::spawn(async move { other.get(&format!("/{n_before}"), None).await });
+        while port.api.n_reviews.load(Ordering::Relaxed) == n_before {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(port.get("/4", None).await.0, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(port.api.n_reviews.load(Ordering::Relaxed), 4);
+    assert_eq!(port.get("/metrics", Some("good")).await, secret());
+    busy.abort();
 }
 
 #[tokio::test]
