@@ -32,8 +32,12 @@ use crate::inspect::hex;
 /// Maximum entries; the oldest are removed first. A Rust plugin takes 200 KB, a Python one 32 MB.
 const MAX_ENTRIES: usize = 64;
 
-/// Ends of file names: code, and the digest of it.
+/// Maximum files that are being written. More are of processes that ended meanwhile.
+const MAX_PARTIAL: usize = 16;
+
+/// Ends of file names: code, the digest of it, and what is being written.
 const CODE: &str = ".cwasm";
+const PARTIAL: &str = ".partial";
 const DIGEST: &str = ".sha256";
 
 /// wasmtime's version is part of its compatibility hash as well; it is explicit in case that changes.
@@ -101,6 +105,12 @@ impl CodeCache {
             // A digest without its file is harmless.
             let _ = self.folder.remove(&file.replace(CODE, DIGEST));
         }
+        let partial = self.folder.by_age(PARTIAL)?;
+        let n_surplus = partial.len().saturating_sub(MAX_PARTIAL);
+        for file in partial.into_iter().take(n_surplus) {
+            // Another process may have removed it.
+            let _ = self.folder.remove(&file);
+        }
         Ok(())
     }
 
@@ -159,5 +169,25 @@ impl Hasher for ShaHasher {
         let mut first = [0; 8];
         first.copy_from_slice(&self.0.clone().finalize()[..8]);
         u64::from_le_bytes(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_processes_left_half_written_is_removed() {
+        let outer = tempfile::tempdir().unwrap();
+        let path = outer.path().join("code");
+        let cache = CodeCache { folder: Folder::open(&path).unwrap(), settings: [0; 32], functions: None };
+        let n_left = || std::fs::read_dir(&path).unwrap().count();
+        for (n_files, expected) in [(MAX_PARTIAL, MAX_PARTIAL), (MAX_PARTIAL + 5, MAX_PARTIAL)] {
+            for i in 0..n_files {
+                std::fs::write(path.join(format!("a.cwasm.1-{i}.partial")), "").unwrap();
+            }
+            cache.prune().unwrap();
+            assert_eq!(n_left(), expected);
+        }
     }
 }
