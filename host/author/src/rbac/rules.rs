@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_core::contract::manifest::{Grant, Manifest};
 use pintle_core::object::id::Kind;
-use pintle_core::policy::grants::asked_by;
+use pintle_core::policy::grants::{CERTIFICATES, asked_by, must_be_listed};
 use serde_json::{Value, json};
 
 use super::names::Names;
@@ -56,7 +56,8 @@ fn resources(kind: &str, subresources: &[String], names: &Names) -> Result<Vec<(
             format!("all subresources of {kind} are requested, which RBAC cannot express; name a cluster that has the kind with --kubeconfig")
         })?,
     };
-    Ok(found.iter().map(|subresource| (group.clone(), format!("{plural}/{subresource}"))).collect())
+    let found = found.iter().filter(|found| subresources.contains(found) || !must_be_listed(found));
+    Ok(found.map(|subresource| (group.clone(), format!("{plural}/{subresource}"))).collect())
 }
 
 impl Rules {
@@ -107,6 +108,11 @@ impl Rules {
         for kind in &grant.kinds {
             for (group, resource) in resources(kind, &grant.subresources, names)? {
                 for verb in verbs {
+                    // RBAC names the signer instead of the request.
+                    if matches!(verb.as_str(), "approve" | "sign" | "attest") {
+                        self.add("", CERTIFICATES, "signers", &[], &[verb]);
+                        continue;
+                    }
                     let names = if sees_name(verb, &resource) { own_names } else { &[] };
                     for namespace in &namespaces {
                         self.add(namespace, &group, &resource, names, &[verb]);
@@ -275,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plugin_that_asks_for_it_may_escalate() {
+    fn only_a_plugin_that_asks_for_them_has_special_verbs() {
         const ROLE: &str = "rbac.authorization.k8s.io/v1/ClusterRole";
         check(
             json!([]),
@@ -294,6 +300,24 @@ mod tests {
     }
 
     #[test]
+    fn special_verbs_are_of_roles_and_signers() {
+        check(
+            json!([]),
+            json!([
+                {"verbs": ["create"], "kinds": ["rbac.authorization.k8s.io/v1/RoleBinding"]},
+                {"verbs": ["bind"], "kinds": ["rbac.authorization.k8s.io/v1/ClusterRole"], "names": ["view"]},
+                {"verbs": ["update", "approve"], "kinds": ["certificates.k8s.io/v1/CertificateSigningRequest"], "subresources": ["approval"]},
+            ]),
+            expect![[r#"
+                plugin "" {"apiGroups":["certificates.k8s.io"],"resources":["signers"],"verbs":["approve"]}
+                plugin "" {"apiGroups":["certificates.k8s.io"],"resources":["certificatesigningrequests/approval"],"verbs":["update"]}
+                plugin "" {"apiGroups":["rbac.authorization.k8s.io"],"resources":["rolebindings"],"verbs":["create"]}
+                plugin "" {"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],"resourceNames":["view"],"verbs":["bind"]}
+            "#]],
+        );
+    }
+
+    #[test]
     fn requests_that_rbac_cannot_express_are_errors() {
         let kind = "v1/Pod".parse().unwrap();
         assert!(resources("v1/Pod", &["*".into()], &Names::default()).unwrap_err().contains("--kubeconfig"));
@@ -303,13 +327,18 @@ mod tests {
                 plural: "pods".into(),
                 namespaced: true,
                 verbs: Vec::new(),
-                subresources: vec!["log".into(), "status".into()],
+                subresources: vec!["log".into(), "resize".into(), "status".into()],
                 preferred: true,
             }],
             failed: Vec::new(),
         };
-        let found = resources("v1/Pod", &["*".into()], &Names::of_cluster(discovery)).unwrap();
-        assert_eq!(found, [(String::new(), "pods/log".to_owned()), (String::new(), "pods/status".to_owned())]);
+        let names = Names::of_cluster(discovery);
+        let found = |listed: &[&str]| -> Vec<String> {
+            let listed: Vec<String> = listed.iter().map(|&one| one.to_owned()).collect();
+            resources("v1/Pod", &listed, &names).unwrap().into_iter().map(|(_, resource)| resource).collect()
+        };
+        assert_eq!(found(&["*"]), ["pods/resize", "pods/status"]);
+        assert_eq!(found(&["*", "log"]), ["pods/log", "pods/resize", "pods/status"]);
     }
 
     #[test]

@@ -507,7 +507,7 @@ mod tests {
         check(
             |m| m["grants"] = serde_json::json!([{"verbs": ["read"], "kinds": ["v1/Pod"]}]),
             expect![[
-                r#"grants[0].verbs: "read" is not one of *, get, list, watch, create, update, patch, delete, deletecollection, escalate"#
+                r#"grants[0].verbs: "read" is not one of *, get, list, watch, create, update, patch, delete, deletecollection, escalate, bind, approve, sign, attest"#
             ]],
         );
         check(

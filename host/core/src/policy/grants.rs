@@ -7,11 +7,13 @@
 //! 1. Nothing is allowed that the manifest does not request; the operator's grants can only restrict it.
 //! 2. The check applies to the request that will be sent, including its names, never to a declared intention.
 //! 3. A denial names the missing grant, and where to add it.
+//! 4. `*` never includes what gives rights to others or leads into Pods: special verbs, and some subresources.
 //!
 //! Not here: ownership (the writer knows the caches), RBAC of the API server (which applies as well).
 
 mod denial;
 mod missing;
+mod special;
 
 use std::collections::BTreeSet;
 
@@ -21,11 +23,12 @@ use crate::object::id::Kind;
 pub use denial::Denial;
 use denial::Why;
 pub use missing::{Missing, asked_by, events_line, gives_discovery};
+pub use special::{CERTIFICATES, RBAC, must_be_listed, special_verb};
 
 /// A request, as grants see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
-    /// One of [`Grant::VERBS`].
+    /// One of [`Grant::VERBS`] or [`Grant::SPECIAL_VERBS`].
     pub verb: &'a str,
     /// Kind of the object.
     pub kind: &'a Kind,
@@ -53,22 +56,23 @@ impl std::fmt::Display for Access<'_> {
 
 /// Values of which one must match, or any value.
 #[derive(Clone, Debug)]
-enum Only {
-    Any,
-    Of(BTreeSet<String>),
+struct Only {
+    any: bool,
+    listed: BTreeSet<String>,
 }
 
 impl Only {
     fn new(values: &[String], empty_means_any: bool) -> Self {
         let any = values.iter().any(|value| value == "*") || (values.is_empty() && empty_means_any);
-        if any { Self::Any } else { Self::Of(values.iter().cloned().collect()) }
+        Self { any, listed: values.iter().cloned().collect() }
     }
 
     fn matches(&self, value: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Of(values) => values.contains(value),
-        }
+        self.any || self.lists(value)
+    }
+
+    fn lists(&self, value: &str) -> bool {
+        self.listed.contains(value)
     }
 }
 
@@ -146,10 +150,11 @@ impl Rule {
     /// Whether it covers such requests, before the owner is checked.
     fn matches(&self, access: &Access<'_>) -> bool {
         self.paths.is_empty()
-            && self.verbs.matches(access.verb)
+            && self.has_verb(access.verb)
             && self.kinds.as_ref().is_none_or(|kinds| kinds.contains(access.kind))
             && match (&self.subresources, access.subresource) {
                 (None, None) => true,
+                (Some(allowed), Some(subresource)) if must_be_listed(subresource) => allowed.lists(subresource),
                 (Some(allowed), Some(subresource)) => allowed.matches(subresource),
                 _ => false,
             }
@@ -157,8 +162,12 @@ impl Rule {
             && self.names.matches(access.name)
     }
 
+    fn has_verb(&self, verb: &str) -> bool {
+        if Grant::SPECIAL_VERBS.contains(&verb) { self.verbs.lists(verb) } else { self.verbs.matches(verb) }
+    }
+
     fn allows_path(&self, path: &str) -> bool {
-        self.verbs.matches("get")
+        self.has_verb("get")
             && self.paths.iter().any(|pattern| match pattern {
                 PathPattern::Exact(exact) => path == exact,
                 PathPattern::Prefix(prefix) => {

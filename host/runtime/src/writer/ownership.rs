@@ -256,11 +256,11 @@ fn of_reference(key: &Controller, reference: &Reference, form: Form) -> Result<S
 /// One operation of a JSON patch.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Operation<'a> {
+pub(super) struct Operation<'a> {
     op: String,
-    path: String,
+    pub(super) path: String,
     #[serde(default)]
-    from: Option<String>,
+    pub(super) from: Option<String>,
     #[serde(borrow, default)]
     value: Option<&'a RawValue>,
 }
@@ -277,7 +277,7 @@ enum Place {
 }
 
 /// The first parts of a path, which may have any number. As the API server does, without what is before the first slash.
-fn first_parts(path: &str) -> Vec<String> {
+pub(super) fn first_parts(path: &str) -> Vec<String> {
     path.split('/').skip(1).take(4).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
 }
 

@@ -8,7 +8,8 @@
 //!    the controller is allowed. If another client created the object meanwhile, the API server rejects a second controller.
 //! 4. A server-side apply of an object that the caches do not show takes the permission to create, too; without it, the apply of one that
 //!    they show requires its uid.
-//! 5. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the key's
+//! 5. A write that can give rights to others takes the verb for it, too, unless it changes nothing but who owns the object.
+//! 6. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the key's
 //!    object its controller and changes nothing else. From then on, also in later steps of the same outcome, it is owned.
 //!
 //! Not here: the grants (`pintle_core::policy::grants`), the controllers in a body (`ownership`).
@@ -20,11 +21,12 @@ use pintle_core::contract::outcome::{Action, Event, Need, PatchType};
 use pintle_core::object::Object;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::object::version::Uid;
-use pintle_core::policy::grants::{Access, Allowed, Denial, Grants, Relation};
+use pintle_core::policy::grants::{Access, Allowed, Denial, Grants, Relation, special_verb};
 use pintle_core::ports::view::View;
 
 use super::ownership::{Controller, only_adopts, sets_key, sets_only};
 use super::request::ParsedWrite;
+use super::special::{bound_roles, changes_owners_only};
 
 /// What a run may do, and the facts that decide it.
 #[derive(Clone, Copy)]
@@ -47,7 +49,21 @@ impl Rights<'_> {
     pub(super) fn write(&self, write: &ParsedWrite<'_>, adopted: impl Fn() -> bool) -> Result<Option<Uid>, Denial> {
         let ParsedWrite { action, target, .. } = write;
         let owns = |relation| self.owns(relation, write, &adopted);
-        match self.grants.check(&target.access(), owns)? {
+        let allowed = self.grants.check(&target.access(), owns)?;
+        if let Some(verb) = special_verb(&target.access())
+            && !changes_owners_only(write)
+        {
+            let denied = |denial: Denial| denial.as_taken_by(&target.access());
+            match verb {
+                "bind" => bound_roles(write).iter().try_for_each(|role| {
+                    self.grants.check(&role.access(), |_| Err("it is not written".into())).map(|_| ()).map_err(denied)
+                })?,
+                verb => {
+                    self.grants.check(&Access { verb, ..target.access() }, owns).map_err(denied)?;
+                }
+            }
+        }
+        match allowed {
             Allowed::Owned if self.makes(write) => {
                 self.grants.check(&Access { verb: "create", ..target.access() }, owns).map(|_| None)
             }

@@ -1,5 +1,6 @@
 mod adoption;
 mod rights;
+mod special;
 
 use std::sync::Arc;
 

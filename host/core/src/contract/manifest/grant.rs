@@ -17,13 +17,15 @@ const MAX_VALUE_BYTES: usize = 1024;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grant {
     /// One of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no grants
-    /// for its watches, which request them implicitly; an operator grants them as `list` and `watch`. Also `escalate`,
-    /// which `*` does not include: to write roles that allow more than the writer may do. Only the API server asks for it.
+    /// for its watches, which request them implicitly; an operator grants them as `list` and `watch`. Writes that can give rights
+    /// to others take a verb more, which `*` does not include: `escalate` of a Role or ClusterRole that is written, `bind` of the
+    /// Role or ClusterRole in the `roleRef` of a binding, `approve` and `sign` of the `approval` and the `status` of a
+    /// certificate request, `attest` of a ClusterTrustBundle.
     pub verbs: Vec<String>,
     /// Kinds in text form, or `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
-    /// Subresources, or `*`. Empty: the main resource.
+    /// Subresources, or `*`. Empty: the main resource. `*` does not include `token`, `attach`, `exec`, `log`, `portforward` and `proxy`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subresources: Vec<String>,
     /// `*` means all. Empty: all namespaces, and cluster-scoped objects; but with `of: controlled`, a cluster-scoped key then
@@ -76,10 +78,9 @@ impl Of {
 impl Grant {
     /// All verbs, besides `*`.
     pub const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-    /// A verb that only the API server's authorizer asks for. The host sends no such request; it passes the verb on to roles
-    /// (`pintle rbac`) and compares it with what an operator gives. `*` does not include it: that must not make a plugin powerful
-    /// which writes no roles.
-    pub const ESCALATE: &str = "escalate";
+    /// Verbs that some writes take besides their own, because they can give rights to others. `*` does not include them: a
+    /// plugin must not become as powerful as its host by a grant that does not say so.
+    pub const SPECIAL_VERBS: [&str; 5] = ["escalate", "bind", "approve", "sign", "attest"];
     /// Verbs for many objects at once.
     pub(crate) const OF_MANY: [&str; 3] = ["list", "watch", "deletecollection"];
 
@@ -129,10 +130,10 @@ impl Grant {
                 return Err(format!("{list}: one has {} bytes; at most {MAX_VALUE_BYTES} are valid", long.len()));
             }
         }
-        let is_known =
-            |verb: &&String| ["*", Self::ESCALATE].contains(&verb.as_str()) || Self::VERBS.contains(&verb.as_str());
-        if let Some(verb) = self.verbs.iter().find(|verb| !is_known(verb)) {
-            return Err(format!("verbs: {verb:?} is not one of *, {}, {}", Self::VERBS.join(", "), Self::ESCALATE));
+        let known = || Self::VERBS.into_iter().chain(Self::SPECIAL_VERBS);
+        if let Some(verb) = self.verbs.iter().find(|verb| *verb != "*" && !known().any(|known| known == *verb)) {
+            let known: Vec<_> = known().collect();
+            return Err(format!("verbs: {verb:?} is not one of *, {}", known.join(", ")));
         }
         if self.verbs.is_empty() {
             return Err("verbs: at least one is needed".into());

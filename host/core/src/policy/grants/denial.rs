@@ -57,6 +57,13 @@ impl Denial {
         Self { request: access.to_string(), why, grant: grant.into() }
     }
 
+    /// The same, of the verb that a write takes besides its own.
+    #[must_use]
+    pub fn as_taken_by(mut self, write: &Access<'_>) -> Self {
+        self.request = format!("{}, which `{write}` takes,", self.request);
+        self
+    }
+
     pub(super) fn of_path(path: &str, why: Why) -> Self {
         let route = path.split('?').next().unwrap_or_default();
         let (spelled, _) = path.split_at(super::must_be_spelled(path).max(route.len()));

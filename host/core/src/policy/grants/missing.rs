@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use super::Grants;
 use super::denial::{line, place};
+use super::must_be_listed;
 use crate::contract::manifest::{Grant, Manifest, Of, Watch};
 
 /// Most bytes of the grants in a message, which is kept and shown in many places.
@@ -255,6 +256,8 @@ impl<'g> Given<'g> {
         let ours = &self.lists[list];
         let all = || ours.contains("*");
         match (list, value) {
+            (VERBS, Some(verb)) if Grant::SPECIAL_VERBS.contains(&verb) => ours.contains(verb),
+            (SUBRESOURCES, Some(subresource)) if must_be_listed(subresource) => ours.contains(subresource),
             (VERBS, Some(ADOPTING)) if asked.adopt && self.of.of != Of::Any && !self.of.adopt => false,
             // A cluster-scoped key reaches only the listed ones.
             (NAMESPACES, Some(value)) if self.of.of == Of::Controlled => all() || ours.contains(value),

@@ -63,6 +63,43 @@ fn each_part_of_a_grant_must_match() {
 }
 
 #[test]
+fn all_never_includes_what_gives_rights_to_others() {
+    const ROLE: &str = "rbac.authorization.k8s.io/v1/Role";
+    let all = json!([{"verbs": ["*"], "kinds": ["*"]}, {"verbs": ["*"], "kinds": ["*"], "subresources": ["*"]}]);
+    let special = json!([
+        {"verbs": ["*", "escalate", "bind"], "kinds": ["*"]},
+        {"verbs": ["create"], "kinds": ["v1/ServiceAccount"], "subresources": ["*", "token"]},
+        {"verbs": ["get"], "kinds": ["v1/Pod"], "subresources": ["*"]},
+    ]);
+    let requests = [
+        (format!("patch {ROLE} a/b"), true, true),
+        (format!("escalate {ROLE} a/b"), false, true),
+        (format!("bind {ROLE} a/b"), false, true),
+        (format!("sign {ROLE} a/b"), false, false),
+        ("create v1/ServiceAccount:token a/b".to_owned(), false, true),
+        ("create v1/ServiceAccount:other a/b".to_owned(), true, true),
+        ("get v1/Pod:status a/b".to_owned(), true, true),
+        ("get v1/Pod:log a/b".to_owned(), false, false),
+    ];
+    for (request, of_all, of_special) in requests {
+        assert_eq!(allows(&grants(all.clone(), None), &request), of_all, "{request}");
+        assert_eq!(allows(&grants(special.clone(), None), &request), of_special, "{request}");
+        // The same of an operator.
+        assert_eq!(allows(&grants(special.clone(), Some(all.clone())), &request), of_all && of_special, "{request}");
+    }
+    let asked = manifest(
+        json!([]),
+        json!([
+            {"verbs": ["escalate", "patch"], "kinds": [ROLE]},
+            {"verbs": ["create"], "kinds": ["v1/ServiceAccount"], "subresources": ["token"]},
+        ]),
+    );
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [escalate], kinds: [rbac.authorization.k8s.io/v1/Role]}` and `- {verbs: [create], kinds: [v1/ServiceAccount], subresources: [token]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+        .assert_eq(&missing(&asked, all));
+    assert_eq!(missing(&asked, special), "");
+}
+
+#[test]
 fn the_operator_can_only_restrict() {
     let asked = json!([{"verbs": ["create", "delete"], "kinds": ["v1/Pod"]}]);
     let given = json!([{"verbs": ["*"], "kinds": ["*"], "namespaces": ["a"]}]);
@@ -378,7 +415,7 @@ fn only_all_covers_all() {
 
 /// Values of the property below; no grant names the last value of each.
 const KINDS: [&str; 3] = ["v1/Pod", "v1/Secret", "v1/Other"];
-const SUBRESOURCES: [Option<&str>; 3] = [None, Some("status"), Some("other")];
+const SUBRESOURCES: [Option<&str>; 4] = [None, Some("status"), Some("token"), Some("other")];
 const NAMES: [&str; 3] = ["a", "b", "other"];
 /// What holds of the object, whether the write adopts it, and whether it is in a namespace and the key is not.
 const RELATIONS: [(Of, bool, bool); 6] = [
@@ -398,9 +435,9 @@ fn any_grant() -> impl Strategy<Value = Grant> {
     let or_all = |values: Vec<String>| if values.is_empty() { vec!["*".to_owned()] } else { values };
     let of = prop_oneof![Just(Of::Any), Just(Of::Key), Just(Of::Controlled)];
     let parts = (
-        some(&["get", "create", "patch", "delete"]),
+        some(&["get", "create", "patch", "delete", "escalate"]),
         some(&["v1/Pod", "v1/Secret"]),
-        some(&["status", "*"]),
+        some(&["status", "token", "*"]),
         some(&["a", "b", "*"]),
         some(&["a", "b"]),
         (of, any::<bool>()),
@@ -423,7 +460,8 @@ proptest! {
         let manifest = Manifest { grants: asked.clone(), ..manifest(json!([]), json!([])) };
         let (alone, narrowed) = (Grants::new(&asked, None), Grants::new(&asked, Some(&given)));
         let mut refused = None;
-        for (verb, kind) in Grant::VERBS.iter().flat_map(|verb| KINDS.map(|kind| (*verb, kind))) {
+        let verbs = Grant::VERBS.iter().chain(&Grant::SPECIAL_VERBS);
+        for (verb, kind) in verbs.flat_map(|verb| KINDS.map(|kind| (*verb, kind))) {
             let kind: Kind = kind.parse().unwrap();
             for subresource in SUBRESOURCES {
                 for (namespace, name) in NAMES.iter().flat_map(|namespace| NAMES.map(|name| (*namespace, name))) {

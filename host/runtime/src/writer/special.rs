@@ -1,0 +1,76 @@
+//! What a write that can give rights to others does: the roles that a binding binds, and whether it only changes who owns the object.
+
+use pintle_core::contract::outcome::{Action, PatchType};
+use pintle_core::object::id::Kind;
+use pintle_core::policy::grants::{Access, RBAC};
+
+use super::edit::Members;
+use super::ownership::{Operation, first_parts};
+use super::request::{Body, ParsedWrite};
+
+/// A role that a binding refers to.
+pub(super) struct BoundRole {
+    kind: Kind,
+    /// Empty for ClusterRoles.
+    namespace: String,
+    /// Empty if the write does not show which one: only a grant of all names covers it.
+    name: String,
+}
+
+impl BoundRole {
+    pub(super) fn access(&self) -> Access<'_> {
+        Access { verb: "bind", kind: &self.kind, subresource: None, namespace: &self.namespace, name: &self.name }
+    }
+}
+
+/// The roles that a written binding may bind, of which each must be granted. The reference of a binding never changes, so what
+/// creates, replaces or applies one shows it; a patch does not.
+pub(super) fn bound_roles(write: &ParsedWrite<'_>) -> Vec<BoundRole> {
+    let ParsedWrite { action, target, body, .. } = write;
+    let role = |kind: &str, name: &str| BoundRole {
+        kind: Kind::new(RBAC, &target.kind.version, kind),
+        namespace: if kind == "Role" { target.object.namespace.to_string() } else { String::new() },
+        name: name.to_owned(),
+    };
+    let is_whole =
+        !matches!(action, Action::Patch { patch_type, .. } if !matches!(patch_type, PatchType::Apply { .. }));
+    if let Body::Object(text) = body
+        && is_whole
+        && let Some(reference) = text.members.get("roleRef").and_then(|text| Members::parse(text).ok())
+        && let (Ok(Some(kind)), Ok(Some(name))) = (reference.string("kind"), reference.string("name"))
+        && ["Role", "ClusterRole"].contains(&&*kind)
+    {
+        return vec![role(&kind, &name)];
+    }
+    let kinds = if &*target.kind.name == "RoleBinding" { &["Role", "ClusterRole"][..] } else { &["ClusterRole"] };
+    kinds.iter().map(|kind| role(kind, "")).collect()
+}
+
+/// Whether a write is a patch of nothing but owner references and finalizers, as the garbage collector's are.
+///
+/// Source: `IsOnlyMutatingGCFields` of kube-apiserver's `pkg/registry/rbac`.
+pub(super) fn changes_owners_only(write: &ParsedWrite<'_>) -> bool {
+    let Action::Patch { patch_type: PatchType::Merge | PatchType::StrategicMerge | PatchType::Json, .. } = write.action
+    else {
+        return false;
+    };
+    let is_one = |field: &str| matches!(field, "ownerReferences" | "finalizers");
+    match &write.body {
+        Body::Object(text) => {
+            text.members.names().all(|member| member == "metadata")
+                && text.metadata().is_ok_and(|metadata| {
+                    let mut fields = metadata.into_iter().flat_map(Members::names);
+                    fields.all(|field| is_one(field) || matches!(field, "uid" | "resourceVersion"))
+                })
+        }
+        Body::Operations(operations) => operations.iter().all(|operation| {
+            let is_below = |path: &str| {
+                let parts = first_parts(path);
+                parts.len() > 1 && parts[0] == "metadata" && is_one(&parts[1])
+            };
+            serde_json::from_str::<Operation<'_>>(operation.get())
+                .is_ok_and(|operation| is_below(&operation.path) && operation.from.as_deref().is_none_or(is_below))
+        }),
+        Body::Nothing => false,
+    }
+}
