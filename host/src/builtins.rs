@@ -69,6 +69,13 @@ impl Catalogue {
         self.by_name.values()
     }
 
+    /// `source.component` of events, by plugin name.
+    pub(crate) fn event_sources(&self) -> BTreeMap<String, String> {
+        let named =
+            self.manifests().filter_map(|manifest| Some((manifest.name.clone(), manifest.event_source.clone()?)));
+        named.collect()
+    }
+
     /// Whether a built-in controller has this name.
     pub(crate) fn has(&self, plugin: &str) -> bool {
         self.by_name.contains_key(plugin)

@@ -81,6 +81,7 @@ impl Host {
             tracer,
             outside: Arc::new(choice.outside),
             accounts: own_accounts.then(|| Catalogue::carried().accounts()),
+            event_sources: Catalogue::carried().event_sources(),
             ..defaults
         };
         let tune = config.tune.clone();

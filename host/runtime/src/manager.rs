@@ -89,6 +89,8 @@ pub struct ManagerConfig {
     /// The service accounts of plugins for their writes, events and live reads, as kube-controller-manager's
     /// `--use-service-account-credentials`. Default none: plugins act as the host. Informers always read as the host.
     pub accounts: Option<Accounts>,
+    /// `source.component` of the events of plugins with these names. Default: none; that of a plugin is its name.
+    pub event_sources: BTreeMap<String, String>,
     /// Whether the host carries this component, by its bytes: then its deletions are not bounded while it is new. Default: none.
     pub carries: Carries,
     /// Bounds the writes of plugins in time. With them, the host starts on standby: see [`Manager::lead`]. Default: none, so that
@@ -127,6 +129,7 @@ impl Default for ManagerConfig {
             seed: 0,
             grant_requested: false,
             accounts: None,
+            event_sources: BTreeMap::new(),
             carries: Arc::new(|_| false),
             fences: None,
             tracer: None,
@@ -361,7 +364,7 @@ impl Manager {
         let metrics = self.metrics.plugin(&name);
         let account_of_runs = Account::new(MAX_HELD_BYTES);
         let recorder = RecorderConfig {
-            component: manifest.event_source.clone().unwrap_or_else(|| name.clone()),
+            component: self.config.event_sources.get(&name).unwrap_or(&name).clone(),
             clock: self.config.clock.clone(),
             seed: self.config.seed.wrapping_add(self.n_added.fetch_add(1, Ordering::Relaxed)),
             idle_signal: self.idle_signal.clone(),

@@ -58,7 +58,8 @@ pub struct Manifest {
     /// One sentence.
     #[serde(default)]
     pub description: String,
-    /// `source.component` of its events; the name if absent.
+    /// `source.component` of its events, if the host carries a controller of this name in itself; else that is the name, so that
+    /// no component passes for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_source: Option<String>,
     /// Whether it records Events. Default true.
