@@ -101,6 +101,8 @@ pub(crate) struct Machine {
     /// The store is current up to here.
     version: String,
     listed_at: Option<Instant>,
+    /// Lists in a row that expired before their last page.
+    n_expired: u32,
     /// Refusals since the last list, and the time of the first one.
     refusals: Option<(u32, Instant)>,
 }
@@ -115,6 +117,7 @@ impl Machine {
             malformed: 0,
             version: String::new(),
             listed_at: None,
+            n_expired: 0,
             refusals: None,
         }
     }
@@ -198,6 +201,15 @@ impl Machine {
         self.listed_at = Some(now);
         self.refusals = None;
         self.malformed = 0;
+        self.n_expired = 0;
+    }
+
+    /// Most objects of a page of the next list. A list that expired needs fewer requests: upstream asks for all objects at once,
+    /// and here pages grow up to what the reader takes.
+    ///
+    /// Source: client-go `tools/pager`, `FullListIfExpired`.
+    pub(crate) fn page_size(&self, usual: u32) -> u32 {
+        4_u32.checked_pow(self.n_expired).and_then(|factor| usual.checked_mul(factor)).unwrap_or(u32::MAX)
     }
 
     /// The watch is open.
@@ -237,7 +249,10 @@ impl Machine {
             }
             State::OpeningStream => self.stream_failed(),
             // The pages are too old: start the list again.
-            State::Paging(_) if error.class == ApiErrorClass::Gone => self.state = State::Start,
+            State::Paging(_) if error.class == ApiErrorClass::Gone => {
+                self.n_expired += 1;
+                self.state = State::Start;
+            }
             State::Paging(_) | State::Start => self.state = State::Start,
             State::Opening if error.class == ApiErrorClass::Gone => {
                 self.gone(now);
@@ -354,7 +369,10 @@ mod tests {
 
         fn step(&mut self) -> String {
             match self.machine.step(self.now) {
-                Step::List(None) => "list".into(),
+                Step::List(None) => match self.machine.page_size(1) {
+                    1 => "list".into(),
+                    times => format!("list x{times}"),
+                },
                 Step::List(Some(page)) => format!("list {page}"),
                 Step::Watch(WatchStart::InitialEvents) => "stream".into(),
                 Step::Watch(WatchStart::After(version)) => format!("watch {version}"),
@@ -461,7 +479,18 @@ mod tests {
 
     #[test]
     fn expired_pages_restart_the_list() {
-        check("invalid page:p2 gone", "stream | list | list p2 | wait, list");
+        check("invalid page:p2 gone", "stream | list | list p2 | wait, list x4");
+    }
+
+    #[test]
+    fn a_list_that_expires_again_and_again_comes_in_fewer_pages_and_then_ends() {
+        let steps =
+            "stream | list | list p2 | wait, list x4 | list p2 | wait, list x16 | list p2 | watch 7 | watch 7 | list";
+        check("invalid page:p2 gone page:p2 gone page:p2 listed:7 later gone", steps);
+        // Never more than there are numbers for.
+        let mut bench = Bench::new();
+        bench.machine.n_expired = 40;
+        assert_eq!(bench.machine.page_size(500), u32::MAX);
     }
 
     #[test]

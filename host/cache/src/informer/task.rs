@@ -45,6 +45,7 @@ pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>, is_restart: bool) {
         plan,
         generation,
         full_detail_only: false,
+        page_size: 0,
         stream: None,
         building: None,
         complained: false,
@@ -90,6 +91,8 @@ struct Task {
     generation: u64,
     /// The server cannot give metadata alone.
     full_detail_only: bool,
+    /// Most objects of a page of the list under way.
+    page_size: u32,
     stream: Option<ReadyChunks<WatchStream>>,
     /// The list under way.
     building: Option<Store>,
@@ -192,7 +195,10 @@ impl Task {
 
     async fn list(&mut self, page: Option<String>) {
         let (env, target) = (self.env.clone(), self.target());
-        let Some(answer) = self.answer(env.reader.list(&target, env.config.page_size, page.as_deref())).await else {
+        if page.is_none() {
+            self.page_size = self.machine.page_size(env.config.page_size);
+        }
+        let Some(answer) = self.answer(env.reader.list(&target, self.page_size, page.as_deref())).await else {
             return;
         };
         match answer {
@@ -214,6 +220,8 @@ impl Task {
                 building.insert(Arc::new(object));
             }
         }
+        // A page that would be too long came with fewer objects, and so would the next one.
+        self.page_size = self.page_size.min(u32::try_from(page.items.len().max(1)).unwrap_or(u32::MAX));
         if self.machine.listed(&page.resource_version, page.next.as_deref(), now()) {
             self.complete(building, &page.resource_version);
         } else {

@@ -455,12 +455,20 @@ async fn list(
     let mut out = String::from("[");
     let mut n_left = limit;
     let (mut page_size, mut held) = (PAGE, source.account.open());
-    let mut page_token: Option<String> = None;
+    let (mut page_token, mut is_whole): (Option<String>, _) = (None, false);
     loop {
         // It is never closed.
         let turn = source.pages.acquire().await;
         let wanted = n_left.min(page_size);
-        let page = source.read(|| source.reader.list(target, wanted, page_token.as_deref())).await?;
+        let page = match source.read(|| source.reader.list(target, wanted, page_token.as_deref())).await {
+            // The pages are too old. As upstream, all objects at once then: as many as the answer may have.
+            Err(error) if error.code == 410 && page_token.is_some() && !is_whole => {
+                (page_token, n_left, page_size, is_whole) = (None, limit, u32::MAX, true);
+                out.truncate(1);
+                continue;
+            }
+            page => page?,
+        };
         let asked = &page.items[..page.items.len().min(n_left as usize)];
         let n_bytes = asked.iter().map(|item| item.len()).sum();
         // The page is there already. An answer that does not fit beside it ends here.

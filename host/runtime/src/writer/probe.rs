@@ -145,9 +145,17 @@ impl WriteProbe {
 
     async fn list(&self, reading: &ListWatchTarget, reader: &dyn ApiReader) -> Result<Vec<PendingWrite>, ApiError> {
         let mut writes = Vec::new();
-        let mut next: Option<String> = None;
+        let (mut next, mut page_size): (Option<String>, _) = (None, PAGE);
         loop {
-            let page = reader.list(reading, PAGE, next.as_deref()).await?;
+            let page = match reader.list(reading, page_size, next.as_deref()).await {
+                // The pages are too old. As upstream, all objects at once then.
+                Err(error) if error.class == ApiErrorClass::Gone && next.is_some() && page_size == PAGE => {
+                    (next, page_size) = (None, u32::MAX);
+                    writes.clear();
+                    continue;
+                }
+                page => page?,
+            };
             for item in &page.items {
                 let Item { metadata } = serde_json::from_str(item).map_err(|why| malformed(&why))?;
                 writes.push(self.write(&metadata.name, metadata.uid, metadata.resource_version, Leaves::Object));

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use expect_test::expect;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::policy::grants::Grants;
-use pintle_core::ports::api::ListPage;
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ListPage};
 use pintle_core::ports::outside::Nothing;
 use pintle_testing::{FakeServer, FakeView, cached, key, manifest, pod};
 use serde_json::json;
@@ -202,6 +202,51 @@ async fn pages_of_lists_are_counted_and_few_at_once() {
     assert!(seen.lock().is_empty());
     drop(turns);
     assert_eq!(list(&Account::new(1 << 30)).await, "900");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_pages_expire_is_asked_for_once_more_as_a_whole() {
+    for expires_again in [false, true] {
+        let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let log = seen.clone();
+        let page = move |_: &ListWatchTarget, limit: u32, page: Option<&str>| {
+            let mut seen = log.lock();
+            seen.push((limit, page.map(str::to_owned)));
+            let item = |name: &str| format!(r#"{{"metadata":{{"name":"{name}"}}}}"#).into();
+            let paged = |items, next: Option<&str>| {
+                Ok(ListPage { items, resource_version: String::new(), next: next.map(str::to_owned) })
+            };
+            match page {
+                None if seen.len() == 1 || expires_again => paged(vec![item("a"), item("b")], Some("b")),
+                None => paged(vec![item("c"), item("d")], None),
+                Some(_) => Err(ApiError { class: ApiErrorClass::Gone, code: 410, ..ApiError::transport("too old") }),
+            }
+        };
+        let server = FakeServer::answering(page, |_, _| unreachable!());
+        let manifest = manifest(|m| m["grants"] = json!([{"verbs": ["list"], "kinds": ["*"]}]));
+        let grants = Grants::new(&manifest.grants, None);
+        let view = FakeView::showing(Vec::new());
+        let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
+        let beside = Beside::new();
+        let source = beside.source(&server, &manifest);
+        let mut answered = Answered::new(&Account::new(1 << 20));
+        let need = Need::live_list("v1/Secret".parse().unwrap(), "one", 1_000);
+        perform(vec![need], &mut answered, &source, &rights).await.unwrap();
+        let (_, answer) = answered.answers.pop().unwrap();
+        let mut asked = vec![(500, None), (500, Some("b".to_owned())), (1_000, None)];
+        match answer {
+            Ok(text) if !expires_again => {
+                let objects: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+                let names: Vec<&serde_json::Value> = objects.iter().map(|object| &object["metadata"]["name"]).collect();
+                assert_eq!(names, ["c", "d"]);
+            }
+            answer => {
+                assert_eq!(answer.unwrap_err().code, 410);
+                asked.push((998, Some("b".to_owned())));
+            }
+        }
+        assert_eq!(*seen.lock(), asked);
+    }
 }
 
 #[tokio::test(start_paused = true)]
