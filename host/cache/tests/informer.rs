@@ -174,6 +174,37 @@ async fn an_object_that_does_not_parse_is_counted_and_nothing_else_is_lost() {
     assert_eq!(caches.stats()[0].skipped, 2);
 }
 
+/// As in a list, an object is not there while it does not parse.
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_newer_state_does_not_parse_is_not_served_in_its_older_one() {
+    let server = FakeServer::new();
+    server.put("pods", "ns", "a", json!({}));
+    server.put("pods", "ns", "b", json!({}));
+    let caches = caches(&server);
+    let (pods, heard) = subscribe(&caches, pods()).await;
+    heard.take();
+    let broken = |version: u32| {
+        let metadata = json!({"name": "a", "namespace": "ns", "resourceVersion": version.to_string(), "labels": 7});
+        json!({"metadata": metadata}).to_string().into_boxed_str()
+    };
+    // An older one changes nothing.
+    server.send("pods", || Ok(WatchFrame::Modified(broken(10))));
+    settle().await;
+    assert_eq!((listed(&pods, "v1/Pod"), heard.take()), ("ns/a@11 ns/b@12".into(), String::new()));
+    server.send("pods", || Ok(WatchFrame::Modified(broken(13))));
+    settle().await;
+    assert_eq!((listed(&pods, "v1/Pod"), heard.take()), ("ns/b@12".into(), "-ns/a@11".into()));
+    assert_eq!(caches.stats()[0].skipped, 2);
+    // A later state parses again.
+    server.put("pods", "ns", "b", json!({}));
+    server.put("pods", "ns", "a", json!({}));
+    settle().await;
+    assert_eq!((listed(&pods, "v1/Pod"), heard.take()), ("ns/a@14 ns/b@13".into(), "~ns/b@13 +ns/a@14".into()));
+    server.send("pods", || Ok(WatchFrame::Deleted(broken(15))));
+    settle().await;
+    assert_eq!((listed(&pods, "v1/Pod"), heard.take()), ("ns/b@13".into(), "-ns/a@14".into()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn late_and_repeated_frames_change_nothing() {
     let server = FakeServer::new();

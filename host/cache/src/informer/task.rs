@@ -11,12 +11,14 @@ use std::time::Instant;
 use futures::StreamExt;
 use futures::stream::ReadyChunks;
 use pintle_core::object::Object;
+use pintle_core::object::id::ObjectKey;
 use pintle_core::object::ingest::{IngestPlan, Ingester};
 use pintle_core::object::version::ResourceVersion;
 use pintle_core::policy::rules::Delta;
 use pintle_core::ports::api::{
     ApiError, Detail, ListPage, ListWatchTarget, READ_TIMEOUT, WatchFrame, WatchStart, WatchStream,
 };
+use serde::Deserialize;
 use tracing::{debug, info, warn};
 
 use super::machine::{FailureKind, Machine, Step};
@@ -104,7 +106,32 @@ struct Task {
 enum Change {
     Put(Arc<Object>),
     Take(Object),
+    /// A state of the object that does not parse: an older one must not stay in its place. As in a list, the object is not there
+    /// until it parses.
+    Lose(Unparsed),
     Reach(ResourceVersion),
+}
+
+/// What is needed of an object that does not parse.
+#[derive(Deserialize)]
+struct Unparsed {
+    metadata: UnparsedMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UnparsedMeta {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    #[serde(default)]
+    resource_version: String,
+}
+
+impl Unparsed {
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.metadata.namespace, &self.metadata.name)
+    }
 }
 
 impl Task {
@@ -301,21 +328,28 @@ impl Task {
                 }
                 (Some(building), WatchFrame::Bookmark { .. }) => self.building = Some(building),
                 (Some(mut building), WatchFrame::Added(json) | WatchFrame::Modified(json)) => {
-                    if let Some(object) = self.ingest(&json) {
-                        building.insert(Arc::new(object));
+                    match self.ingest(&json) {
+                        Some(object) => drop(building.insert(Arc::new(object))),
+                        None => drop(unparsed(&json).map(|object| building.remove(&object.key()))),
                     }
                     self.building = Some(building);
                 }
                 (Some(mut building), WatchFrame::Deleted(json)) => {
-                    if let Some(object) = self.ingest(&json) {
-                        building.remove(&object.meta.key);
+                    if let Some(key) =
+                        self.ingest(&json).map(|object| object.meta.key).or_else(|| Some(unparsed(&json)?.key()))
+                    {
+                        building.remove(&key);
                     }
                     self.building = Some(building);
                 }
                 (None, WatchFrame::Added(json) | WatchFrame::Modified(json)) => {
-                    changes.extend(self.ingest(&json).map(|object| Change::Put(Arc::new(object))));
+                    let put = self.ingest(&json).map(|object| Change::Put(Arc::new(object)));
+                    changes.extend(put.or_else(|| unparsed(&json).map(Change::Lose)));
                 }
-                (None, WatchFrame::Deleted(json)) => changes.extend(self.ingest(&json).map(Change::Take)),
+                (None, WatchFrame::Deleted(json)) => {
+                    let taken = self.ingest(&json).map(Change::Take);
+                    changes.extend(taken.or_else(|| unparsed(&json).map(Change::Lose)));
+                }
                 (None, WatchFrame::Bookmark { resource_version, .. }) => {
                     changes.push(Change::Reach(ResourceVersion::parse(&resource_version)));
                 }
@@ -455,18 +489,25 @@ fn apply(store: &mut Store, change: Change) -> Option<States> {
             let old = store.insert(object.clone());
             Some((old, Some(object)))
         }
-        Change::Take(last) => {
-            let known = store.get(&last.meta.key.namespace, &last.meta.key.name)?;
-            // A late word of an earlier object of that name.
-            let stale = known.meta.resource_version.compare(&last.meta.resource_version) == Some(Order::Greater);
-            if stale {
-                return None;
-            }
-            store.reach(&last.meta.resource_version);
-            let old = store.remove(&last.meta.key);
-            old.map(|old| (Some(old), None))
-        }
+        Change::Take(last) => take(store, &last.meta.key, &last.meta.resource_version),
+        Change::Lose(last) => take(store, &last.key(), &ResourceVersion::parse(&last.metadata.resource_version)),
     }
+}
+
+fn take(store: &mut Store, key: &ObjectKey, version: &ResourceVersion) -> Option<States> {
+    let known = store.get(&key.namespace, &key.name)?;
+    // A late word of an earlier object of that name.
+    if known.meta.resource_version.compare(version) == Some(Order::Greater) {
+        return None;
+    }
+    store.reach(version);
+    let old = store.remove(key);
+    old.map(|old| (Some(old), None))
+}
+
+/// The name and version of an object that does not parse, if it has a name.
+fn unparsed(json: &str) -> Option<Unparsed> {
+    serde_json::from_str(json).ok()
 }
 
 /// Whether the store knows this state of the object, or a later one, or that it is gone since.
