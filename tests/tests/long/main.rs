@@ -2,6 +2,7 @@
 //!
 //! The shares are listed in `host/xtask/src/tiers.rs`; a test there compares them with this file.
 
+mod attacks;
 mod contention;
 mod crash_everywhere;
 mod embedded_scenarios;
