@@ -252,8 +252,8 @@ async fn a_deleted_pod_is_seen_going() -> Result<()> {
     let started = std::time::Instant::now();
     client.delete(&path, None).await?;
     eventually(PATIENCE, "the Pod to be gone", async || Ok(client.find(&path).await?.is_none().then_some(()))).await?;
-    // Never less, however busy the machine is.
-    assert!(started.elapsed() >= std::time::Duration::from_millis(500), "{:?}", started.elapsed());
+    // Half of its delay: never less, however busy the machine is, and whatever its clocks.
+    assert!(started.elapsed() >= std::time::Duration::from_millis(250), "{:?}", started.elapsed());
     Ok(())
 }
 
