@@ -201,12 +201,28 @@ impl Guarded {
         // Fields 14 and 15 of proc_pid_stat(5), counted from the third.
         let ticks = number(11).unwrap_or(0) + number(12).unwrap_or(0);
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let rss_kib = status
-            .lines()
-            .find_map(|l| l.strip_prefix("VmRSS:"))
-            .and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok())
-            .unwrap_or(0);
-        Ok(Usage { cpu: Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND), rss_bytes: rss_kib * 1024 })
+        let rss_bytes = bytes_of(&status, "VmRSS").unwrap_or(0);
+        Ok(Usage { cpu: Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND), rss_bytes })
+    }
+
+    /// Most memory of the process since its start, or since [`forget_peak`](Self::forget_peak), in bytes.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn peak(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.inner_id()?))
+            .with_context(|| format!("read the peak of {}", self.name))?;
+        bytes_of(&status, "VmHWM")
+    }
+
+    /// Begins the peak of memory anew.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn forget_peak(&self) -> Result<()> {
+        // proc_pid_clear_refs(5)
+        fs::write(format!("/proc/{}/clear_refs", self.inner_id()?), "5")
+            .with_context(|| format!("forget the peak of {}", self.name))
     }
 
     /// Memory of the process now.
@@ -216,18 +232,20 @@ impl Guarded {
     pub fn memory(&self) -> Result<Memory> {
         let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.inner_id()?))
             .with_context(|| format!("read the memory of {}", self.name))?;
-        let bytes = |field: &str| -> Result<u64> {
-            let line = rollup.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-            let kib =
-                line.with_context(|| format!("smaps_rollup has no {field}"))?.trim().trim_end_matches("kB").trim();
-            Ok(kib.parse::<u64>()? << 10)
-        };
+        let bytes = |field: &str| bytes_of(&rollup, field);
         Ok(Memory {
             rss_bytes: bytes("Rss")?,
             pss_bytes: bytes("Pss")?,
             private_bytes: bytes("Private_Clean")? + bytes("Private_Dirty")?,
         })
     }
+}
+
+/// A size of a file of `/proc`, which has KiB, in bytes.
+fn bytes_of(text: &str, field: &str) -> Result<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let kib = line.with_context(|| format!("there is no {field}"))?.trim().trim_end_matches("kB").trim();
+    Ok(kib.parse::<u64>()? << 10)
 }
 
 impl Drop for Guarded {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use pintle_tests::{ApiClient, HostProcess, TestCluster, components, eventually};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[allow(dead_code, reason = "how the host meets an attack is tested there")]
 #[path = "../system/hostile/attacks.rs"]
@@ -35,7 +35,7 @@ struct Cost {
 async fn a_host_leads_on_and_answers_during_every_attack() -> Result<()> {
     let only = std::env::var("ATTACK").unwrap_or_default();
     let cluster = TestCluster::embedded().await?;
-    set_up(&cluster.client).await?;
+    corpus::create_targets(&cluster.client).await?;
     let folder = tempfile::tempdir().context("make a folder")?;
     let write = |name: &str, bytes: &[u8]| -> Result<PathBuf> {
         let file = folder.path().join(format!("{name}.wasm"));
@@ -55,7 +55,7 @@ async fn a_host_leads_on_and_answers_during_every_attack() -> Result<()> {
     let mut host = cluster.host(&flags.map(str::to_owned))?;
     let client = host.ready().await?;
     let at_rest = lease(&cluster.client).await?;
-    println!("renewals every {RETRY_PERIOD}, at rest {} MiB", memory(&host, "VmRSS")? >> 20);
+    println!("renewals every {RETRY_PERIOD}, at rest {} MiB", host.process.usage()?.rss_bytes >> 20);
     println!("| attack | slowest `/livez` | answers | longest without renewal | peak of memory |");
     println!("| --- | --- | --- | --- | --- |");
     for attack in corpus::ATTACKS.iter().filter(|attack| attack.name.contains(&only)) {
@@ -78,9 +78,7 @@ async fn a_host_leads_on_and_answers_during_every_attack() -> Result<()> {
 
 /// Loads an attack, and removes it after some renewals of the Lease.
 async fn attacked(api: &ApiClient, host: &HostProcess, client: &ApiClient, name: &str, file: &Path) -> Result<Cost> {
-    // The peak is that of now on.
-    std::fs::write(format!("/proc/{}/clear_refs", host.process.inner_id()?), "5")
-        .context("forget the peak of memory")?;
+    host.process.forget_peak()?;
     let ends = Arc::new(AtomicBool::new(false));
     let answers = tokio::spawn({
         let (ends, client) = (ends.clone(), client.clone());
@@ -108,7 +106,7 @@ async fn attacked(api: &ApiClient, host: &HostProcess, client: &ApiClient, name:
     ensure!(attacks["phase"] == "Running", "it does not attack: {attacks:#}");
     ends.store(true, Ordering::Relaxed);
     let answers = answers.await.context("ask for /livez")??;
-    let peak = memory(host, "VmHWM")?;
+    let peak = host.process.peak()?;
     host.plugin(&["unload", name])?;
     let slowest_answer = answers.iter().max().copied().unwrap_or_default();
     Ok(Cost { slowest_answer, n_answers: answers.len(), longest_gap, peak })
@@ -120,33 +118,4 @@ async fn lease(client: &ApiClient) -> Result<Value> {
         Ok(lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty()).then_some(lease))
     })
     .await
-}
-
-/// A size of the host's process in bytes.
-fn memory(host: &HostProcess, field: &str) -> Result<u64> {
-    let status =
-        std::fs::read_to_string(format!("/proc/{}/status", host.process.inner_id()?)).context("read the status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")).context(field.to_owned())?;
-    Ok(kib.trim().parse::<u64>().context("a number")? << 10)
-}
-
-/// The objects that are the keys of attacks, and those that they are after.
-async fn set_up(client: &ApiClient) -> Result<()> {
-    for namespace in ["calm", "hostile"] {
-        client.create_namespace(namespace).await?;
-    }
-    let named = |name: &str| json!({"metadata": {"name": name}});
-    client.create("/api/v1/namespaces/calm/configmaps", &named("probe")).await?;
-    client.create("/api/v1/namespaces/calm/secrets", &named("token")).await?;
-    for name in ["k0", "k1", "k2", "k3"] {
-        let mut object = named(name);
-        object["metadata"]["annotations"]["large0"] = "x".repeat(if name == "k0" { 200_000 } else { 0 }).into();
-        client.create("/api/v1/namespaces/hostile/configmaps", &object).await?;
-    }
-    for name in ["s0", "s1", "victim"] {
-        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
-        client.create("/api/v1/namespaces/hostile/services", &service).await?;
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use pintle_tests::{components, workspace_dir};
+use pintle_tests::{ApiClient, components, workspace_dir};
 use serde_json::{Map, Value, json};
 
 /// What the host makes of an attack.
@@ -25,6 +25,29 @@ pub(crate) enum Met {
 }
 
 use Met::{Allowed, Denied, Failed, Fault, MappingFault, Rests};
+
+/// The ConfigMaps that are the keys of attacks.
+pub(crate) const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
+
+/// Creates two namespaces: in one a neighbour works, in the other one the attacks have their keys.
+pub(crate) async fn create_targets(client: &ApiClient) -> Result<()> {
+    for namespace in ["calm", "hostile"] {
+        client.create_namespace(namespace).await?;
+    }
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    client.create("/api/v1/namespaces/calm/configmaps", &named("probe")).await?;
+    client.create("/api/v1/namespaces/calm/secrets", &named("token")).await?;
+    for name in KEYS {
+        let mut object = named(name);
+        object["metadata"]["annotations"]["large0"] = "x".repeat(if name == "k0" { 200_000 } else { 0 }).into();
+        client.create("/api/v1/namespaces/hostile/configmaps", &object).await?;
+    }
+    for name in ["s0", "s1", "victim"] {
+        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+        client.create("/api/v1/namespaces/hostile/services", &service).await?;
+    }
+    Ok(())
+}
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]

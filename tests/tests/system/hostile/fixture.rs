@@ -15,14 +15,14 @@ use pintle_wasm::{WasmConfig, WasmEngine, inspect};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use super::attacks::{KEYS, create_targets};
+
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// Changes that the neighbour must follow during each attack.
 const N_PROBES: usize = 25;
 /// Objects beside the one that the neighbour changes.
 const N_BESIDE: usize = 50;
-/// The ConfigMaps that are the keys of attacks.
-const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 const PROBE: &str = "/api/v1/namespaces/calm/configmaps/probe";
 
 pub(crate) struct Fixture {
@@ -150,25 +150,12 @@ impl Fixture {
     }
 }
 
-/// Two namespaces: in one the neighbour works, in the other one the attacks have their keys.
+/// What attacks are about, and objects beside the one that the neighbour changes.
 async fn set_up(client: &ApiClient) -> Result<()> {
-    for namespace in ["calm", "hostile"] {
-        client.create_namespace(namespace).await?;
-    }
-    let named = |name: &str| json!({"metadata": {"name": name}});
-    client.create("/api/v1/namespaces/calm/configmaps", &named("probe")).await?;
-    client.create("/api/v1/namespaces/calm/secrets", &named("token")).await?;
+    create_targets(client).await?;
     for i in 0..N_BESIDE {
-        client.create("/api/v1/namespaces/calm/configmaps", &named(&format!("beside-{i}"))).await?;
-    }
-    for name in KEYS {
-        let mut object = named(name);
-        object["metadata"]["annotations"]["large0"] = "x".repeat(if name == "k0" { 200_000 } else { 0 }).into();
-        client.create("/api/v1/namespaces/hostile/configmaps", &object).await?;
-    }
-    for name in ["s0", "s1", "victim"] {
-        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
-        client.create("/api/v1/namespaces/hostile/services", &service).await?;
+        let beside = json!({"metadata": {"name": format!("beside-{i}")}});
+        client.create("/api/v1/namespaces/calm/configmaps", &beside).await?;
     }
     Ok(())
 }
