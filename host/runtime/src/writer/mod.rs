@@ -23,6 +23,7 @@ mod plan;
 mod probe;
 mod request;
 mod rights;
+mod shared;
 mod special;
 
 use std::collections::BTreeSet;

@@ -257,7 +257,7 @@ fn of_reference(key: &Controller, reference: &Reference, form: Form) -> Result<S
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Operation<'a> {
-    op: String,
+    pub(super) op: String,
     pub(super) path: String,
     #[serde(default)]
     pub(super) from: Option<String>,

@@ -9,7 +9,8 @@
 //! 4. A server-side apply of an object that the caches do not show takes the permission to create, too; without it, the apply of one that
 //!    they show requires its uid.
 //! 5. A write that can give rights to others takes the verb for it, too, unless it changes nothing but who owns the object.
-//! 6. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the key's
+//! 6. A write that replaces a list of several clients takes that the plugin reads it: by a watch, or live.
+//! 7. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the key's
 //!    object its controller and changes nothing else. From then on, also in later steps of the same outcome, it is owned.
 //!
 //! Not here: the grants (`pintle_core::policy::grants`), the controllers in a body (`ownership`).
@@ -26,6 +27,7 @@ use pintle_core::ports::view::View;
 
 use super::ownership::{Controller, only_adopts, sets_key, sets_only};
 use super::request::ParsedWrite;
+use super::shared::replaced_unread;
 use super::special::{bound_roles, changes_owners_only};
 
 /// What a run may do, and the facts that decide it.
@@ -49,7 +51,12 @@ impl Rights<'_> {
     pub(super) fn write(&self, write: &ParsedWrite<'_>, adopted: impl Fn() -> bool) -> Result<Option<Uid>, Denial> {
         let ParsedWrite { action, target, .. } = write;
         let owns = |relation| self.owns(relation, write, &adopted);
-        let allowed = self.grants.check(&target.access(), owns)?;
+        let allowed = self.grants.check(&target.access(), owns).map_err(|denial| self.narrowed(denial, write))?;
+        if let Some(list) = replaced_unread(self.manifest, write)
+            && self.get(&target.kind, &target.object, None).is_err()
+        {
+            return Err(Denial::of_unread(&target.access(), list));
+        }
         if let Some(verb) = special_verb(&target.access())
             && !changes_owners_only(write)
         {
@@ -81,6 +88,23 @@ impl Rights<'_> {
             }
             Allowed::Freely | Allowed::Owned => Ok(None),
         }
+    }
+
+    /// A denial whose grant is no wider than the write: it covers objects of the key only, if the write is about one.
+    fn narrowed(&self, denial: Denial, write: &ParsedWrite<'_>) -> Denial {
+        let ParsedWrite { target, .. } = write;
+        let create = Access { verb: "create", ..target.access() };
+        let lacks_create = self.makes(write) && self.grants.check(&create, |_| Ok(())).is_err();
+        let denial = if lacks_create { denial.with_verb("create") } else { denial };
+        let Ok(key) = self.controller() else { return denial };
+        if self.is_key(&target.kind, &target.object).is_ok() {
+            return denial.narrowed(Of::Key, false);
+        }
+        let controls = || self.shown(&target.kind, &target.object).is_ok_and(|object| key.controls(&object).is_ok());
+        if sets_key(&key, write) || controls() {
+            return denial.narrowed(Of::Controlled, key.namespace.is_empty() && !target.object.namespace.is_empty());
+        }
+        denial
     }
 
     /// Checks whether a need may be answered. A manifest without `discovery` has been a fault before.

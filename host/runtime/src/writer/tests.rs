@@ -1,5 +1,6 @@
 mod adoption;
 mod rights;
+mod shared;
 mod special;
 
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl Fixture {
             grants,
             metrics,
             recorder,
-            manifest: manifest(|_| {}),
+            manifest: manifest(|manifest| manifest["watches"][0]["whole"] = true.into()),
             key: key("key"),
             shown: Vec::new(),
         }

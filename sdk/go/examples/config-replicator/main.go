@@ -157,7 +157,8 @@ func replicate(source *ConfigMap, origin, namespace string, lister pintle.Lister
 	case maps.Equal(there.Data, replica.Data) && maps.Equal(there.BinaryData, replica.BinaryData):
 		return nil, nil
 	default:
-		replica.Metadata.UID, replica.Metadata.ResourceVersion = there.Metadata.UID, there.Metadata.ResourceVersion
-		return []pintle.Mutation{pintle.Update(configMapKind, replica)}, nil
+		// With the labels, annotations and finalizers of others.
+		there.Data, there.BinaryData = replica.Data, replica.BinaryData
+		return []pintle.Mutation{pintle.Update(configMapKind, there)}, nil
 	}
 }

@@ -27,6 +27,8 @@ pub(super) enum Why {
     },
     /// No grant can allow it.
     Unsound,
+    /// It replaces this list, which the plugin does not read.
+    Unread(String),
 }
 
 impl Why {
@@ -64,6 +66,38 @@ impl Denial {
         self
     }
 
+    /// Of a write that replaces a list of several clients (a path), which no watch of the kind reads.
+    pub fn of_unread(access: &Access<'_>, list: String) -> Self {
+        Self::of_access(access, Why::Unread(list), Of::Any)
+    }
+
+    /// The same, with a grant for a verb that the request takes besides its own, if the grant is missing as a whole.
+    #[must_use]
+    pub fn with_verb(mut self, verb: &str) -> Self {
+        if self.is_of_all() {
+            self.grant.verbs.insert(0, verb.to_owned());
+        }
+        self
+    }
+
+    /// The same, with a grant for no more than objects of the key, if the grant is missing as a whole. `elsewhere` is whether the key's
+    /// object has no namespace and the one of the request has.
+    #[must_use]
+    pub fn narrowed(mut self, of: Of, elsewhere: bool) -> Self {
+        if self.is_of_all() {
+            self.grant.of = of;
+            if elsewhere && self.grant.namespaces.is_empty() {
+                self.grant.namespaces = vec!["*".to_owned()];
+            }
+        }
+        self
+    }
+
+    /// Whether no grant matches the request, whoever owns its object.
+    fn is_of_all(&self) -> bool {
+        matches!(self.why, Why::Unasked | Why::Ungiven)
+    }
+
     pub(super) fn of_path(path: &str, why: Why) -> Self {
         let route = path.split('?').next().unwrap_or_default();
         let (spelled, _) = path.split_at(super::must_be_spelled(path).max(route.len()));
@@ -94,6 +128,10 @@ impl Denial {
             Why::Unowned { given: true, why } => format!(
                 "{request} is not granted to plugin {plugin}, which is given objects of the key only: {why}; for all objects add `{line}` to {}",
                 place(plugin)
+            ),
+            Why::Unread(list) => format!(
+                "{request} replaces `{list}`, which others write, too, and the manifest of plugin {plugin} does not read it: entries that it has not seen would be lost; add `{list}` to `fields` of the watch of {}",
+                grant.kinds.concat()
             ),
             Why::Unsound => format!(
                 "{request} is not granted to plugin {plugin}: no grant allows a path that a server could read as another one"

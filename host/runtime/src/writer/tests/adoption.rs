@@ -224,7 +224,8 @@ async fn a_key_with_a_selector_adopts_what_it_selects() {
     let selecting = |selector: &str, labels: Box<[(Arc<str>, Arc<str>)]>| {
         let mut fixture = shown(controlled(&["patch"], true));
         fixture.manifest = manifest(|m| {
-            m["watches"] = json!([{"kind": "v1/Pod", "selects": {"field": "spec.nodeSelector", "form": "map"}}]);
+            let selects = json!({"field": "spec.nodeSelector", "form": "map"});
+            m["watches"] = json!([{"kind": "v1/Pod", "fields": ["metadata.ownerReferences"], "selects": selects}]);
         });
         let selector = Selector::from_json(selector, SelectorForm::Map).unwrap();
         change(&mut fixture, "key", |key| key.selectors = [selector].into());
@@ -248,8 +249,7 @@ async fn a_key_with_a_selector_adopts_what_it_selects() {
     // A selector of another kind than the key's does not matter.
     let mut other = shown(controlled(&["patch"], true));
     other.manifest = manifest(|m| {
-        m["watches"] =
-            json!([{"kind": "v1/Pod"}, {"kind": "v1/Service", "selects": {"field": "spec.selector", "form": "map"}}]);
+        m["watches"] = json!([{"kind": "v1/Pod", "whole": true}, {"kind": "v1/Service", "selects": {"field": "spec.selector", "form": "map"}}]);
     });
     assert_eq!(refusal_of(&other, adopt()).await, None);
 }
