@@ -120,9 +120,33 @@ fn a_fault_on_the_way_is_reported() -> Result<()> {
 fn one_more_run_that_wants_something_is_not_stable() -> Result<()> {
     let (problem, details) = Cases::new(&["is-unstable"], "settle: {}")?.why()?;
     let key = "example.com/v1/Widget default/is-unstable";
-    let unstable = format!("the plugin settles and is not stable: one more run of {key} wants something");
+    let unstable =
+        format!("the plugin settles and is not stable: one more run of {key}, a second later, wants something");
     assert_eq!(problem, unstable);
     assert!(details.contains("done: true"), "{details}");
+    Ok(())
+}
+
+#[test]
+fn a_status_with_the_time_in_it_is_not_stable() -> Result<()> {
+    let (problem, details) = Cases::new(&["shows-the-time"], "settle: {}")?.why()?;
+    assert!(problem.starts_with("the plugin settles and is not stable: one more run of"), "{problem}");
+    assert!(details.contains("2026-01-01T00:00:01"), "{details}");
+    Ok(())
+}
+
+#[test]
+fn a_plugin_that_nothing_enqueues_after_its_own_write_is_reported() -> Result<()> {
+    let (problem, details) = Cases::new(&["stalls"], "settle: {}")?.why()?;
+    let key = "example.com/v1/Widget default/stalls";
+    let stalls = format!(
+        "the plugin settles only because the case runs {key} again: in a cluster, nothing enqueues it after its writes"
+    );
+    assert_eq!(problem, stalls);
+    for part in ["name: elsewhere", "one more run wanted:", "done: true", "add what the first run changes to `enqueue`"]
+    {
+        assert!(details.contains(part), "no {part:?} in:\n{details}");
+    }
     Ok(())
 }
 

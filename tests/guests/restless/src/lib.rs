@@ -42,6 +42,12 @@ impl bindings::Guest for Restless {
                 Outcome { requeue_after_ms: Some(30_000), ..outcome(vec![]) }
             }
             "waits" => outcome(vec![set(r#"{"done":true}"#)]),
+            // No rule maps this ConfigMap to the key.
+            "stalls" if lister.count(&config_map(), &query()) == 0 => {
+                outcome(vec![create(&key, r#"{"metadata":{"name":"elsewhere"}}"#)])
+            }
+            "stalls" if !has(r#""done":true"#) => outcome(vec![set(r#"{"done":true}"#)]),
+            "shows-the-time" if !has(&lister.now()) => outcome(vec![set(&format!(r#"{{"at":"{}"}}"#, lister.now()))]),
             "makes-two" if lister.count(&config_map(), &query()) < 2 => {
                 outcome(vec![create(&key, r#"{"metadata":{"generateName":"made-"}}"#)])
             }

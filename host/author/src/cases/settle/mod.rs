@@ -5,8 +5,9 @@
 //! ([`end`]).
 //!
 //! *Invariants*: 1. time is the cluster's manual clock: it moves when the case says so, and to the moment that a run has asked for;
-//! 2. after each step, the plugin comes to rest (settles), and wants nothing if every key runs once more (is stable);
-//! 3. a plugin that never rests ends the case after a bounded number of runs of one key.
+//! 2. after each step, the plugin comes to rest (settles), and wants nothing if every key runs once more, a second later (is stable);
+//! 3. keys that want something run again without being enqueued, so that the case shows its end; a plugin that needs this for its end fails;
+//! 4. a plugin that never rests ends the case after a bounded number of runs of one key.
 //!
 //! *Not here*: other controllers, nodes. The steps of a case do what they would do.
 
@@ -36,6 +37,8 @@ use super::plugin::Guests;
 
 /// Runs in a row that want nothing and ask for another one: what they wait for does not come from time.
 const MAX_IDLE_REQUEUES: u32 = 3;
+/// How much later the runs are that show whether a plugin is stable. A run that depends on the time shows it then.
+const MOMENT: SignedDuration = SignedDuration::from_secs(1);
 /// Runs that are shown of a plugin that does not settle.
 const N_SHOWN: usize = 3;
 
@@ -45,6 +48,34 @@ pub(crate) struct Settled {
     pub(crate) n_runs: usize,
     /// What was created, changed and deleted; or why the case did not come so far.
     pub(crate) result: Result<Value, Unsettled>,
+}
+
+/// Two runs of a key, of which no host would have begun the second one.
+struct Stall {
+    before: RunRecord,
+    after: RunRecord,
+}
+
+impl Stall {
+    fn unsettled(&self, place: &str, manifest: &Manifest) -> Unsettled {
+        let Self { before, after } = self;
+        let key = &before.key;
+        let problem = format!(
+            "{place}the plugin settles only because the case runs {key} again: in a cluster, nothing enqueues it after its writes"
+        );
+        let mut details = String::new();
+        for (title, run) in [("a run wanted:", before), ("its writes enqueue nothing, and one more run wanted:", after)]
+        {
+            let _ = writeln!(details, "{title}");
+            details += &indented(&yaml(&run.shown));
+        }
+        let _ = writeln!(
+            details,
+            "add what the first run changes to `enqueue` of the manifest of {} (to `changed` of a rule that has it), or requeue the key",
+            manifest.name
+        );
+        Unsettled { problem, details }
+    }
 }
 
 /// Why a case does not settle.
@@ -160,25 +191,48 @@ impl Story {
         let begun = self.hosted.cluster.history().len();
         self.recorder.begin(self.settle.runs);
         self.hosted.enqueue(keys);
-        self.settle_down(place, begun).await?;
+        if let Some(stall) = self.settle_down(place, begun).await? {
+            return Err(stall.unsettled(place, &self.hosted.manifest));
+        }
         let n_before = self.recorder.n_runs();
         self.recorder.begin(self.settle.runs);
+        let (clock, now) = (self.hosted.cluster.clock(), self.hosted.cluster.clock().now());
+        let soon = now.checked_add(MOMENT).unwrap_or(now);
+        let is_due = self.waiting().iter().any(|(due, _)| *due <= soon);
+        if !is_due {
+            clock.set(soon);
+        }
         self.hosted.enqueue(self.recorder.last().into_keys().collect());
         self.rest(place, begun).await?;
         let again = self.recorder.since(n_before);
-        let Some(wanting) = again.iter().find(|run| run.is_hungry()) else { return Ok(()) };
-        let problem =
-            format!("{place}the plugin settles and is not stable: one more run of {} wants something", wanting.key);
+        let Some(wanting) = again.iter().find(|run| run.is_hungry()) else {
+            // The times in the end of a case are those of its steps.
+            clock.set(now);
+            return Ok(());
+        };
+        let when = if is_due { "" } else { ", a second later," };
+        let problem = format!(
+            "{place}the plugin settles and is not stable: one more run of {}{when} wants something",
+            wanting.key
+        );
         let mut details = yaml(&wanting.shown);
         details += &end::flips(&self.hosted.cluster.history()[begun..]);
         Err(Unsettled { problem, details })
     }
 
-    /// Runs keys until none wants anything.
-    async fn settle_down(&self, place: &str, begun: usize) -> Result<(), Unsettled> {
+    /// Keys that are to run later, and when.
+    fn waiting(&self) -> Vec<(Timestamp, Key)> {
+        let last = self.recorder.last();
+        let requeued = last.into_values().filter_map(|run| Some((run.due?, run.key)));
+        requeued.chain(self.recorder.woken()).collect()
+    }
+
+    /// Runs keys until none wants anything. Returns the first run that was necessary for it and that no host would have begun.
+    async fn settle_down(&self, place: &str, begun: usize) -> Result<Option<Stall>, Unsettled> {
         let clock = self.hosted.cluster.clock();
         let horizon = later(clock.now(), self.settle.within);
         let mut n_idle: BTreeMap<Key, u32> = BTreeMap::new();
+        let mut stall = None;
         loop {
             self.rest(place, begun).await?;
             let last = self.recorder.last();
@@ -189,14 +243,16 @@ impl Story {
                     clock.set(due);
                 }
                 n_idle.retain(|key, _| !hungry.iter().any(|run| run.key == *key));
-                self.hosted.enqueue(hungry.into_iter().map(|run| run.key.clone()).collect());
+                let n_before = self.recorder.n_runs();
+                self.hosted.enqueue(hungry.iter().map(|run| run.key.clone()).collect());
+                self.rest(place, begun).await?;
+                stall = stall.or_else(|| self.stall(&hungry, &self.recorder.since(n_before)));
                 continue;
             }
             let waits = |key: &Key| n_idle.get(key).is_none_or(|n| *n < MAX_IDLE_REQUEUES);
-            let requeued = last.values().filter_map(|run| Some((run.due?, run.key.clone())));
-            let waiting = requeued.chain(self.recorder.woken());
-            let waiting: Vec<_> = waiting.filter(|(due, key)| *due <= horizon && waits(key)).collect();
-            let Some(next) = waiting.iter().map(|(due, _)| *due).min() else { return Ok(()) };
+            let waiting: Vec<_> =
+                self.waiting().into_iter().filter(|(due, key)| *due <= horizon && waits(key)).collect();
+            let Some(next) = waiting.iter().map(|(due, _)| *due).min() else { return Ok(stall) };
             if next > clock.now() {
                 clock.set(next);
             }
@@ -204,6 +260,19 @@ impl Story {
             let due: Vec<Key> = due.inspect(|key| *n_idle.entry(key.clone()).or_default() += 1).collect();
             self.hosted.enqueue(due);
         }
+    }
+
+    /// The first of the last runs after which nothing would have enqueued its key, although one more run wanted something else.
+    fn stall(&self, last: &[&RunRecord], again: &[RunRecord]) -> Option<Stall> {
+        let resyncs = |key: &Key| {
+            self.hosted.manifest.queues.iter().any(|queue| queue.name == *key.queue && queue.resync().is_some())
+        };
+        let mut asked_for_none = last.iter().filter(|run| run.is_forgotten() && !resyncs(&run.key));
+        asked_for_none.find_map(|before| {
+            let after = again.iter().find(|run| run.key == before.key)?;
+            let is_stall = after.is_forgotten() && after.refused.is_empty() && after.shown != before.shown;
+            is_stall.then(|| Stall { before: (*before).clone(), after: after.clone() })
+        })
     }
 
     /// Waits until nothing runs or is queued, and the caches show everything.
@@ -226,7 +295,7 @@ impl Story {
         let mut details = String::new();
         for (at, run) in runs.iter().enumerate().skip(runs.len().saturating_sub(N_SHOWN)) {
             let _ = writeln!(details, "run {} wanted:", at + 1);
-            details += &yaml(&run.shown).lines().map(|line| format!("  {line}\n")).collect::<String>();
+            details += &indented(&yaml(&run.shown));
         }
         details += &end::flips(&self.hosted.cluster.history()[begun..]);
         let refusals = self.recorder.refusals(key);
@@ -241,6 +310,10 @@ impl Story {
             format!("{place}the plugin does not settle: after {n_runs} runs of {key}, it still wants something");
         Unsettled { problem, details }
     }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 fn yaml(value: &Value) -> String {

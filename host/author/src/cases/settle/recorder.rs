@@ -31,10 +31,15 @@ pub(super) struct RunRecord {
     /// When it is to run again, as this run or an earlier one has asked.
     pub(super) due: Option<Timestamp>,
     /// What was refused of the key's run before.
-    refused: Vec<String>,
+    pub(super) refused: Vec<String>,
 }
 
 impl RunRecord {
+    /// Whether it wants a write and nothing but the change by that write can enqueue the key again.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.wants && !self.is_retry && self.due.is_none()
+    }
+
     /// Whether the key is to run again, whatever else happens.
     pub(super) fn is_hungry(&self) -> bool {
         self.wants || self.is_retry
