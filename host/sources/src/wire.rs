@@ -324,6 +324,8 @@ pub mod reason {
     pub const CLAIMED: &str = "Claimed";
     /// The command line of the host excludes this name.
     pub const EXCLUDED: &str = "Excluded";
+    /// The plugin runs on another host, which leads.
+    pub const STANDBY: &str = "Standby";
     /// The source may give another component at any time, and nothing tells which one the operator means.
     pub const UNPINNED: &str = "Unpinned";
     /// The component is older than the one before, and only a signature admits it.

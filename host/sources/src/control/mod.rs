@@ -258,13 +258,16 @@ impl Control {
 
     /// Why `source` may not provide a plugin of this name, if so.
     pub(crate) fn barred(&self, source: PluginSource, name: &str) -> Option<Refusal> {
-        if self.excluded.contains(name) {
-            let text = format!(
-                "--controllers of this host leaves out {name}; add it there, or give the plugin to another host: a ControllerPlugin by spec.class and the host's --plugin-class, a file by its --plugin-dir"
-            );
-            return Some(Refusal::new(reason::EXCLUDED, text));
-        }
-        Some(self.claimed_above(source, name)?.takes_precedence(name, source))
+        let claimed = || Some(self.claimed_above(source, name)?.takes_precedence(name, source));
+        self.exclusion(name).or_else(claimed)
+    }
+
+    /// Why this host runs no plugin of this name, if `--controllers` leaves it out: another process may run the controller.
+    fn exclusion(&self, name: &str) -> Option<Refusal> {
+        let text = format!(
+            "--controllers of this host leaves out {name}; add it there, or give the plugin to another host: a ControllerPlugin by spec.class and the host's --plugin-class, a file by its --plugin-dir"
+        );
+        self.excluded.contains(name).then(|| Refusal::new(reason::EXCLUDED, text))
     }
 
     /// The source with higher precedence than `source` that owns this name.
@@ -369,6 +372,9 @@ impl Control {
     /// [`Refusal`]; nothing was loaded.
     pub async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         let name = &self.name_of(&wanted.origin, &wanted.bytes)?;
+        if let Some(why) = self.exclusion(name) {
+            return Err(why);
+        }
         let origin = wanted.origin.clone();
         if self.plugins.status().iter().any(|plugin| plugin.name == *name) {
             return Err(Refusal::new(

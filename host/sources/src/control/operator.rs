@@ -4,6 +4,8 @@
 //! 1. Each change, and each refusal, is a line in the log and an event with the user of the caller.
 //! 2. A change that the source of the plugin does not declare is a condition of the plugin until the source changes, releases the name,
 //!    or the operator takes the change back.
+//! 3. What stops, resumes or restores a plugin is refused where the plugin does not run because another host leads: there it would
+//!    change nothing now.
 
 use pintle_core::lifecycle::{Condition, SwapReport};
 
@@ -93,6 +95,7 @@ impl Operator<'_> {
     /// # Errors
     /// As there.
     pub async fn rollback(&self, name: &str) -> Result<SwapReport, Refusal> {
+        self.noted(name, "rollback", self.runs_here(name))?;
         let report = self.noted(name, "rollback", self.control.rollback(name).await)?;
         tracing::info!(plugin = name, by = self.who, "rolled back through the admin API");
         self.note_version(name, &report, true);
@@ -104,7 +107,7 @@ impl Operator<'_> {
     /// # Errors
     /// As there.
     pub fn disable(&self, name: &str, why: &str) -> Result<(), Refusal> {
-        self.noted(name, "disable", self.control.known(name).map(drop))?;
+        self.noted(name, "disable", self.runs_here(name))?;
         self.note_toggle(name, true);
         let why = if why.is_empty() { format!("by {}", self.who) } else { format!("{why} (by {})", self.who) };
         self.noted(name, "disable", self.control.disable(name, &why))
@@ -115,7 +118,7 @@ impl Operator<'_> {
     /// # Errors
     /// As there.
     pub fn enable(&self, name: &str) -> Result<(), Refusal> {
-        self.noted(name, "enable", self.control.known(name).map(drop))?;
+        self.noted(name, "enable", self.runs_here(name))?;
         self.note_toggle(name, false);
         self.noted(name, "enable", self.control.enable(name, &format!("by {}", self.who)))
     }
@@ -125,6 +128,7 @@ impl Operator<'_> {
     /// # Errors
     /// As there.
     pub fn approve(&self, name: &str) -> Result<(), Refusal> {
+        self.noted(name, "approve", self.runs_here(name))?;
         self.noted(name, "approve", self.control.approve(name, &format!("by {}", self.who)))
     }
 
@@ -134,6 +138,26 @@ impl Operator<'_> {
     /// As there.
     pub async fn unload(&self, name: &str) -> Result<(), Refusal> {
         self.noted(name, "unload", self.control.unload(name, &format!("by {}", self.who)).await)
+    }
+
+    /// Checks that there is the plugin, and that no other host runs it.
+    fn runs_here(&self, name: &str) -> Result<(), Refusal> {
+        self.control.known(name)?;
+        if self.control.may_run(name) {
+            return Ok(());
+        }
+        let elections = self.control.overview().host.elections;
+        let leaders: Vec<String> = elections
+            .into_iter()
+            .filter(|election| !election.leads)
+            .filter_map(|election| Some((election.lease, election.holder.filter(|holder| !holder.is_empty())?)))
+            .map(|(lease, holder)| format!("{holder} holds the Lease {lease}"))
+            .collect();
+        let leaders = if leaders.is_empty() { "no host leads".to_owned() } else { leaders.join(", ") };
+        let text = format!(
+            "this host is a standby, so {name} does not run here ({leaders}); give the command to the host that leads. To disable a plugin on every host, now and after a failover, apply a ControllerPlugin with `disabled: true`"
+        );
+        Err(Refusal::new(reason::STANDBY, text))
     }
 
     /// Reports a refusal.

@@ -7,8 +7,11 @@ use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Limits, Manifest};
 use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::Spec;
+use pintle_core::policy::election::Groups;
+use pintle_core::ports::api::Fences;
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
 use pintle_oci::Trust;
+use pintle_runtime::election::Leadership;
 use pintle_runtime::manager::{Component, Manager, ManagerConfig};
 use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
 use serde_json::json;
@@ -67,10 +70,23 @@ impl Fixture {
         Self::with(&[], trust)
     }
 
+    /// With a running base plugin `p`, while another host leads.
+    pub(crate) async fn standby() -> Self {
+        let config = ManagerConfig::default();
+        let leadership = Leadership::new(config.clock.clone());
+        let fences = Fences::of_groups(Groups::default(), |_| leadership.clone());
+        let config = ManagerConfig { fences: Some(fences), ..config };
+        Self::configured(&[], Trust::default(), config).and_base("p 1").await
+    }
+
     fn with(names: &[&str], trust: Trust) -> Self {
+        Self::configured(names, trust, ManagerConfig::default())
+    }
+
+    fn configured(names: &[&str], trust: Trust, config: ManagerConfig) -> Self {
         let writer = FakeWriter::agreeable();
         let writers = Arc::new(FakeWriters(writer.clone()));
-        let manager = Arc::new(Manager::new(FakeServer::new(), writers, ManagerConfig::default()));
+        let manager = Arc::new(Manager::new(FakeServer::new(), writers, config));
         let loader = Arc::new(TextLoader::default());
         manager.set_loader(loader.clone());
         let control = Control::new(manager.clone(), loader.clone(), trust);

@@ -2,6 +2,7 @@
 
 use pintle_core::contract::manifest::Grant;
 use pintle_core::lifecycle::Phase;
+use pintle_core::policy::election::GroupId;
 use pintle_testing::server::eventually;
 use serde_json::json;
 
@@ -31,7 +32,7 @@ fn reason<T>(result: Result<T, Refusal>) -> String {
 }
 
 #[tokio::test]
-async fn a_name_that_the_command_line_excludes_is_left_to_the_admin_api() {
+async fn a_name_that_the_command_line_excludes_is_loaded_by_no_source() {
     let host = Fixture::excluding(&["p"]);
     let control = &host.control;
     control.in_folder("p", true);
@@ -42,9 +43,29 @@ async fn a_name_that_the_command_line_excludes_is_left_to_the_admin_api() {
         control.apply(source, "q", wanted("q 1")).await.unwrap();
         control.release(source, "q").await.unwrap();
     }
+    assert_eq!(reason(control.load(wanted("p 1")).await), "Excluded");
+    let built_in = control.built_in("p", &Overrides::NONE).unwrap();
+    assert_eq!(reason(control.load(built_in).await), "Excluded");
     assert!(host.versions().is_empty());
-    control.load(wanted("p 1")).await.unwrap();
-    assert_eq!(host.versions(), ["p 1"]);
+    control.load(wanted("q 1")).await.unwrap();
+    assert_eq!(host.versions(), ["q 1"]);
+}
+
+#[tokio::test]
+async fn a_standby_refuses_what_would_change_nothing() {
+    let host = Fixture::standby().await;
+    let operator = host.control.operator(None);
+    for refused in
+        [operator.disable("p", ""), operator.enable("p"), operator.approve("p"), operator.rollback("p").await.map(drop)]
+    {
+        let why = refused.unwrap_err();
+        assert_eq!(why.reason, "Standby");
+        assert!(why.message.contains("this host is a standby, so p does not run here (no host leads)"), "{why}");
+    }
+    assert_eq!(reason(operator.disable("q", "")), "NotFound");
+    host.manager.lead(GroupId::REST);
+    operator.disable("p", "").unwrap();
+    operator.enable("p").unwrap();
 }
 
 #[tokio::test]
