@@ -1,11 +1,13 @@
 //! The paths of the port.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::Full;
 use jiff::Timestamp;
@@ -86,7 +88,7 @@ pub enum Scope {
 pub struct Site {
     checks: Arc<Checks>,
     pages: Arc<dyn Pages>,
-    /// Everybody may read everything if absent.
+    /// Programs of this machine may read everything if absent.
     access: Option<Arc<Access>>,
     scope: Scope,
     writing: Semaphore,
@@ -102,7 +104,8 @@ pub(crate) struct Answer {
 }
 
 impl Site {
-    /// `access` decides who may read; without it everybody may read what is in `scope`.
+    /// `access` decides who may read. Without it the port must be on a loopback address, and requests to another host than an IP address or
+    /// `localhost` are refused: a browser sends them for a page whose host name leads to this machine (DNS rebinding).
     pub fn new(checks: Arc<Checks>, pages: Arc<dyn Pages>, access: Option<Arc<Access>>, scope: Scope) -> Self {
         Self { checks, pages, access, scope, writing: Semaphore::new(MAX_PAGES), failed: Default::default() }
     }
@@ -126,6 +129,12 @@ impl Site {
         chain: &[CertificateDer<'static>],
     ) -> Result<bool, Response<Full<Bytes>>> {
         let path = request.uri.path();
+        if self.access.is_none() && !is_of_this_machine(request) {
+            return Err(text(
+                StatusCode::FORBIDDEN,
+                "this port answers requests to an IP address or to localhost only\n",
+            ));
+        }
         // No probe waits for a review, whatever credentials it has.
         let Some(access) = self.access.as_ref().filter(|access| !access.is_always_allowed(path)) else {
             return Ok(chain.is_empty() && !request.headers.contains_key(header::AUTHORIZATION));
@@ -287,6 +296,16 @@ fn zpage(
         response.headers_mut().insert(header::WARNING, HeaderValue::from_static(DEPRECATED));
     }
     response
+}
+
+/// Whether the host of a request is an IP address or `localhost`, or none is given.
+fn is_of_this_machine(request: &Parts) -> bool {
+    let of_header = request.headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
+    let Some(host) = request.uri.authority().map(Authority::as_str).or(of_header) else { return true };
+    let Ok(host) = host.parse::<Authority>() else { return false };
+    let name = host.host().to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || name.ends_with(".localhost") || address.parse::<IpAddr>().is_ok()
 }
 
 fn not_found() -> Response<Full<Bytes>> {

@@ -1,19 +1,20 @@
 //! Which connections stay open when there are too many.
 //!
 //! Invariants:
-//! 1. There are at most [`MAX_CONNECTIONS`], and at most [`MAX_OF_PEER`] of one address.
-//! 2. A new connection takes the place of one that waits for its client: the one that has waited longest, of the same address if
+//! 1. There are at most [`MAX_CONNECTIONS`], and at most [`MAX_OF_PEER`] of one client: an IPv4 address, or the /64 of an IPv6 address,
+//!    which is what one machine may choose its addresses from.
+//! 2. A new connection takes the place of one that waits for its client: the one that has waited longest, of the same client if
 //!    that has too many. So clients that send nothing, or one byte at a time, keep nobody out.
 //! 3. A connection whose request is being answered is never closed for another one.
 //!
 //! Not here: sockets, and times after which a connection ends without need.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Connections at once.
 pub const MAX_CONNECTIONS: usize = 256;
-/// Connections of one address at once.
+/// Connections of one client at once.
 pub const MAX_OF_PEER: usize = 64;
 
 /// A connection.
@@ -50,7 +51,7 @@ pub struct Connections {
 impl Connections {
     /// A new connection.
     pub fn admit(&mut self, peer: IpAddr) -> Admission {
-        let peer = peer.to_canonical();
+        let peer = client_of(peer);
         let n_of_peer = self.entries.values().filter(|entry| entry.peer == peer).count();
         let victim = if n_of_peer >= MAX_OF_PEER {
             self.waits_longest(Some(peer))
@@ -114,6 +115,15 @@ impl Connections {
     }
 }
 
+/// The addresses that one client may have, as the first of them.
+fn client_of(peer: IpAddr) -> IpAddr {
+    const NETWORK: u128 = !0 << 64;
+    match peer.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +137,23 @@ mod tests {
             Admission::Open(id) => id,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn the_addresses_of_one_network_are_one_client() {
+        let of = |network: u16, host: u16| IpAddr::from([0x2001, 0xdb8, 0, network, 0, 0, 0, host]);
+        let mut connections = Connections::default();
+        let probe = open(&mut connections, of(1, 1));
+        let first = open(&mut connections, of(2, 1));
+        for host in 2..=u16::try_from(MAX_OF_PEER).unwrap() {
+            open(&mut connections, of(2, host));
+        }
+        let Admission::InPlaceOf(_, closed) = connections.admit(of(2, 999)) else { panic!("no limit") };
+        assert_eq!(closed, first);
+        assert!(connections.entries.contains_key(&probe));
+        // One that is written as IPv6 is an IPv4 address.
+        let mapped = |last: u8| IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x0a00, u16::from(last)]);
+        assert_ne!(client_of(mapped(1)), client_of(mapped(2)));
     }
 
     #[test]

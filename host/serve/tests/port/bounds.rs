@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use pintle_core::serving::connections::MAX_OF_PEER;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use crate::client::{Client, Port, tls_options};
@@ -126,4 +127,28 @@ async fn an_http2_connection_without_credentials_ends_after_its_request() {
     };
     assert!(!requests(None).await);
     assert!(requests(Some("good")).await);
+}
+
+#[tokio::test]
+async fn a_page_whose_name_leads_to_this_machine_reads_nothing() {
+    let server = Port::of_this_machine();
+    let status = async |host: &str| {
+        let mut stream = TcpStream::connect(server.address()).await.unwrap();
+        let request = format!("GET /livez HTTP/1.1\r\n{host}connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    for host in
+        ["", "127.0.0.1", "127.0.0.1:8080", "[::1]:8080", "10.1.2.3", "localhost", "LocalHost:1", "pintle.localhost"]
+    {
+        let header = if host.is_empty() { String::new() } else { format!("host: {host}\r\n") };
+        let expected = if host.is_empty() { ["200", "400"] } else { ["200", "200"] };
+        let found = status(&header).await;
+        assert!(expected.contains(&&*found), "{host:?}: {found}");
+    }
+    for host in ["rebound.example.com", "rebound.example.com:8080", "localhost.example.com", "127.0.0.1.example.com"] {
+        assert_eq!(status(&format!("host: {host}\r\n")).await, "403", "{host}");
+    }
 }

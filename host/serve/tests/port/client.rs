@@ -165,6 +165,13 @@ impl Port {
         Self { server: Server::start(bind, Some(tls), site).unwrap(), api, access }
     }
 
+    /// Plain HTTP on a loopback address.
+    pub(crate) fn of_this_machine() -> Server {
+        let site = Site::new(Arc::new(Checks::default()), Arc::new(TestPages), None, Scope::All);
+        let bind = Bind { address: "127.0.0.1:0".parse().unwrap(), shared_port: false, max_streams: 0 };
+        Server::start(bind, None, Arc::new(site)).unwrap()
+    }
+
     pub(crate) async fn get(&self, path: &str, token: Option<&str>) -> (StatusCode, String) {
         self.send(&Client::default(), "GET", path, token).await
     }
