@@ -1,14 +1,15 @@
-//! Commands for authors of plugins; they need no cluster: `pintle new`, `crds`, `build`, `package`, `test` and `inspect`.
+//! Commands for authors of plugins; they need no cluster: `pintle new`, `crds`, `build`, `package`, `test`, `inspect` and `scaffold`.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use pintle_author::cases::{self, Options};
 use pintle_author::crds;
-use pintle_author::inspect::Inspected;
+use pintle_author::inspect::{Inspected, Resource};
 use pintle_author::package;
 use pintle_build::{Built, CustomKind, Project, Scaffold};
 use pintle_oci::{Digest, Evidence, Fetcher, Proof, Pulled, detached, read_source, stderr};
+use pintle_wasm::Inspection;
 use serde_json::{Value, json};
 
 use crate::cli::InspectArgs;
@@ -131,12 +132,33 @@ pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
 }
 
 pub(crate) async fn inspect(args: &InspectArgs) -> anyhow::Result<()> {
-    let fetcher = Fetcher::new(&args.registry, None, stderr)?;
-    let Pulled { origin: file, bytes, proof } = read_source(&fetcher, &args.component).await?;
-    let n_signatures = proof.n_signatures();
-    fetcher.trust().check(&file, &bytes, &Evidence::Shown(proof))?;
-    let found = pintle_wasm::inspect(&file, &bytes)?;
-    let is_verified = fetcher.trust().demands();
+    let (file, found, signatures) = look_at(args).await?;
+    let Signatures { n_signatures, is_verified } = signatures;
     let inspected = Inspected { file: &file, found: &found, n_signatures, is_verified };
     output::answer(args.output, &inspected.json(), || inspected.text())
+}
+
+pub(crate) async fn scaffold(args: &InspectArgs) -> anyhow::Result<()> {
+    let (_, found, _) = look_at(args).await?;
+    let resource = Resource { found: &found, source: &args.component };
+    output::answer(args.output, &resource.json(), || resource.text())
+}
+
+/// Signatures of a component, of which one is by a key of the command line.
+struct Signatures {
+    n_signatures: usize,
+    is_verified: bool,
+}
+
+/// Reads a component without running it, and where it is from.
+///
+/// # Errors
+/// It cannot be read, is not signed by a key of the command line, or is not a plugin.
+async fn look_at(args: &InspectArgs) -> anyhow::Result<(String, Inspection, Signatures)> {
+    let fetcher = Fetcher::new(&args.registry, None, stderr)?;
+    let Pulled { origin, bytes, proof } = read_source(&fetcher, &args.component).await?;
+    let n_signatures = proof.n_signatures();
+    fetcher.trust().check(&origin, &bytes, &Evidence::Shown(proof))?;
+    let found = pintle_wasm::inspect(&origin, &bytes)?;
+    Ok((origin, found, Signatures { n_signatures, is_verified: fetcher.trust().demands() }))
 }

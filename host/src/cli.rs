@@ -114,6 +114,15 @@ pub enum Command {
     Keygen(oci::KeygenArgs),
     /// Show what a component is, what it watches and the permissions that it requests, without running it.
     Inspect(InspectArgs),
+    /// Print the ControllerPlugin of a component, with its digest, the grants that it requests and its settings, for `kubectl apply -f -`.
+    #[command(after_help = "Examples:
+  # Read it, take away what the plugin shall not have, and apply it
+  pintle scaffold oci://registry.example.com/team/widgets:1.2.0 > widgets.yaml
+  kubectl apply -f widgets.yaml
+
+  # The host's own account needs the rights, too
+  pintle rbac oci://registry.example.com/team/widgets:1.2.0 | kubectl apply -f -")]
+    Scaffold(InspectArgs),
     /// Print the RBAC roles that controllers need, and the service accounts that they are bound to.
     Rbac(rbac::RbacArgs),
     /// Show the version of this binary and of the built-in controllers.
@@ -395,7 +404,7 @@ pub struct RunArgs {
     pub log: LogArgs,
 }
 
-/// Arguments of `pintle inspect`.
+/// Arguments of `pintle inspect` and of `pintle scaffold`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
     /// A component file, or a component in a registry.

@@ -71,6 +71,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Verify(args) => on_runtime(oci::within(&args.wait, &args.what, oci::verify(&args))),
         Command::Keygen(args) => oci::keygen(&args),
         Command::Inspect(args) => on_runtime(author::inspect(&args)),
+        Command::Scaffold(args) => on_runtime(author::scaffold(&args)),
         Command::Rbac(args) => on_runtime(rbac::rbac(&args)).map_err(|why| args.of_file.explain(why)),
         Command::Version(args) => version::version(&args),
         Command::Completion(args) => complete::completion(&args),

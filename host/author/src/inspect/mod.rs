@@ -1,7 +1,10 @@
 //! `pintle inspect`: what a component says of itself, without running it.
 
 mod access;
+mod resource;
 mod show;
+
+pub use self::resource::Resource;
 
 use pintle_wasm::{WASI_INTERFACES, WasiInterface, wasi_interface};
 use serde_json::{Value, json};

@@ -20,8 +20,8 @@ use std::collections::BTreeSet;
 use crate::contract::manifest::{Grant, Of};
 use crate::object::id::Kind;
 
-pub use denial::Denial;
 use denial::Why;
+pub use denial::{Denial, line};
 pub use missing::{Missing, asked_by, events_line, gives_discovery};
 pub use special::{CERTIFICATES, RBAC, must_be_listed, special_verb};
 

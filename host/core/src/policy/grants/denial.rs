@@ -146,7 +146,7 @@ pub(super) fn place(plugin: &str) -> String {
 }
 
 /// A grant as an entry of a YAML list, for copying.
-pub(super) fn line(grant: &Grant) -> String {
+pub fn line(grant: &Grant) -> String {
     let list = |values: &[String]| values.iter().map(|value| scalar(value)).collect::<Vec<_>>().join(", ");
     let mut members: Vec<String> = grant
         .lists()
