@@ -80,7 +80,8 @@ impl Notices for Unattended {
 /// # Cancel safety
 /// Reads only.
 pub(crate) async fn report(reader: Arc<dyn ApiReader>, reconciled: impl Fn() -> BTreeSet<Kind>, warn: impl Fn(&str)) {
-    let mut open: Vec<Kind> = kinds().cloned().collect();
+    // Several controllers act on one kind.
+    let mut open: BTreeSet<Kind> = kinds().cloned().collect();
     tokio::time::sleep(FIRST).await;
     while !open.is_empty() {
         match look(&*reader, &reconciled, &open).await {
@@ -103,7 +104,7 @@ fn kinds() -> impl Iterator<Item = &'static Kind> {
 async fn look(
     reader: &dyn ApiReader,
     reconciled: &impl Fn() -> BTreeSet<Kind>,
-    kinds: &[Kind],
+    kinds: &BTreeSet<Kind>,
 ) -> Result<Vec<(Kind, String)>, ApiError> {
     let resources = reader.discover().await?.resources;
     let mut found = Vec::new();

@@ -59,7 +59,12 @@ pub enum ConnectError {
         /// What is wrong with it.
         why: String,
     },
-    /// Not in a Pod, or without a service account token.
+    /// Not in a Pod.
+    #[error(
+        "no cluster: this process is not in a Pod of one (KUBERNETES_SERVICE_HOST is not set); name a kubeconfig with --kubeconfig FILE, for example --kubeconfig ~/.kube/config"
+    )]
+    NoCluster,
+    /// In a Pod without a service account token, for example.
     #[error(
         "cannot use the in-cluster configuration: {0}; outside a cluster, name a kubeconfig with --kubeconfig FILE"
     )]

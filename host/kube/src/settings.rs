@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig};
 
 use crate::connect::{ConnectError, Source};
 use crate::error;
@@ -113,7 +113,10 @@ async fn read_source(source: &Source) -> Result<(Config, Option<String>), Connec
             (kubeconfig, None, shown)
         }
         Source::InCluster => {
-            let config = Config::incluster().map_err(|why| ConnectError::InCluster(error::chain(&why)))?;
+            let config = Config::incluster().map_err(|why| match why {
+                InClusterError::ReadEnvironmentVariable(_) => ConnectError::NoCluster,
+                why => ConnectError::InCluster(error::chain(&why)),
+            })?;
             return Ok((config, None));
         }
         // `of` is never the first one.

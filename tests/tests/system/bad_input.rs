@@ -115,7 +115,7 @@ fn no_way_to_the_cluster_is_told() {
         folder,
         &["run"],
         expect![[r#"
-        pintle: cannot use the in-cluster configuration: failed to read an incluster environment variable: environment variable not found; outside a cluster, name a kubeconfig with --kubeconfig FILE
+        pintle: no cluster: this process is not in a Pod of one (KUBERNETES_SERVICE_HOST is not set); name a kubeconfig with --kubeconfig FILE, for example --kubeconfig ~/.kube/config
     "#]],
     );
     check(
@@ -389,7 +389,7 @@ fn arguments_that_mean_nothing_are_told() {
         folder,
         &["dev", "--controllers", "deploymnt"],
         expect![[r#"
-            pintle: --controllers: no controller is called deploymnt; known are <controllers>
+            pintle: --controllers: no controller is called deploymnt (did you mean deployment?); known are <controllers>
         "#]],
     );
     check(

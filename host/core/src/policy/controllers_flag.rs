@@ -51,7 +51,7 @@ pub enum UnknownControllers {
     /// Names that nothing has.
     #[error("--controllers: no controller is called {}; known are {}", .unknown.join(" or "), .known.join(", "))]
     Unknown {
-        /// The names, as given.
+        /// The names, as given, each with the valid name that is like it.
         unknown: Vec<String>,
         /// The valid names.
         known: Vec<String>,
@@ -130,7 +130,14 @@ impl ControllersFlag {
                 Item::On(name) | Item::Off(name) if has(&known, name) => {}
                 Item::On(name) if has(&missing, name) => asked.push(name.clone()),
                 Item::Off(name) if has(&missing, name) => {}
-                Item::On(name) | Item::Off(name) => unknown.push(name.clone()),
+                Item::On(name) | Item::Off(name) => {
+                    let all = known.iter().chain(&missing);
+                    let names = all.flat_map(|(name, aliases)| aliases.iter().map(String::as_str).chain([*name]));
+                    unknown.push(match like(name, names) {
+                        Some(near) => format!("{name} (did you mean {near}?)"),
+                        None => name.clone(),
+                    });
+                }
             }
         }
         let names = || known.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -142,6 +149,13 @@ impl ControllersFlag {
         }
         Ok(())
     }
+}
+
+/// The valid name that a wrong one is likely to mean.
+fn like<'n>(wrong: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let distance = |name: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &wrong.to_lowercase());
+    let (distance, near) = names.map(|name| (distance(name), name)).min()?;
+    (distance <= (wrong.len() / 3).max(1)).then_some(near)
 }
 
 #[cfg(test)]
@@ -211,7 +225,8 @@ mod tests {
         for flag in ["*,-widget,gadget-controller", "*,-robot", "-robot-controller,widget"] {
             assert_eq!(check(flag), Ok(()), "{flag}");
         }
-        let unknown = "no controller is called wigdet; known are widget-controller, gadget-controller";
+        let unknown =
+            "no controller is called wigdet (did you mean widget?); known are widget-controller, gadget-controller";
         for flag in ["*,-wigdet", "wigdet,robot"] {
             assert_eq!(check(flag), Err(format!("--controllers: {unknown}")), "{flag}");
         }

@@ -641,6 +641,7 @@ impl Control {
             if known.is_empty() { "none is loaded".to_owned() } else { format!("loaded are {}", known.join(", ")) };
         let instead = match self.carried.contains_key(name) {
             _ if let Some(of) = self.not_started(name) => format!("; the host did not start it: {}", of.message),
+            _ if let Some(why) = self.exclusion(name) => format!("; {}", why.message),
             true => format!("; `pintle plugin load builtin:{name}` loads the built-in one"),
             false => String::new(),
         };
