@@ -106,7 +106,6 @@ async fn load(client: &Client, args: &LoadArgs, waiting: &mut Waiting) -> anyhow
 async fn swap(client: &Client, args: &SwapArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
     let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
     let overrides = Overrides {
-        digest: None,
         shadow_runs: args.shadow,
         shadow_for_ms: args.shadow_for.map(millis),
         max_differences: args.max_differences,
@@ -114,6 +113,7 @@ async fn swap(client: &Client, args: &SwapArgs, waiting: &mut Waiting) -> anyhow
         probation_for_ms: args.probation_for.map(millis),
         max_faults: args.max_faults,
         max_deletions: args.max_deletions,
+        ..Overrides::NONE
     };
     let (request, digest) = request(&args.component, overrides).await?;
     let path = path(&args.name, "/swap");

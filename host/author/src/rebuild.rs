@@ -3,7 +3,8 @@
 //! *Flow*: a save -> the language's tools (for a folder of sources) -> component -> the plugin with its name is swapped, or
 //! loaded.
 //!
-//! *Invariant*: a failed build or a rejected component leaves the running version in place.
+//! *Invariants*: 1. a failed build or a rejected component leaves the running version in place;
+//! 2. what was saved runs, whatever its runs end with: an author looks for the fault in the version on the disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +28,9 @@ pub enum Followed {
     /// A component.
     File(PathBuf),
 }
+
+/// A version that no fault and no error takes back. The bound on its deletions stays.
+const KEPT: Overrides = Overrides { max_faults: Some(u32::MAX), max_error_percent: Some(u32::MAX), ..Overrides::NONE };
 
 /// Wakes after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +151,7 @@ impl Followed {
         let Built { name, bytes } = built;
         let origin = self.path().display().to_string();
         // The component comes from the command line.
-        let wanted = Wanted { origin, bytes, spec: None, overrides: &Overrides::NONE, evidence: Evidence::Own };
+        let wanted = Wanted { origin, bytes, spec: None, overrides: &KEPT, evidence: Evidence::Own };
         let report = control.put(&name, wanted).await?;
         let swapped = if report.from.is_some() { "swapped in" } else { "loaded in" };
         Ok(format!("{name}: {verb} in {}, {swapped} {}", shown(took), shown(begun.elapsed())))
@@ -170,6 +174,12 @@ fn failed(path: &Path, has_run: bool, why: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use pintle_core::lifecycle::Spec;
+    use pintle_core::lifecycle::probation::{Before, Ended, Probation, Record};
+    use pintle_core::object::id::{Key, Kind, ObjectKey};
+
     use super::*;
 
     #[test]
@@ -189,6 +199,26 @@ mod tests {
         assert!(wrong.starts_with("--plugin $DIR: $DIR is not a plugin in a language that can be built"), "{wrong}");
         std::fs::write(at("go.mod"), "").unwrap();
         assert_eq!(Followed::new(root.path()).unwrap(), Followed::Source(root.path().to_owned()));
+    }
+
+    #[test]
+    fn what_was_saved_stays_whatever_its_runs_end_with() {
+        let mut spec = Spec::default();
+        KEPT.put_over(&mut spec);
+        let key = |i: usize| Key {
+            queue: "q".into(),
+            kind: Kind::new("", "v1", "Pod"),
+            object: ObjectKey::new(&format!("ns-{}", i % 3), &i.to_string()),
+        };
+        let keys: Vec<Key> = (0..50).map(key).collect();
+        let now = tokio::time::Instant::now().into_std();
+        for ended in [Ended::Fault, Ended::Error] {
+            let before = Before::new(Record::default(), HashSet::new(), &keys);
+            let mut probation = Probation::begin(spec.strategy.probation.clone(), before, now);
+            for key in keys.iter().chain(&keys) {
+                assert_eq!(probation.ran(key, ended, "", now), None);
+            }
+        }
     }
 
     #[test]

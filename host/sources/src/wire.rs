@@ -108,6 +108,8 @@ pub struct Overrides {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_faults: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_error_percent: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_deletions: Option<u32>,
 }
 
@@ -121,6 +123,7 @@ impl Overrides {
         probation_runs: None,
         probation_for_ms: None,
         max_faults: None,
+        max_error_percent: None,
         max_deletions: None,
     };
 
@@ -139,6 +142,7 @@ impl Overrides {
         set(&mut strategy.probation.runs, self.probation_runs);
         set(&mut strategy.probation.for_ms, self.probation_for_ms);
         set(&mut strategy.probation.max_faults, self.max_faults);
+        set(&mut strategy.probation.max_error_percent, self.max_error_percent);
         set(&mut strategy.probation.max_deletions, self.max_deletions);
     }
 }
