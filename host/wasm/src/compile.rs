@@ -8,8 +8,9 @@ use wasmtime::component::Component;
 
 use crate::error::EngineError;
 
-/// Niceness of the compiler threads. Moderate, because compilation must finish too.
-const NICENESS: i32 = 10;
+/// Niceness of the compiler threads: a third of the weight of the threads that run plugins. Not more: beside other programs, a component would
+/// take ten times as long to compile.
+const NICENESS: i32 = 5;
 
 /// The compiler's thread pool. wasmtime's parallel parts run on their caller's pool.
 #[derive(Debug)]
