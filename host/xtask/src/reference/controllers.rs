@@ -14,6 +14,13 @@ What each built-in controller does, watches, writes and can be told by flags, an
 This page is generated from the manifests of the controllers and `plugins/upstream.yaml`: `cargo xtask generate pages`.
 ";
 
+const OVERVIEW: &str = "
+## Overview
+
+The controllers of kube-controller-manager 1.36, without the three for cloud providers, which it lists and no longer runs.
+Their full names end in `-controller`.
+";
+
 const BUILT_IN: &str = "
 `pintle run` starts all that run by default; `--controllers` chooses. It and `pintle plugin` also accept the other names.
 `pintle version` lists what a binary contains. [Recorded scenarios](../../tests/README.md) compare the controllers with those of kube-controller-manager.
@@ -39,6 +46,7 @@ const READS: [&str; 3] = ["get", "list", "watch"];
 /// The page. Writing to a String does not fail, so results are dropped here.
 pub(super) fn page(upstream: &Upstream, built: &[Manifest]) -> String {
     let mut page = HEAD.to_owned();
+    let _ = write!(page, "{OVERVIEW}\n{}\n", overview(upstream, built).trim_end());
     let _ = write!(page, "\n## Built in\n\n{}\n{BUILT_IN}", status(upstream, built).trim_end());
     let listed = upstream.with(built);
     for (manifest, _) in listed.iter().flat_map(|area| area.built()) {

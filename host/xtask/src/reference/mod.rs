@@ -21,7 +21,6 @@ pub fn generate() -> anyhow::Result<Vec<(&'static str, String)>> {
     let contract = contract::page(&root().join("wit"))?;
     let (list, built) = (Upstream::read()?, upstream::built_in()?);
     let readme = with_part("README.md", &read("README.md")?, "status", &controllers::status(&list, &built))?;
-    let readme = with_part("README.md", &readme, "controllers", &controllers::overview(&list, &built))?;
     let embedded = "host/docs/embedded-cluster.md";
     let embedded_text = with_part(embedded, &read(embedded)?, "controllers", &controllers::effects(&list, &built))?;
     Ok(vec![
