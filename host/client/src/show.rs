@@ -230,7 +230,7 @@ pub fn report(report: &SwapReport) -> String {
         None => to,
     };
     let pause = if report.from.is_some() && report.pause_micros > 0 {
-        format!(", keys waited {:.1} ms", report.pause_micros as f64 / 1000.0)
+        format!(" in {:.1} ms", report.pause_micros as f64 / 1000.0)
     } else {
         String::new()
     };
@@ -371,7 +371,7 @@ mod tests {
             Faults:        3 (deadline 1, trap 2)
             Cached:        2 KiB
             Last error:    trap: unreachable
-            Last swap:     switched 0.1.0 (fedcba) -> 0.2.0 (0123456789ab), keys waited 1.2 ms; on probation at 2026-01-02T03:04:05Z
+            Last swap:     switched 0.1.0 (fedcba) -> 0.2.0 (0123456789ab) in 1.2 ms; on probation at 2026-01-02T03:04:05Z
             Conditions:
               Type      Status   Reason         Since                  Message
               Ready     True     CachesFilled   2026-01-02T03:04:06Z

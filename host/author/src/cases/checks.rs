@@ -91,9 +91,9 @@ const NO_END: &str =
     "the plugin settles, and the case has no expected end; --update writes it after a second line `---`";
 
 /// Of a case that gives another outcome on an instance that is not new.
-const KEEPS: &str = "on an instance that had run other cases before the outcome was another one than on a fresh one: the plugin keeps \
-    something from run to run (a global variable, a cache, a counter), or has a clock or chance of its own (time is lister.now). Random numbers of WASI depend on the runs before, if the language's \
-    run-time library draws some in the first run of an instance";
+const KEEPS: &str = "the outcome depends on earlier runs of the instance, or on a clock or random numbers other than the lister's: look for a global \
+    variable, a cache or a counter, and take the time from lister.now. Random numbers of WASI depend on earlier runs if the run-time \
+    library of the language draws some in the first run of an instance";
 
 /// What many runs on one instance have cost.
 pub(crate) struct Cost {

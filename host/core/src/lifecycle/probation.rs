@@ -170,7 +170,7 @@ impl<K: Clone + Eq + Hash + Scoped> Probation<K> {
         }
         if ended == Ended::Fault && self.faults_too_often() {
             let message = format!(
-                "{} of {} keys that did not fault before do now, more than {}; the last: {what}",
+                "{} of {} keys that did not fault before fault now (allowed: {}); the last: {what}",
                 self.faulted.len(),
                 self.ran.len(),
                 self.tolerated()
@@ -288,7 +288,7 @@ mod tests {
             probation.ran(&("a", 2), Ended::Fault, "trap", now),
             Some(Judgement::TakeBack {
                 reason: "FaultsInProbation",
-                message: "3 of 3 keys that did not fault before do now, more than 2; the last: trap".into()
+                message: "3 of 3 keys that did not fault before fault now (allowed: 2); the last: trap".into()
             })
         );
     }
