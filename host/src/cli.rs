@@ -457,7 +457,24 @@ pub enum Output {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    /// Of help that is not printed on a terminal, and of most terminals.
+    const COLUMNS: usize = 100;
+
+    /// A line that is wrapped is another command, or no comment.
+    #[test]
+    fn no_line_of_an_example_is_wrapped() {
+        fn check(command: &clap::Command) {
+            let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let long: Vec<&str> = examples.lines().filter(|line| line.chars().count() > COLUMNS).collect();
+            assert!(long.is_empty(), "{}: {long:#?}", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
 
     #[test]
     fn only_a_real_cluster_has_a_rate_limit_and_strict_defaults() {

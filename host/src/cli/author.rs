@@ -111,9 +111,11 @@ pub struct CrdsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pintle package . -o widgets.wasm
-  pintle package component.wasm --manifest manifest.yaml -o widgets.wasm      # a component of any other toolchain
+  # A component of any other toolchain
+  pintle package component.wasm --manifest manifest.yaml -o widgets.wasm
   pintle package widgets.wasm --config-map pintle/widgets -o widgets.yaml
-  kubectl apply --server-side -f widgets.yaml      # without --server-side, kubectl keeps a second copy, which is too long for an annotation
+  # Without --server-side, kubectl keeps a second copy, which is too long for an annotation
+  kubectl apply --server-side -f widgets.yaml
 
 For components of more than 1 MiB compressed, push to a registry: `pintle push --help`.")]
 pub struct PackageArgs {

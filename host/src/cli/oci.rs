@@ -95,7 +95,8 @@ pub struct PushArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pintle pull oci://registry.example.com/team/widgets:1.2.0
-  pintle pull oci://registry.example.com/team/widgets@sha256:DIGEST -o widgets.wasm --verify-key release.pub")]
+  pintle pull oci://registry.example.com/team/widgets@sha256:DIGEST -o widgets.wasm \\
+    --verify-key release.pub")]
 pub struct PullArgs {
     /// Source: `oci://REGISTRY/REPOSITORY:TAG`, optionally with `@sha256:DIGEST`.
     #[arg(value_name = "oci://REF")]

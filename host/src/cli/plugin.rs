@@ -35,7 +35,7 @@ const EXAMPLES: &str = "Examples:
   pintle plugin list
   pintle plugin describe replicaset-controller
 
-  # Try a new build beside the old one for 200 runs, then switch, and wait until it has proven itself
+  # Try a new build beside the old one for 200 runs, switch, and wait until it is proven
   pintle plugin swap replicaset-controller new.wasm --shadow 200 --wait proven --timeout 30m
   pintle plugin diff replicaset-controller
 
@@ -64,7 +64,8 @@ pub enum Action {
     /// Load a component as a new plugin.
     #[command(after_help = "Examples:\n  pintle plugin load widgets.wasm
   pintle plugin load oci://registry.example.com/team/widgets:1.2.0 --spec widgets.yaml
-  pintle plugin load widgets.wasm --spec widgets.yaml --digest sha256:0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8")]
+  pintle plugin load widgets.wasm --spec widgets.yaml \\
+    --digest sha256:0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8")]
     Load(LoadArgs),
     /// Replace the running version of a plugin. Queues, caches and state are kept; a failing version is rolled back.
     #[command(after_help = "Examples:
@@ -75,7 +76,8 @@ pub enum Action {
   pintle plugin swap replicaset-controller new.wasm --shadow 500 --shadow-for 10m
 
   # For a script: success only once the new version has proven itself
-  pintle plugin swap replicaset-controller new.wasm --probation-runs 50 --probation-for 30s --wait proven --timeout 10m")]
+  pintle plugin swap replicaset-controller new.wasm --probation-runs 50 --probation-for 30s \\
+    --wait proven --timeout 10m")]
     Swap(SwapArgs),
     /// Go back to the version before the last swap.
     #[command(after_help = "Example:\n  pintle plugin rollback replicaset-controller")]

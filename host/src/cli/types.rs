@@ -18,7 +18,8 @@ use pintle_build::Language;
   pintle types --kubeconfig ~/.kube/config --kind apps/v1/Deployment --lang python -o app/deployment.py
 
   # The same with kubectl
-  kubectl get --raw /openapi/v3/apis/apps/v1 | pintle types - --kind apps/v1/Deployment --lang ts -o deployment.ts")]
+  kubectl get --raw /openapi/v3/apis/apps/v1 | \\
+    pintle types - --kind apps/v1/Deployment --lang ts -o deployment.ts")]
 pub struct TypesArgs {
     /// Files with CustomResourceDefinitions or an OpenAPI document (version 2 or 3), in YAML or JSON; folders of such files; `-` for
     /// standard input. Default: the folder crds.
