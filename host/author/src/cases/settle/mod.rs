@@ -264,10 +264,15 @@ impl Story {
 
     /// The first of the last runs after which nothing would have enqueued its key, although one more run wanted something else.
     fn stall(&self, last: &[&RunRecord], again: &[RunRecord]) -> Option<Stall> {
-        let resyncs = |key: &Key| {
-            self.hosted.manifest.queues.iter().any(|queue| queue.name == *key.queue && queue.resync().is_some())
+        if !self.hosted.awaits_all_rules() {
+            return None;
+        }
+        // A later tick or resync goes on.
+        let is_regular = |key: &Key| {
+            let mut queues = self.hosted.manifest.queues.iter().filter(|queue| queue.name == *key.queue);
+            queues.any(|queue| queue.resync().is_some() || queue.tick().is_some())
         };
-        let mut asked_for_none = last.iter().filter(|run| run.is_forgotten() && !resyncs(&run.key));
+        let mut asked_for_none = last.iter().filter(|run| run.is_forgotten() && !is_regular(&run.key));
         asked_for_none.find_map(|before| {
             let after = again.iter().find(|run| run.key == before.key)?;
             let is_stall = after.is_forgotten() && after.refused.is_empty() && after.shown != before.shown;

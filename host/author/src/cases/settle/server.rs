@@ -158,6 +158,11 @@ impl Hosted {
         drop(self.subscription);
     }
 
+    /// Whether [`Hosted::rest`] waits for the keys of all rules of the manifest.
+    pub(super) fn awaits_all_rules(&self) -> bool {
+        self.quiet < QUIET + MAX_RULE_DELAY
+    }
+
     pub(super) fn enqueue(&self, keys: Vec<Key>) {
         self.manager.enqueue(&self.manifest.name, keys);
     }
