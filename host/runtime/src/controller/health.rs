@@ -22,6 +22,8 @@ use super::run::refusal;
 use super::status::FaultingKey;
 use super::{Controller, ControllerState, PluginCache};
 
+/// Reason of the condition of a plugin that waits for its host to lead, as it should.
+pub(super) const STANDBY: &str = "Standby";
 /// Maximum keys whose last fault is kept.
 const MAX_FAULTY: usize = 1_000;
 /// Longest text of a fault in bytes; it contains plugin text.
@@ -384,7 +386,7 @@ impl Controller {
             },
             Phase::Standby => {
                 let message = "another host leads; this one is ready to take over".into();
-                condition("Ready", false, "Standby", message, at)
+                condition("Ready", false, STANDBY, message, at)
             }
             Phase::Starting => condition("Ready", false, "CachesFilling", "its caches are not synced yet".into(), at),
             Phase::Disabled => {

@@ -9,7 +9,7 @@ use pintle_core::ports::outside::Bound;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::health::Observed;
+use super::health::{Observed, STANDBY};
 use super::{Controller, ControllerState, Version};
 
 /// Status of one queue.
@@ -175,8 +175,11 @@ impl Controller {
             queue.held += own.work_queue.n_held();
             queue.running += own.work_queue.n_running();
         }
-        let is_problem =
-            |condition: &&Condition| matches!(&*condition.kind, "Ready" | "Healthy") && condition.status == "False";
+        let is_problem = |condition: &&Condition| {
+            matches!(&*condition.kind, "Ready" | "Healthy")
+                && condition.status == "False"
+                && condition.reason != STANDBY
+        };
         let problem = inner.health.conditions.iter().find(is_problem);
         let shown = |problem: &Condition| overview::shortened(&format!("{}: {}", problem.reason, problem.message));
         Counters {

@@ -37,6 +37,7 @@ async fn on_standby_nothing_runs_and_a_term_begins_with_every_object() {
     sink.on_changes(&Arc::from(fixture.cache.objects.lock().clone()));
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!((names(&calls), fixture.controller.status().phase), (Vec::new(), Phase::Standby));
+    assert_eq!(fixture.controller.counters().problem, None, "that is how it should be");
     assert_eq!(fixture.metric("workqueue_adds_total{name=\"widgets\"}"), 0, "nothing waits, ticks included");
     let runs = || fixture.metric("running_managed_controllers{name=\"widgets\",manager=\"pintle\"}");
     assert_eq!(runs(), 0);
