@@ -31,18 +31,16 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
     args.plugins.plugins.append(&mut args.more_plugins);
     args.leader.times()?;
+    let source = source(&args);
+    // Which Pod it will be is not known here.
+    if args.check && matches!(source, Source::InCluster) {
+        return check(&args).await;
+    }
+    // It sends nothing yet: a kubeconfig's errors come before components are compiled, and theirs before the cluster is contacted.
+    let connection = Connection::open(&source).await?;
     if args.check {
         return check(&args).await;
     }
-    let kubeconfig = args.kubeconfig.as_ref().filter(|list| !list.as_os_str().is_empty());
-    let file = kubeconfig.map(|path| Source::File { path: path.clone(), context: args.context.clone() });
-    let source = match (&args.master, file) {
-        (Some(server), of) => Source::At { server: server.clone(), of: of.map(Box::new) },
-        (None, Some(file)) => file,
-        (None, None) => Source::InCluster,
-    };
-    // It sends nothing yet: a kubeconfig's errors come before components are compiled, and theirs before the cluster is contacted.
-    let connection = Connection::open(&source).await?;
     let stop = || {
         let signals = Signals::catch()?;
         Ok(async move { signals.requested().await })
@@ -139,6 +137,17 @@ pub async fn on<F: Future<Output = ()>>(
     }
     traces.close(stopping, args.plugins.controller_shutdown_timeout).await;
     Ok(())
+}
+
+/// Where the cluster is.
+fn source(args: &RunArgs) -> Source {
+    let kubeconfig = args.kubeconfig.as_ref().filter(|list| !list.as_os_str().is_empty());
+    let file = kubeconfig.map(|path| Source::File { path: path.clone(), context: args.context.clone() });
+    match (&args.master, file) {
+        (Some(server), of) => Source::At { server: server.clone(), of: of.map(Box::new) },
+        (None, Some(file)) => file,
+        (None, None) => Source::InCluster,
+    }
 }
 
 /// `pintle run --check`: everything that a start does before it contacts the cluster.

@@ -95,6 +95,12 @@ fn a_checked_configuration_is_printed_as_a_file_with_the_same_effect() -> Result
     ];
     let wrong = check(&flags)?;
     ensure!(!wrong.is_good() && wrong.errors.contains("setting \"nothing\" does not exist"), "{}", wrong.text());
+    let wrong = check(&["--kubeconfig=missing"])?;
+    ensure!(
+        !wrong.is_good() && wrong.errors.starts_with("pintle: cannot use kubeconfig missing: "),
+        "{}",
+        wrong.text()
+    );
     let printed = check(&flags[..3])?.success()?;
     let file = folder.path().join("host.yaml");
     fs::write(&file, &printed)?;
