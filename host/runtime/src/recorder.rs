@@ -10,7 +10,8 @@
 //! 3. A panic loses one event, and the correlation state of earlier ones; later events are written.
 //!
 //! Source: client-go's `tools/record`: the same objects, names, numbers and retry rules. A rejection is final, including
-//! AlreadyExists; only transport errors and unreadable answers are retried, [`MAX_TRIES`] times in all.
+//! AlreadyExists; only transport errors, unreadable answers and timeouts are retried, [`MAX_TRIES`] times in all. client-go drops an event
+//! whose answer is 504.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -198,9 +199,11 @@ impl Task {
                 Ok(result) => return result,
                 Err(error) => error,
             };
-            let refused = error.code != 0
-                || !matches!(error.class, ApiErrorClass::Transport | ApiErrorClass::Timeout | ApiErrorClass::Malformed);
-            if refused {
+            // A busy API server answers 504 as well. Its name keeps an event from being there twice.
+            let is_late = error.class == ApiErrorClass::Timeout;
+            let is_answer =
+                error.code != 0 || !matches!(error.class, ApiErrorClass::Transport | ApiErrorClass::Malformed);
+            if is_answer && !is_late {
                 // Expected: the namespace is terminating, an earlier try succeeded, or another host leads.
                 let ordinary = error.class == ApiErrorClass::AlreadyExists
                     || error.causes.iter().any(|cause| cause == "NamespaceTerminating")

@@ -173,13 +173,15 @@ async fn an_event_that_is_there_already_after_an_answer_was_lost_is_done_with() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_not_understood_is_asked_for_again() {
-    let api = FakeWriter::new(|_, _| Err(ApiError { class: ApiErrorClass::Malformed, ..refusal(0) }));
-    let (recorder, task, _) = start(api.clone());
-    recorder.record(event("m"));
-    drop(recorder);
-    task.await.unwrap();
-    assert_eq!(api.log().len(), MAX_TRIES as usize);
+async fn an_answer_that_is_late_or_not_understood_is_asked_for_again() {
+    for (class, code) in [(ApiErrorClass::Malformed, 0), (ApiErrorClass::Timeout, 0), (ApiErrorClass::Timeout, 504)] {
+        let api = FakeWriter::new(move |_, _| Err(ApiError { class, code, ..refusal(0) }));
+        let (recorder, task, _) = start(api.clone());
+        recorder.record(event("m"));
+        drop(recorder);
+        task.await.unwrap();
+        assert_eq!(api.log().len(), MAX_TRIES as usize, "{class:?} {code}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
