@@ -314,13 +314,19 @@ fn grants() -> Vec<Grant> {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_granted_does_not_leave_the_process_and_the_rest_does() {
-    let watches = json!([{"kind": SET, "enqueue": [{"to": "self"}]}, {"kind": POD}]);
+    // Whole: what an update replaces has to be read.
+    let watches = json!([
+        {"kind": SET, "whole": true, "enqueue": [{"to": "self"}]},
+        {"kind": POD, "whole": true},
+        {"kind": SECRET, "whole": true},
+        {"kind": NODE, "whole": true},
+    ]);
     let everything = || {
         let verbs = VERBS.map(String::from).to_vec();
         let all = Grant { verbs, kinds: vec!["*".into()], ..Grant::default() };
         vec![all.clone(), Grant { subresources: vec!["*".into()], ..all }]
     };
-    let own_watches = grant(json!({"verbs": ["list", "watch"], "kinds": [SET, POD]}));
+    let own_watches = grant(json!({"verbs": ["list", "watch"], "kinds": [SET, POD, SECRET, NODE]}));
     let all = requests();
     let (mut n_grants, mut n_allowed, mut n_denied) = (0, 0, 0);
     for one in grants() {
