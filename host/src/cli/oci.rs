@@ -52,7 +52,9 @@ pub struct RegistryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pintle push widgets.wasm oci://registry.example.com/team/widgets:1.2.0 --sign-key release.key
-  SOURCE_DATE_EPOCH=0 pintle push widgets.wasm oci://localhost:5000/widgets:dev --plain-http localhost:5000   # the same bytes, the same digest
+  # The same bytes, the same digest
+  SOURCE_DATE_EPOCH=0 pintle push widgets.wasm oci://localhost:5000/widgets:dev \\
+    --plain-http localhost:5000
 
 Credentials are those of `docker login REGISTRY`: $DOCKER_CONFIG/config.json or ~/.docker/config.json, and its helpers.
 Layout: that of CNCF TAG Runtime for Wasm (config application/vnd.wasm.config.v0+json, one layer application/wasm;

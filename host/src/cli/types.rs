@@ -15,7 +15,8 @@ use pintle_build::Language;
   pintle types routes.yaml --lang rust -o src/routes.rs
 
   # A kind of Kubernetes, from a cluster
-  pintle types --kubeconfig ~/.kube/config --kind apps/v1/Deployment --lang python -o app/deployment.py
+  pintle types --kubeconfig ~/.kube/config --kind apps/v1/Deployment \\
+    --lang python -o app/deployment.py
 
   # The same with kubectl
   kubectl get --raw /openapi/v3/apis/apps/v1 | \\

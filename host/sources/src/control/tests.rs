@@ -43,11 +43,12 @@ async fn a_name_that_the_command_line_excludes_is_loaded_by_no_source() {
         control.apply(source, "q", wanted("q 1")).await.unwrap();
         control.release(source, "q").await.unwrap();
     }
-    assert_eq!(reason(control.load(wanted("p 1")).await), "Excluded");
+    let operator = control.operator(None);
+    assert_eq!(reason(operator.load(wanted("p 1")).await), "Excluded");
     let built_in = control.built_in("p", &Overrides::NONE).unwrap();
-    assert_eq!(reason(control.load(built_in).await), "Excluded");
+    assert_eq!(reason(operator.load(built_in).await), "Excluded");
     assert!(host.versions().is_empty());
-    control.load(wanted("q 1")).await.unwrap();
+    operator.load(wanted("q 1")).await.unwrap();
     assert_eq!(host.versions(), ["q 1"]);
 }
 
