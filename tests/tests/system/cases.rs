@@ -207,7 +207,7 @@ fn what_is_kept_from_run_to_run_is_found() -> Result<()> {
     let folder = Folder::new("faulty", WIDGET, &[("calls", "steps: []\nrequeueAfter: 1ms\n")])?;
     let (is_good, told) = folder.test(&[])?;
     assert!(!is_good);
-    assert!(told.contains("the plugin keeps something from run to run (a global variable"), "{told}");
+    assert!(told.contains("the outcome depends on earlier runs of the instance"), "{told}");
     // To take over what was seen does not help here.
     let (is_good, _) = folder.test(&["--update"])?;
     assert!(!is_good);
