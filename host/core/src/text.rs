@@ -155,6 +155,13 @@ pub fn age(seconds: i64) -> String {
     }
 }
 
+/// The valid name that a wrong one is likely to mean.
+pub fn like<'n>(wrong: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let distance = |name: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &wrong.to_lowercase());
+    let near = names.min_by_key(|name| distance(name))?;
+    (distance(near) <= (wrong.len() / 3).max(1)).then_some(near)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

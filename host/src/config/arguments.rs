@@ -9,6 +9,7 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
+use pintle_core::text::like;
 use serde_json::{Map, Value};
 
 use super::fields::{ENDPOINTS, Field, Form, NOT_IN_FILE, OF_CONTROLLERS, SETTINGS};
@@ -99,11 +100,10 @@ impl Walk<'_> {
         if parent.len() == 2 && parent[0] == OF_CONTROLLERS {
             siblings.extend([SETTINGS, ENDPOINTS]);
         }
-        let distance = |other: &&&str| strsim::damerau_levenshtein(&other.to_lowercase(), &name.to_lowercase());
         let begins =
             |other: &str| other.len().min(name.len()) > 3 && (other.starts_with(name) || name.starts_with(other));
-        let begun = siblings.iter().find(|other| begins(other));
-        let near = siblings.iter().min_by_key(distance).filter(|near| distance(near) <= (name.len() / 3).max(1));
+        let begun = siblings.iter().copied().find(|other| begins(other));
+        let near = like(name, siblings.iter().copied());
         let without = NOT_IN_FILE.iter().find(|(flag, _)| flag == name);
         match (near.or(begun), flag.or(same)) {
             _ if without.is_some() && parent.is_empty() => {

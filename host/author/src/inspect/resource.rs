@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use pintle_core::contract::manifest::{Manifest, Setting};
 use pintle_core::lifecycle::resource_kind;
-use pintle_core::policy::grants::{asked_by, line};
+use pintle_core::policy::grants::{asked_by, line, scalar};
 use pintle_core::text::Printable;
 use pintle_oci::ComponentSource;
 use pintle_wasm::Inspection;
@@ -25,14 +25,16 @@ impl Resource<'_> {
         let kind = resource_kind();
         let manifest = &self.found.manifest;
         let (member, place) = self.source();
+        // A reference has no characters that need quotes.
+        let place = if member == "oci" { place } else { scalar(&place) };
         let mut text = String::new();
         if matches!(self.source, ComponentSource::Path(_)) {
             text += "# The file is in the folder that the host has as --plugin-dir. Components can also come from a registry (oci), or from a\n\
                      # ConfigMap (configMap: {namespace, name, key}), which `pintle package --config-map` prints.\n";
         }
         let _ = writeln!(text, "apiVersion: {}\nkind: {}", kind.api_version(), kind.name);
-        let _ = writeln!(text, "metadata:\n  name: {}\nspec:", quoted(&manifest.name));
-        let _ = writeln!(text, "  source:\n    {member}: {}", quoted(&place));
+        let _ = writeln!(text, "metadata:\n  name: {}\nspec:", scalar(&manifest.name));
+        let _ = writeln!(text, "  source:\n    {member}: {place}");
         let _ = writeln!(text, "  digest: sha256:{}", self.found.digest);
         let grants = asked_by(manifest);
         if !grants.is_empty() {
@@ -93,16 +95,9 @@ fn settings(manifest: &Manifest) -> String {
         };
         let words = setting.description.split_whitespace().collect::<Vec<_>>().join(" ");
         let _ = writeln!(text, "  # {} ({kind})", Printable(&words));
-        let _ = writeln!(text, "  {comment}  {}: {value}", quoted(name));
+        let _ = writeln!(text, "  {comment}  {}: {value}", scalar(name));
     }
     text
-}
-
-/// A text as a scalar of YAML: in quotes, unless it is clearly a word.
-fn quoted(text: &str) -> String {
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'/' | b'_');
-    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.bytes().all(is_plain);
-    if is_word || text.starts_with("oci://") { text.to_owned() } else { Value::from(text).to_string() }
 }
 
 #[cfg(test)]

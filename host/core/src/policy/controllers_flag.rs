@@ -5,6 +5,8 @@
 
 use std::str::FromStr;
 
+use crate::text::like;
+
 /// A parsed `--controllers` value, for example `*,-namespace-controller,token-cleaner-controller`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllersFlag {
@@ -149,13 +151,6 @@ impl ControllersFlag {
         }
         Ok(())
     }
-}
-
-/// The valid name that a wrong one is likely to mean.
-fn like<'n>(wrong: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let distance = |name: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &wrong.to_lowercase());
-    let (distance, near) = names.map(|name| (distance(name), name)).min()?;
-    (distance <= (wrong.len() / 3).max(1)).then_some(near)
 }
 
 #[cfg(test)]

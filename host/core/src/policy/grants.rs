@@ -21,7 +21,7 @@ use crate::contract::manifest::{Grant, Of};
 use crate::object::id::Kind;
 
 use denial::Why;
-pub use denial::{Denial, line};
+pub use denial::{Denial, line, scalar};
 pub use missing::{Missing, asked_by, events_line, gives_discovery};
 pub use special::{CERTIFICATES, RBAC, must_be_listed, special_verb};
 

@@ -166,7 +166,7 @@ pub fn line(grant: &Grant) -> String {
 }
 
 /// A YAML flow string. Everything that is not clearly a word is quoted as in JSON, which YAML accepts too.
-fn scalar(text: &str) -> String {
+pub fn scalar(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'/' | b'_');
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let is_word =
