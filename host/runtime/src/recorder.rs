@@ -200,10 +200,12 @@ impl Task {
                 Err(error) => error,
             };
             // A busy API server answers 504 as well. Its name keeps an event from being there twice.
-            let is_late = error.class == ApiErrorClass::Timeout;
-            let is_answer =
-                error.code != 0 || !matches!(error.class, ApiErrorClass::Transport | ApiErrorClass::Malformed);
-            if is_answer && !is_late {
+            let is_retried = match error.class {
+                ApiErrorClass::Timeout => true,
+                ApiErrorClass::Transport | ApiErrorClass::Malformed => error.code == 0,
+                _ => false,
+            };
+            if !is_retried {
                 // Expected: the namespace is terminating, an earlier try succeeded, or another host leads.
                 let ordinary = error.class == ApiErrorClass::AlreadyExists
                     || error.causes.iter().any(|cause| cause == "NamespaceTerminating")

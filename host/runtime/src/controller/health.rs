@@ -228,17 +228,12 @@ impl Controller {
         if reported {
             let version = self.version();
             let message = format!("plugin {} {}: {text}{CONSEQUENCE}", self.name, version.manifest().version);
-            self.record_about(key, "PluginFault", message);
-        }
-    }
-
-    /// Records a warning about the object of a key.
-    fn record_about(&self, key: &Key, reason: &str, message: String) {
-        let uid = self.version().cache().and_then(|cache| cache.uid(&key.kind, &key.object));
-        match uid {
-            Some(uid) => self.record_event(&key.kind, &key.object, uid, true, reason, message),
-            // The object is gone, or there never was one (ticks).
-            None => self.record_plugin_event(true, reason, format!("{message} (key {key})")),
+            let uid = version.cache().and_then(|cache| cache.uid(&key.kind, &key.object));
+            match uid {
+                Some(uid) => self.record_event(&key.kind, &key.object, uid, true, "PluginFault", message),
+                // The object is gone, or there never was one (ticks).
+                None => self.record_plugin_event(true, "PluginFault", format!("{message} (key {key})")),
+            }
         }
     }
 

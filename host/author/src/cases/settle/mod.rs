@@ -233,8 +233,12 @@ impl Story {
         let horizon = later(clock.now(), self.settle.within);
         let mut n_idle: BTreeMap<Key, u32> = BTreeMap::new();
         let mut stall = None;
+        // The last runs of keys that were enqueued although nothing asked for it, and the number of all runs then.
+        let mut forced: (Vec<RunRecord>, usize) = (Vec::new(), 0);
         loop {
             self.rest(place, begun).await?;
+            let (before, n_before) = std::mem::take(&mut forced);
+            stall = stall.or_else(|| self.stall(before, &self.recorder.since(n_before)));
             let last = self.recorder.last();
             let hungry: Vec<&RunRecord> = last.values().filter(|run| run.is_hungry()).collect();
             if !hungry.is_empty() {
@@ -242,11 +246,10 @@ impl Story {
                 if let Some(due) = hungry.iter().filter_map(|run| run.due).max().filter(|due| *due > clock.now()) {
                     clock.set(due);
                 }
-                n_idle.retain(|key, _| !hungry.iter().any(|run| run.key == *key));
                 let n_before = self.recorder.n_runs();
+                n_idle.retain(|key, _| !hungry.iter().any(|run| run.key == *key));
                 self.hosted.enqueue(hungry.iter().map(|run| run.key.clone()).collect());
-                self.rest(place, begun).await?;
-                stall = stall.or_else(|| self.stall(&hungry, &self.recorder.since(n_before)));
+                forced = (hungry.into_iter().cloned().collect(), n_before);
                 continue;
             }
             let waits = |key: &Key| n_idle.get(key).is_none_or(|n| *n < MAX_IDLE_REQUEUES);
@@ -263,7 +266,7 @@ impl Story {
     }
 
     /// The first of the last runs after which nothing would have enqueued its key, although one more run wanted something else.
-    fn stall(&self, last: &[&RunRecord], again: &[RunRecord]) -> Option<Stall> {
+    fn stall(&self, last: Vec<RunRecord>, again: &[RunRecord]) -> Option<Stall> {
         if !self.hosted.awaits_all_rules() {
             return None;
         }
@@ -272,11 +275,11 @@ impl Story {
             let mut queues = self.hosted.manifest.queues.iter().filter(|queue| queue.name == *key.queue);
             queues.any(|queue| queue.resync().is_some() || queue.tick().is_some())
         };
-        let mut asked_for_none = last.iter().filter(|run| run.is_forgotten() && !is_regular(&run.key));
+        let mut asked_for_none = last.into_iter().filter(|run| run.is_forgotten() && !is_regular(&run.key));
         asked_for_none.find_map(|before| {
             let after = again.iter().find(|run| run.key == before.key)?;
             let is_stall = after.is_forgotten() && after.refused.is_empty() && after.shown != before.shown;
-            is_stall.then(|| Stall { before: (*before).clone(), after: after.clone() })
+            is_stall.then(|| Stall { before, after: after.clone() })
         })
     }
 
