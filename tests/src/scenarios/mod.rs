@@ -31,7 +31,8 @@ pub mod subject;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -359,20 +360,39 @@ async fn run_audited(
 ) -> Result<(Outcomes, Vec<AuditEntry>)> {
     let root_ca = stage::authority_of(&cluster.kubeconfig())?;
     let mut outcomes = run_on(scenarios, pace, cluster, &root_ca).await?;
+    let own_log = running.process().log().to_owned();
+    let own_log = std::fs::read_to_string(&own_log).with_context(|| own_log.display().to_string())?;
     running.stop().await;
     let log = cluster.plane()?.audit_log()?;
     let is_write = |entry: &&AuditEntry| !["get", "list", "watch"].contains(&entry.verb.as_str());
     let writes: Vec<AuditEntry> = log.iter().filter(is_write).cloned().collect();
     let mut refused = refused::by_namespace(&writes)?;
     for (i, scenario) in scenarios.iter().enumerate() {
-        if let Some(Ok(outcome)) = outcomes.get_mut(scenario.name) {
-            refused::add(outcome, &namespace_of(i), &mut refused);
+        let Some(Ok(outcome)) = outcomes.get_mut(scenario.name) else { continue };
+        let namespace = namespace_of(i);
+        if pace.record(scenario).is_some_and(|record| scenario.text(record) != scenario.text(outcome)) {
+            let requests = refused::all_of(&writes, &namespace).join("\n");
+            let reported = warnings_of(&own_log, &namespace).join("\n");
+            writeln!(std::io::stderr(), "=== {}: refused writes:\n{requests}\nlog:\n{reported}", scenario.name)
+                .context("print what a scenario that differs was refused")?;
         }
+        refused::add(outcome, &namespace, &mut refused);
     }
     if outcomes.values().all(Result::is_ok) {
         ensure!(refused.is_empty(), "{} was refused writes outside of the scenarios: {refused:#?}", subject.name());
     }
     Ok((outcomes, log))
+}
+
+/// The warnings and errors of a log that name a namespace.
+fn warnings_of<'a>(log: &'a str, namespace: &str) -> Vec<&'a str> {
+    let is_named = |line: &str| {
+        line.match_indices(namespace).any(|(at, _)| {
+            let next = line.as_bytes().get(at + namespace.len());
+            next.is_none_or(|next| !next.is_ascii_alphanumeric())
+        })
+    };
+    log.lines().filter(|line| (line.contains("WARN") || line.contains("ERROR")) && is_named(line)).collect()
 }
 
 /// Runs a sample with Pintle on an embedded cluster that is started for it.

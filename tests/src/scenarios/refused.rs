@@ -40,20 +40,24 @@ pub(super) fn by_namespace(log: &[AuditEntry]) -> Result<BTreeMap<String, BTreeS
     let identities = Identities::read()?;
     let mut refused: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for entry in log.iter().filter(|entry| entry.user.username == SUBJECT && is_refused(entry)) {
-        let (object, status) = (&entry.object_ref, &entry.response_status);
-        let part = if object.subresource.is_empty() { "" } else { "/" };
-        let line = format!(
-            "{}: {} {}{part}{}: {} {}",
-            identities.of(&entry.user_agent),
-            entry.verb,
-            object.resource,
-            object.subresource,
-            status.code,
-            status.reason
-        );
-        refused.entry(object.namespace.clone()).or_default().insert(line);
+        let line = line(identities.of(&entry.user_agent), entry);
+        refused.entry(entry.object_ref.namespace.clone()).or_default().insert(line);
     }
     Ok(refused)
+}
+
+/// Every refused write of the subject in a namespace, with those that are ordinary.
+pub(super) fn all_of(log: &[AuditEntry], ns: &str) -> Vec<String> {
+    let is_own = |entry: &&AuditEntry| entry.user.username == SUBJECT && entry.object_ref.namespace == ns;
+    let refused = log.iter().filter(is_own).filter(|entry| entry.response_status.code >= 400);
+    refused.map(|entry| format!("{} {}", line(&entry.user_agent, entry), entry.response_status.message)).collect()
+}
+
+fn line(client: &str, entry: &AuditEntry) -> String {
+    let (object, status) = (&entry.object_ref, &entry.response_status);
+    let part = if object.subresource.is_empty() { "" } else { "/" };
+    let (verb, resource, subresource) = (&entry.verb, &object.resource, &object.subresource);
+    format!("{client}: {verb} {resource}{part}{subresource}: {} {}", status.code, status.reason)
 }
 
 fn is_refused(entry: &AuditEntry) -> bool {
@@ -99,9 +103,9 @@ impl Identities {
     }
 
     /// `kube-controller-manager/v1.36.3 (linux/amd64) kubernetes/abc/NAME`, or `pintle/0.1.0 NAME`.
-    fn of(&self, user_agent: &str) -> String {
+    fn of<'a>(&'a self, user_agent: &'a str) -> &'a str {
         let name = user_agent.rsplit(['/', ' ']).next().unwrap_or_default();
-        self.0.get(name).map_or(name, String::as_str).to_owned()
+        self.0.get(name).map_or(name, String::as_str)
     }
 }
 

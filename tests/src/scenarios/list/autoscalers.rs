@@ -51,9 +51,6 @@ pub async fn measure(s: &Stage, app: &str, usage: &Value) -> Result<()> {
     old.retain(|metrics| metrics["metadata"]["labels"]["app"] == app);
     let mut pods = s.live_pods().await?;
     pods.retain(|pod| pod["metadata"]["labels"]["app"] == app);
-    for metrics in old.iter().filter(|metrics| !pods.iter().any(|pod| named(pod) == named(metrics))) {
-        s.client.delete(&format!("{collection}/{}", named(metrics)), None).await?;
-    }
     for pod in &pods {
         let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
         let usage: Vec<Value> = containers.map(|c| json!({"name": c["name"], "usage": usage})).collect();
@@ -66,6 +63,10 @@ pub async fn measure(s: &Stage, app: &str, usage: &Value) -> Result<()> {
             true => s.client.patch(&format!("{collection}/{}", named(pod)), PatchKind::Merge, &metrics).await?,
             false => s.client.create(&collection, &metrics).await?,
         };
+    }
+    // Last, so that there are metrics at any time.
+    for metrics in old.iter().filter(|metrics| !pods.iter().any(|pod| named(pod) == named(metrics))) {
+        s.client.delete(&format!("{collection}/{}", named(metrics)), None).await?;
     }
     Ok(())
 }
