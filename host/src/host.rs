@@ -96,6 +96,7 @@ impl Host {
         let control = Arc::new(control.not_starting(choice.not_started));
         for Chosen { guest, settings, origin, digest, label, bytes } in choice.plugins {
             let name = guest.manifest().name.clone();
+            let is_carried = label == Base::BUILT_IN;
             let base = Base {
                 label,
                 origin: origin.clone(),
@@ -114,7 +115,8 @@ impl Host {
                 control.claim(&name, source);
                 continue;
             }
-            let options = PluginOptions { spec: base.spec.clone(), origin, digest, ..tune(guest.manifest()) };
+            let spec = base.spec.clone();
+            let options = PluginOptions { spec, origin, digest, is_carried, ..tune(guest.manifest()) };
             manager.add(guest, options).with_context(|| format!("start plugin {name}"))?;
             control.started(&name, base);
         }

@@ -636,14 +636,17 @@ impl Manager {
     }
 
     /// Whether the caches of the plugins have synced once. A plugin that waits for a kind that the API server does not have, or refuses
-    /// to list, does not count.
+    /// to list, does not count; a built-in controller whose kinds it refuses to list does.
     ///
     /// # Errors
     /// The plugins that are missing, as a sentence. It passes.
     pub fn caches_have_synced(&self) -> Result<(), String> {
-        let plugins = self.status();
-        let starting = plugins.iter().map(|plugin| Starting {
+        let plugins = self.plugins.lock();
+        let plugins: Vec<_> = plugins.by_name.values().map(|plugin| plugin.controller.clone()).collect();
+        let plugins: Vec<_> = plugins.iter().map(|controller| (controller.is_carried(), controller.status())).collect();
+        let starting = plugins.iter().map(|(is_built_in, plugin)| Starting {
             name: &plugin.name,
+            is_built_in: *is_built_in,
             synced: plugin.synced,
             missing: &plugin.missing,
         });

@@ -2,14 +2,15 @@
 //!
 //! Invariants:
 //! 1. One plugin decides for itself only: a plugin whose kinds the API server refuses to list, or does not have, leaves the host
-//!    ready, and so does a plugin that is loaded later.
+//!    ready, and so does a plugin that is loaded later. A built-in controller whose kinds the host may not list does not: a host whose roles
+//!    are missing must not replace one that works.
 //! 2. The API server is gone only if requests have failed for [`GONE_AFTER`] and none was answered meanwhile; one answer brings it
 //!    back.
 //! 3. No clock: the time is an argument.
 
 use std::time::{Duration, Instant};
 
-use crate::lifecycle::kinds::MissingKind;
+use crate::lifecycle::kinds::{self, MissingKind};
 
 /// How long no request was answered when the API server counts as gone. Discovery asks every 30 s, and a connection that ends is
 /// opened again at once, so that a server which stops is noticed within a minute. Shorter: the restart of an API server, which
@@ -76,20 +77,36 @@ pub struct Beginning {
 pub struct Starting<'p> {
     /// Its name.
     pub name: &'p str,
+    /// Whether the host carries it.
+    pub is_built_in: bool,
     /// Whether its caches are synced.
     pub synced: bool,
     /// Watched kinds without a complete list.
     pub missing: &'p [MissingKind],
 }
 
+impl Starting<'_> {
+    /// Its name and why the host waits for it; none if it does not.
+    fn waits(&self) -> Option<String> {
+        let refused: Vec<&MissingKind> = self.missing.iter().filter(|kind| kind.is_refused()).collect();
+        let is_stuck = self.missing.iter().any(MissingKind::is_stuck);
+        match self.synced {
+            true => None,
+            false if self.is_built_in && !refused.is_empty() => {
+                Some(format!("{} ({})", self.name, kinds::sentences(refused)))
+            }
+            false => (!is_stuck).then(|| self.name.to_owned()),
+        }
+    }
+}
+
 impl Beginning {
-    /// The plugins for which the host waits; none once it was ready.
-    pub fn waits_for<'p>(&mut self, plugins: impl IntoIterator<Item = Starting<'p>>) -> Vec<&'p str> {
+    /// The plugins for which the host waits, each with its reason if that does not pass by itself; none once it was ready.
+    pub fn waits_for<'p>(&mut self, plugins: impl IntoIterator<Item = Starting<'p>>) -> Vec<String> {
         if self.is_over {
             return Vec::new();
         }
-        let waits = |plugin: &Starting<'_>| !plugin.synced && !plugin.missing.iter().any(MissingKind::is_stuck);
-        let waiting: Vec<&str> = plugins.into_iter().filter(waits).map(|plugin| plugin.name).collect();
+        let waiting: Vec<String> = plugins.into_iter().filter_map(|plugin| plugin.waits()).collect();
         self.is_over = waiting.is_empty();
         waiting
     }
@@ -156,7 +173,7 @@ mod tests {
         let listing = missing(MissingCause::Listing);
         let refused = missing(MissingCause::Refused("no".into()));
         let unknown = missing(MissingCause::Unknown);
-        let plugin = |name, synced, missing| Starting { name, synced, missing };
+        let plugin = |name, synced, missing| Starting { name, is_built_in: false, synced, missing };
         let mut beginning = Beginning::default();
         let waits = beginning.waits_for([
             plugin("a", false, &listing),
@@ -168,5 +185,19 @@ mod tests {
         assert_eq!(waits, ["a", "d"]);
         assert!(beginning.waits_for([plugin("a", true, &[]), plugin("b", false, &refused)]).is_empty());
         assert!(beginning.waits_for([plugin("f", false, &listing)]).is_empty(), "it was loaded later");
+    }
+
+    #[test]
+    fn a_host_waits_for_the_rights_of_its_built_in_controllers() {
+        let missing = |cause| vec![MissingKind { kind: "v1/Pod".parse().unwrap(), cause }];
+        let refused = missing(MissingCause::Refused("pods is forbidden".into()));
+        let absent = missing(MissingCause::NotServed { other_version: None });
+        let built_in = |name, synced, missing| Starting { name, is_built_in: true, synced, missing };
+        let mut beginning = Beginning::default();
+        let waits = beginning.waits_for([built_in("a", false, &refused), built_in("b", false, &absent)]);
+        assert_eq!(waits.len(), 1, "{waits:?}");
+        assert!(waits[0].starts_with("a (the API server refuses to list v1/Pod: pods is forbidden; "), "{waits:?}");
+        assert!(beginning.waits_for([built_in("a", true, &[])]).is_empty());
+        assert!(beginning.waits_for([built_in("a", false, &refused)]).is_empty(), "it was ready");
     }
 }

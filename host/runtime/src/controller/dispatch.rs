@@ -34,7 +34,7 @@ use pintle_core::policy::queue::{Priority, Suspect, Taken};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::queue::ControllerQueue;
-use super::run::RunResult;
+use super::run::{RunResult, is_refused};
 use super::{Controller, ControllerState, KeptFailures, StaleWait, Version};
 use crate::panic_text;
 use crate::traces::RunTrace;
@@ -351,6 +351,10 @@ impl Controller {
                     let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED).unwrap_or(first);
                     let text = format!("{}: {}", FaultKind::Grant, denied.message);
                     self.run_faulted(inner, key, FaultKind::Grant, &text, suspect);
+                }
+                // Once, until the key has succeeded.
+                if let Some(refused) = report.failures.iter().find(is_refused).filter(|_| attempt == 0) {
+                    self.write_refused(key, refused);
                 }
                 inner.failures.insert(key.clone(), KeptFailures::new(report.failures, &self.held));
                 let retried = self.retry(inner, queue, key, report.retry_after.unwrap_or_default(), suspect, now);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pintle_core::contract::outcome::Event;
+use pintle_core::contract::outcome::{Event, MutationFailure};
 use pintle_core::lifecycle::fields::DeclaredFields;
 use pintle_core::lifecycle::kinds::{self, MissingKind};
 use pintle_core::lifecycle::probation::Ended;
@@ -18,6 +18,7 @@ use pintle_core::policy::correlator::cut;
 use pintle_core::policy::queue::{LONGEST_HOLD, Suspect};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
+use super::run::refusal;
 use super::status::FaultingKey;
 use super::{Controller, ControllerState, PluginCache};
 
@@ -228,12 +229,26 @@ impl Controller {
         if reported {
             let version = self.version();
             let message = format!("plugin {} {}: {text}{CONSEQUENCE}", self.name, version.manifest().version);
-            let uid = version.cache().and_then(|cache| cache.uid(&key.kind, &key.object));
-            match uid {
-                Some(uid) => self.record_event(&key.kind, &key.object, uid, true, "PluginFault", message),
-                // The object is gone, or there never was one (ticks).
-                None => self.record_plugin_event(true, "PluginFault", format!("{message} (key {key})")),
-            }
+            self.record_about(key, "PluginFault", message);
+        }
+    }
+
+    /// Records that the API server refuses a write of a key. Controllers that the host carries have the events of upstream alone.
+    pub(super) fn write_refused(&self, key: &Key, failure: &MutationFailure) {
+        let version = self.version();
+        if !version.is_carried {
+            let (name, version, refusal) = (&self.name, &version.manifest().version, refusal(failure));
+            self.record_about(key, "WriteRefused", format!("plugin {name} {version}: {refusal}{CONSEQUENCE}"));
+        }
+    }
+
+    /// Records a warning about the object of a key.
+    fn record_about(&self, key: &Key, reason: &str, message: String) {
+        let uid = self.version().cache().and_then(|cache| cache.uid(&key.kind, &key.object));
+        match uid {
+            Some(uid) => self.record_event(&key.kind, &key.object, uid, true, reason, message),
+            // The object is gone, or there never was one (ticks).
+            None => self.record_plugin_event(true, reason, format!("{message} (key {key})")),
         }
     }
 

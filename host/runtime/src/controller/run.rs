@@ -19,7 +19,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use pintle_cache::{MAX_WORK, RunContext};
 use pintle_core::contract::check;
-use pintle_core::contract::outcome::{Answers, Moment, NeedError, Observation, Outcome, ReconcileError, Wake};
+use pintle_core::contract::outcome::{
+    Answers, Moment, MutationFailure, NeedError, Observation, Outcome, ReconcileError, Wake,
+};
 use pintle_core::lifecycle::probation::Ended;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::correlator::cut;
@@ -151,6 +153,18 @@ fn declared(error: &ReconcileError) -> (Failure, &str) {
         ReconcileError::Retry { message, .. } => (Failure::Retry, message),
         ReconcileError::Terminal(message) => (Failure::Terminal, message),
     }
+}
+
+/// Whether the API server refused a write in a way that lasts until an author, an operator or the object changes.
+pub(super) fn is_refused(failure: &&MutationFailure) -> bool {
+    matches!(failure.code, 403 | 422)
+}
+
+/// A write that failed, and the answer of the API server.
+pub(super) fn refusal(failure: &MutationFailure) -> String {
+    let MutationFailure { verb, kind, object, subresource, code, reason, message, .. } = failure;
+    let subresource = subresource.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+    format!("{verb} {kind}{subresource} {object}: {code} {reason}: {message}")
 }
 
 /// When a run began, by the wall clock and since the host started.

@@ -201,6 +201,11 @@ impl Controller {
         }
     }
 
+    /// Whether the host carries the component of the present version.
+    pub(crate) fn is_carried(&self) -> bool {
+        self.version().is_carried
+    }
+
     pub(crate) fn status(&self) -> PluginStatus {
         let version = self.version();
         // Read before the lock is taken: it takes locks of the caches.

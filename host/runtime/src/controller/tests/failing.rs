@@ -93,3 +93,15 @@ async fn failures_of_writes_are_those_of_the_last_outcome() {
     Fixture::new(guest, api).run_until_idle(&["key"]).await;
     assert_eq!(*seen.lock(), [0, 1, 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_refused_is_one_event_about_the_object() {
+    for (code, n_shown) in [(403, 1), (422, 1), (404, 0), (409, 0), (500, 0)] {
+        let (guest, _) = scripted(manifest(|_| {}), |i| if i < 3 { creates(&["a"]) } else { done() });
+        let fixture = Fixture::new(guest, FakeWriter::new(move |_, _| Err(refusal(code))));
+        fixture.run_until_idle(&["key"]).await;
+        let reasons = fixture.event_reasons();
+        let n_events = reasons.iter().filter(|reason| *reason == "WriteRefused").count();
+        assert_eq!(n_events, n_shown, "{code}: {reasons:?}");
+    }
+}
