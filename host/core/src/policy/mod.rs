@@ -8,6 +8,7 @@ pub mod file_access;
 pub mod grants;
 pub mod held;
 pub mod lease;
+pub mod loops;
 pub mod outside;
 pub mod pending;
 pub mod queue;

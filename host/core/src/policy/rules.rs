@@ -20,6 +20,7 @@ use crate::object::field::{FieldMask, FieldPath, FieldPathError, Projector};
 use crate::object::id::{Key, Kind, ObjectKey};
 use crate::object::version::Uid;
 use crate::object::{Meta, Object, OwnerRef};
+use crate::policy::loops::Stamp;
 use crate::policy::queue::Priority;
 use sight::{Sight, State};
 
@@ -32,6 +33,8 @@ pub struct Enqueued {
     pub delay: Option<Duration>,
     /// Priority.
     pub priority: Priority,
+    /// The change that leads to it.
+    pub cause: Option<Stamp>,
 }
 
 /// A change of one object in the cache.
@@ -208,10 +211,11 @@ impl Rules {
             }
         }
         let mut keys: Vec<Enqueued> = Vec::new();
+        let cause = Stamp::of_change(delta);
         for ((target, state), delay) in targets {
             target.map(&sight, state, &mut |kind, object| {
                 let key = Key { queue: target.queue.clone(), kind, object };
-                keys.push(Enqueued { key, delay, priority });
+                keys.push(Enqueued { key, delay, priority, cause });
             });
         }
         if keys.len() > 1 {

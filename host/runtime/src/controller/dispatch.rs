@@ -150,6 +150,7 @@ impl Controller {
         let now = now();
         let mut inner = self.inner.lock();
         for key in keys {
+            inner.loops.caused(&key, None);
             inner.add(key, None, priority, now);
         }
         self.wake_dispatcher(inner);
@@ -255,6 +256,7 @@ impl Controller {
             }
             return None;
         }
+        let loops = inner.loops.end(key, if run_result.ended() == Ended::Well { &writes } else { &[] });
         // First: whatever follows, the key does not run without its writes.
         let hold =
             inner.pending.wait(key, writes, !probes.is_empty(), now + self.stale_bound, |write| cache.sees(write));
@@ -263,6 +265,9 @@ impl Controller {
         let ended = run_result.ended();
         let (was_suspect, suspect) = inner.judge_key(queue, key, ended == Ended::Fault, now);
         let result = self.dispose(&mut inner, queue, key, run_result, suspect, now);
+        if loops {
+            self.runs_because_of_itself(key);
+        }
         self.supervise(&mut inner, key, ended, now);
         self.judge_version(&mut inner, version, key, ended, was_suspect, now);
         self.metrics.reconciled(result, took);
@@ -507,6 +512,7 @@ impl ControllerState {
             Gate::Shut => return None,
         };
         supervisor.took(&taken.key, taken.suspect);
+        self.loops.begin(&taken.key);
         queue.metrics.queue_duration.observe(taken.waited.as_secs_f64());
         queue.count_adds(0);
         Some(taken)

@@ -15,6 +15,7 @@ use pintle_core::lifecycle::supervisor::{Change, Recent, Supervisor, WINDOW};
 use pintle_core::lifecycle::{self, Condition, FailurePolicy, Faults, Phase, Stage};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::correlator::cut;
+use pintle_core::policy::loops;
 use pintle_core::policy::queue::{LONGEST_HOLD, Suspect};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
@@ -239,6 +240,23 @@ impl Controller {
         if !version.is_carried {
             let (name, version, refusal) = (&self.name, &version.manifest().version, refusal(failure));
             self.record_about(key, "WriteRefused", format!("plugin {name} {version}: {refusal}{CONSEQUENCE}"));
+        }
+    }
+
+    /// Reports a key that runs again and again because of its own writes.
+    pub(super) fn runs_because_of_itself(&self, key: &Key) {
+        self.metrics.write_loops.inc();
+        let what = format!(
+            "{} runs in a row were caused by nothing but the writes of the run before: do they contain the time, a random value or a \
+             list without an order? `pintle plugin describe {}` shows the last write",
+            loops::LIMIT,
+            self.name
+        );
+        tracing::warn!(plugin = %self.name, %key, "{what}");
+        let version = self.version();
+        if !version.is_carried {
+            let message = format!("plugin {} {}: {what}", self.name, version.manifest().version);
+            self.record_about(key, "WritesRepeat", message);
         }
     }
 

@@ -111,6 +111,7 @@ impl Controller {
             queue.clear();
         }
         inner.pending.clear();
+        inner.loops.clear();
         inner.stale.begun.clear();
         inner.failures.clear();
         inner.state = KeyedState::default();

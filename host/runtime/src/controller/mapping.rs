@@ -223,6 +223,7 @@ impl Controller {
             return Ok(Mapped::NoRoom(why));
         }
         for Wake { key, after } in keys {
+            inner.loops.caused(&key, None);
             inner.add(key, after, priority, now);
         }
         inner.count_keys();

@@ -42,6 +42,7 @@ use pintle_core::lifecycle::ShadowReport;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::overview::{Latency, RunCounts};
 use pintle_core::policy::election::LastWrites;
+use pintle_core::policy::loops::Loops;
 use pintle_core::policy::pending::Pending;
 use pintle_core::ports::api::{ApiReader, WriteFence};
 use pintle_core::ports::outside::Outside;
@@ -172,6 +173,7 @@ struct StaleWaits {
 struct ControllerState {
     queues: Vec<queue::ControllerQueue>,
     pending: Pending<Key>,
+    loops: Loops<Key>,
     stale: StaleWaits,
     /// Failures of each key's last outcome, until it succeeds.
     failures: HashMap<Key, KeptFailures>,
@@ -212,6 +214,7 @@ impl Controller {
             inner: Mutex::new(ControllerState {
                 queues,
                 pending: Pending::new(),
+                loops: Loops::default(),
                 stale: StaleWaits {
                     begun: HashMap::new(),
                     duration: parts.metrics.stale_wait_duration.clone(),
@@ -389,6 +392,7 @@ impl Controller {
         if !keys.is_empty() {
             let mut inner = self.inner.lock();
             for enqueued in keys {
+                inner.loops.caused(&enqueued.key, enqueued.cause);
                 inner.add(enqueued.key, enqueued.delay, enqueued.priority, now);
             }
             self.wake_dispatcher(inner);

@@ -432,6 +432,7 @@ impl Controller {
         for Wake { key: woken, after } in wake {
             // As with `requeue-after-ms`, a key that keeps itself running leaves a pause.
             let after = if woken == *key { Some(after.unwrap_or_default().max(MIN_REQUEUE)) } else { after };
+            inner.loops.caused(&woken, None);
             inner.add(woken, after, Priority::Normal, now);
         }
         inner.count_keys();

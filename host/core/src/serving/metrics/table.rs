@@ -143,6 +143,8 @@ metrics! {
     EVENTS: "pintle_events_total" Counter, ["plugin", "result"], Pintle,
         "Events by result: created, counted, filtered, dropped, failed, not_granted";
 
+    WRITE_LOOPS: "pintle_write_loops_total" Counter, ["plugin"], Pintle,
+        "Keys that ran 100 times in a row because of nothing but their own writes";
     STALE_WAITS: "pintle_stale_cache_waits_total" Counter, ["plugin"], Pintle,
         "Runs after which the key had to wait for the caches to show its writes";
     STALE_WAIT_DURATION: "pintle_stale_cache_wait_duration_seconds" Histogram(WAIT_SECONDS), ["plugin"], Pintle,

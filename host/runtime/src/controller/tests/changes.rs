@@ -6,6 +6,7 @@ use std::sync::mpsc;
 
 use pintle_cache::{Delta, Enqueued};
 use pintle_core::object::version::ResourceVersion;
+use pintle_core::policy::loops::Stamp;
 use pintle_testing::cached;
 
 use super::*;
@@ -17,7 +18,7 @@ fn change() -> Delta {
 }
 
 fn enqueued(name: &str) -> Enqueued {
-    Enqueued { key: key(name), delay: None, priority: Priority::Normal }
+    Enqueued { key: key(name), delay: None, priority: Priority::Normal, cause: None }
 }
 
 /// A plugin whose changes map to the key of its name once `may_end` allows it; its runs are logged.
@@ -227,4 +228,36 @@ async fn a_key_that_waits_for_its_write_runs_after_the_changes_that_came_before_
     fixture.idle(Duration::ZERO).await;
     let ran: Vec<String> = calls.lock().iter().map(|(_, key, _)| key.clone()).collect();
     assert_eq!(ran, ["a", "b", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_runs_because_of_its_own_writes_alone_is_reported_once() {
+    // With a status, say, that contains the time.
+    let (guest, calls) = scripted(manifest(|_| {}), |_| creates(&["p"]));
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.cache.version.store(u64::MAX, Ordering::Relaxed);
+    *fixture.cache.rules.lock() =
+        Some(Arc::new(|delta| vec![Enqueued { cause: Stamp::of_change(delta), ..enqueued("a") }]));
+    let shows = async |version: u64| {
+        let mut object = cached("p", None);
+        Arc::get_mut(&mut object).unwrap().meta.resource_version = ResourceVersion::Number(version);
+        let delta = Delta { new: Some(object), ..change() };
+        fixture.controller.changed(&*fixture.cache, &[delta]);
+        fixture.idle(Duration::ZERO).await;
+    };
+    let n_reported = || {
+        let n_events = fixture.event_reasons().iter().filter(|reason| *reason == "WritesRepeat").count();
+        (n_events, fixture.metric("pintle_write_loops_total{plugin=\"widgets\"}"))
+    };
+    fixture.run_until_idle(&["a"]).await;
+    for version in 101..199 {
+        shows(version).await;
+    }
+    // The next run was caused by another one than the plugin.
+    shows(1_000_000).await;
+    assert_eq!((n_reported(), calls.lock().len()), ((0, 0), 100));
+    for version in 200..400 {
+        shows(version).await;
+    }
+    assert_eq!((n_reported(), calls.lock().len()), ((1, 1), 300));
 }

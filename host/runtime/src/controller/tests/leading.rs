@@ -17,7 +17,7 @@ fn standing_by(script: impl Fn(usize) -> GuestResult + Send + Sync + 'static) ->
     *fixture.cache.objects.lock() = objects.to_vec();
     let rule = |delta: &Delta| {
         let object = delta.object().unwrap().clone();
-        vec![Enqueued { key: Key { object, ..key("") }, delay: None, priority: Priority::Low }]
+        vec![Enqueued { key: Key { object, ..key("") }, delay: None, priority: Priority::Low, cause: None }]
     };
     *fixture.cache.rules.lock() = Some(Arc::new(rule));
     fixture.controller.begin_on_standby();
