@@ -28,6 +28,7 @@ use self::ready::{Ready, Started};
 use crate::cli::{DevArgs, PluginArgs};
 use crate::host::{Host, Wiring};
 use crate::inputs::Inputs;
+use crate::run::Surroundings;
 use crate::serve::Ports;
 use crate::stop::Signals;
 use crate::traces::Traces;
@@ -80,7 +81,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let applied = definitions::apply(&connection, &followed, &args.crds).await?;
     Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
-    let wiring = Wiring { tracer: traces.tracer(), ..Wiring::default() };
+    let wiring = Wiring { identity: Surroundings::default().identity(), tracer: traces.tracer(), ..Wiring::default() };
     let host = Host::new(&connection, choice, &claims, &args.plugins, Ports::Dev(args.serve), wiring).await?;
     unattended.by(&host.manager);
     let serving = host.serving.plain_address().context("nothing is served")?;
@@ -105,7 +106,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let mut stopping = None;
     host.manager
         .run(async {
-            let _open = sources.open(&host, &connection);
+            let open = sources.open(&host, &connection);
             // With standard output gone there is nobody left to notify.
             let report = |line: &str| drop(output::line(line));
             let started = Arc::new(Started::new(followed.len()));
@@ -127,6 +128,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
                 () = stdin_ends => tracing::info!("stopping: standard input has ended (--stop-with-stdin)"),
             }
             stopping = Some(Instant::now());
+            open.close().await;
         })
         .await;
     traces.close(stopping, args.plugins.controller_shutdown_timeout).await;

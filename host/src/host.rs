@@ -25,6 +25,8 @@ use crate::serve::{Ports, Serving};
 /// What differs between hosts besides their plugins. The default: they act as the host, without an election and traces.
 #[derive(Default)]
 pub(crate) struct Wiring {
+    /// How others name the host, as in its elections.
+    pub(crate) identity: String,
     /// Whether plugins have their own service accounts.
     pub(crate) own_accounts: bool,
     /// Bounds the writes of plugins in time.
@@ -46,6 +48,8 @@ pub(crate) struct Host {
     pub(crate) fetcher: Fetcher,
     /// Files of settings that the host looks at again.
     pub(crate) followed: Vec<FollowedFile>,
+    /// How others name it.
+    pub(crate) identity: String,
     /// Ports for probes and metrics.
     pub(crate) serving: Serving,
     _observing: AbortOnDropHandle<()>,
@@ -60,7 +64,7 @@ impl Host {
         claims: &Claims,
         args: &PluginArgs,
         ports: Ports<'_>,
-        Wiring { own_accounts, fences, tracer, clock, seed }: Wiring,
+        Wiring { identity, own_accounts, fences, tracer, clock, seed }: Wiring,
     ) -> anyhow::Result<Self> {
         let limit =
             RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
@@ -124,7 +128,7 @@ impl Host {
         let observed = manager.clone();
         let observing = AbortOnDropHandle::new(tokio::spawn(async move { observed.observe().await }));
         let (fetcher, followed) = (choice.fetcher, choice.followed);
-        Ok(Self { manager, control, fetcher, followed, serving, _observing: observing })
+        Ok(Self { manager, control, fetcher, followed, identity, serving, _observing: observing })
     }
 }
 

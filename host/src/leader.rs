@@ -60,10 +60,7 @@ impl Candidacy {
             return Ok(None);
         }
         let (namespace, name) = lease.of_host(replaces, class);
-        let uuid = surroundings.uuid;
-        // As kube-controller-manager's.
-        let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
-        let identity = format!("{host}_{uuid}");
+        let identity = surroundings.identity();
         let candidate = coordinated.then(|| CandidateConfig {
             identity: identity.clone(),
             namespace: namespace.clone(),

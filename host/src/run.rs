@@ -68,6 +68,14 @@ impl Default for Surroundings {
     }
 }
 
+impl Surroundings {
+    /// The name of the host in elections, as kube-controller-manager's: the machine or Pod, and a unique suffix.
+    pub(crate) fn identity(&self) -> String {
+        let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
+        format!("{host}_{}", self.uuid)
+    }
+}
+
 /// Runs a host until the future that `stop` makes is ready. `stop` is called when everything has started.
 ///
 /// # Errors
@@ -104,6 +112,7 @@ pub async fn on<F: Future<Output = ()>>(
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(connection).await? };
     let ports = Ports::Run(&args.serving);
     let wiring = Wiring {
+        identity: surroundings.identity(),
         own_accounts: args.use_service_account_credentials,
         fences: candidacy.as_ref().map(Candidacy::fences),
         tracer: traces.tracer(),
@@ -127,9 +136,11 @@ pub async fn on<F: Future<Output = ()>>(
     let mut stopping = None;
     host.manager
         .run(async {
-            let _open = sources.open(&host, connection);
+            let open = sources.open(&host, connection);
             stop.await;
             stopping = Some(Instant::now());
+            // While the host may still write.
+            open.close().await;
         })
         .await;
     if let Some(election) = election {

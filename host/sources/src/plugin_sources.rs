@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
@@ -11,6 +12,8 @@ use pintle_core::ports::api::{ApiWriter, ApiWriters as _, Fences, WriteFence, Wr
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::admin::socket::{self, Place};
@@ -21,6 +24,9 @@ use crate::folder::{self, PluginFolder};
 use crate::followed::{FollowedFile, FollowedFiles};
 use crate::resource;
 use crate::resource::{Parts, WRITER, Watcher, WritersOfPlugins};
+
+/// How long a host that stops marks statuses at most.
+const MARKING: Duration = Duration::from_secs(2);
 
 /// The sources that an operator configures.
 #[derive(Clone, Debug)]
@@ -51,6 +57,8 @@ pub struct Running {
     pub fences: Option<Fences>,
     /// Files of settings.
     pub followed: Vec<FollowedFile>,
+    /// How others name the host.
+    pub identity: String,
 }
 
 /// The configured sources: checked, and the socket bound.
@@ -65,6 +73,19 @@ pub struct PluginSources {
 pub struct Open {
     _socket: Option<socket::Guard>,
     _tasks: Vec<AbortOnDropHandle<()>>,
+    resources: AbortOnDropHandle<()>,
+    stopping: CancellationToken,
+}
+
+impl Open {
+    /// Stops the sources. The statuses of resources are marked first, as nobody keeps them up to date from now on; that takes
+    /// [`MARKING`] at most.
+    pub async fn close(self) {
+        self.stopping.cancel();
+        if timeout(MARKING, self.resources).await.is_err() {
+            tracing::warn!("the statuses of ControllerPlugins still show what they were when the host stopped");
+        }
+    }
 }
 
 impl PluginSources {
@@ -94,7 +115,7 @@ impl PluginSources {
 
     /// Starts the sources. The host must be running.
     pub fn open(self, host: impl Into<Running>, connection: &Connection) -> Open {
-        let Running { control, caches, fetcher, builtins, save_run, fences, followed } = host.into();
+        let Running { control, caches, fetcher, builtins, save_run, fences, followed, identity } = host.into();
         let mut tasks = Vec::new();
         let changed = watch::Sender::new(0);
         let watcher = Watcher::new(Parts {
@@ -107,20 +128,23 @@ impl PluginSources {
             fetcher,
             allow_unpinned: self.allow_unpinned,
             class: self.class,
+            identity,
         });
         let supervisor = caches.supervisor().clone();
         let vital = |task, future: BoxFuture<'static, ()>| {
             let supervisor = supervisor.clone();
             AbortOnDropHandle::new(tokio::spawn(async move { supervisor.run_once(task, future).await }))
         };
-        tasks.push(vital("plugin resources", Box::pin(watcher.follow())));
+        let stopping = CancellationToken::new();
+        let resources = vital("plugin resources", Box::pin(watcher.follow(stopping.clone())));
         let followed = FollowedFiles::new(followed, control.clone());
         tasks.push(vital("files of settings", Box::pin(followed.follow())));
         if let Some(folder) = self.folder {
             let folder = PluginFolder::new(folder, control.clone(), changed);
             tasks.push(vital("plugin folder", Box::pin(folder.follow())));
         }
-        Open { _socket: self.socket.map(|socket| admin::serve(socket, control.clone(), save_run)), _tasks: tasks }
+        let socket = self.socket.map(|socket| admin::serve(socket, control.clone(), save_run));
+        Open { _socket: socket, _tasks: tasks, resources, stopping }
     }
 }
 

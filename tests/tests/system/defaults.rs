@@ -141,6 +141,30 @@ async fn a_resource_belongs_to_the_host_of_its_class_and_the_controllers_flag_li
     let of = |name: &str, source: &str| (name.to_owned(), source.to_owned());
     assert_eq!(plugins(&plain)?, [of("namespace-controller", "built-in"), of("robots", "resource")]);
     assert_eq!(plugins(&blue)?, [of("namespace-controller", "built-in")]);
+
+    // Nobody keeps the statuses of a host that has stopped.
+    let ready = |status: &Value| {
+        let found =
+            status["conditions"].as_array().into_iter().flatten().find(|condition| condition["type"] == "Ready");
+        found.map_or(Value::Null, |condition| condition["status"].clone())
+    };
+    eventually(PATIENCE, "the status of the host that runs it", async || {
+        let status = cluster.client.get(&path).await?["status"].take();
+        Ok((status["phase"] == "Running" && ready(&status) == "True").then_some(()))
+    })
+    .await?;
+    let host = cluster.client.get(&path).await?["status"]["host"].take();
+    assert_ne!(host.as_str().unwrap_or_default(), "");
+    plain.stop().await;
+    let status = cluster.client.get(&path).await?["status"].take();
+    assert_eq!((&status["phase"], ready(&status), &status["host"]), (&json!("Unknown"), json!("Unknown"), &host));
+    cluster.client.patch(&path, PatchKind::Merge, &json!({"spec": {"class": "blue"}})).await?;
+    eventually(PATIENCE, "the status of the next host", async || {
+        let status = cluster.client.get(&path).await?["status"].take();
+        ensure!(status["phase"] == "Running" && ready(&status) == "True" && status["host"] != host, "{status}");
+        Ok(Some(()))
+    })
+    .await?;
     cluster.stop().await;
     Ok(())
 }

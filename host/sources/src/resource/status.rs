@@ -8,7 +8,7 @@ use pintle_cache::Caches;
 use pintle_core::contract::outcome::PatchType;
 use pintle_core::lifecycle::{SwapResult, resource_kind};
 use pintle_core::policy::correlator::cut;
-use pintle_core::ports::api::{ApiErrorClass, ApiWriter, WriteRequest, WriteVerb};
+use pintle_core::ports::api::{ApiErrorClass, ApiResource, ApiWriter, WriteRequest, WriteVerb};
 use serde_json::{Map, Value, json};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -33,6 +33,8 @@ pub type WritersOfPlugins = Arc<dyn Fn(&str) -> Arc<dyn ApiWriter> + Send + Sync
 pub(super) struct StatusWriter {
     caches: Arc<Caches>,
     writers: WritersOfPlugins,
+    /// Of the host.
+    identity: String,
     by_name: BTreeMap<String, Writes>,
     tasks: JoinSet<Written>,
 }
@@ -41,6 +43,8 @@ pub(super) struct StatusWriter {
 #[derive(Default)]
 struct Writes {
     is_busy: bool,
+    /// Whether another host was seen to write it.
+    is_contested: bool,
     /// The last status that was written, and the resourceVersion that it was written to.
     last: Option<(String, Value)>,
     /// When the status may be written, and when the same one again.
@@ -56,8 +60,8 @@ pub(super) struct Written {
 }
 
 impl StatusWriter {
-    pub(super) fn new(caches: Arc<Caches>, writers: WritersOfPlugins) -> Self {
-        Self { caches, writers, by_name: BTreeMap::new(), tasks: JoinSet::new() }
+    pub(super) fn new(caches: Arc<Caches>, writers: WritersOfPlugins, identity: String) -> Self {
+        Self { caches, writers, identity, by_name: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
     /// Forgets the resources that are gone.
@@ -79,6 +83,7 @@ impl StatusWriter {
             return None;
         }
         let known = Known {
+            host: &self.identity,
             generation: plugin.metadata.generation,
             attempt,
             plugin: running,
@@ -106,19 +111,22 @@ impl StatusWriter {
         if let Some(at) = writes.next.filter(|at| now < *at) {
             return Some(at);
         }
+        let other = plugin.status["host"].as_str().filter(|other| writes.last.is_some() && *other != self.identity);
+        if let Some(other) = other.filter(|_| !writes.is_contested) {
+            writes.is_contested = true;
+            tracing::warn!(
+                plugin = name,
+                host = other,
+                "another host writes the status of this ControllerPlugin, too: give each host of the cluster its own --plugin-class"
+            );
+        }
         let Some(resource) = self.caches.resource(&resource_kind()) else { return Some(now + WRITE_PAUSE) };
         writes.is_busy = true;
         let patch = json!([
             {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
             {"op": "add", "path": "/status", "value": status},
         ]);
-        let request = WriteRequest {
-            resource,
-            namespace: String::new(),
-            name: name.clone(),
-            subresource: Some("status".to_owned()),
-            verb: WriteVerb::Patch { patch_type: PatchType::Json, body: patch.to_string() },
-        };
+        let request = request(resource, name, &patch);
         let (writer, name) = ((self.writers)(name), name.clone());
         self.tasks.spawn(async move {
             let (last, pause) = match writer.write(&request).await {
@@ -147,6 +155,26 @@ impl StatusWriter {
         self.tasks.join_next().await
     }
 
+    /// Marks the statuses that this host has written: it stops, and nobody keeps them up to date.
+    pub(super) async fn leave(mut self, plugins: impl Iterator<Item = &ControllerPlugin>) {
+        while self.tasks.join_next().await.is_some() {}
+        let Some(resource) = self.caches.resource(&resource_kind()) else { return };
+        let mut last = JoinSet::new();
+        for plugin in plugins {
+            let name = &plugin.metadata.name;
+            let Some(patch) = left(&plugin.status, &self.identity, &control::now()) else { continue };
+            let (writer, request) = ((self.writers)(name), request(resource.clone(), name, &patch));
+            let name = name.clone();
+            last.spawn(async move {
+                if let Err(error) = writer.write(&request).await {
+                    // The next host writes it, or it has gone.
+                    tracing::debug!(plugin = name, %error, "the status of the ControllerPlugin is not marked");
+                }
+            });
+        }
+        last.join_all().await;
+    }
+
     /// Takes note of a result.
     pub(super) fn end(&mut self, written: Result<Written, JoinError>) {
         match written {
@@ -154,7 +182,7 @@ impl StatusWriter {
                 let now = Instant::now();
                 let (next, repeat) = (Some(now + pause), Some(now + WRITE_AGAIN));
                 if let Some(writes) = self.by_name.get_mut(&name) {
-                    *writes = Writes { is_busy: false, last, next, repeat };
+                    *writes = Writes { is_busy: false, is_contested: writes.is_contested, last, next, repeat };
                 }
             }
             // The status stays as it is: writing it would fail again.
@@ -163,8 +191,41 @@ impl StatusWriter {
     }
 }
 
+fn request(resource: Arc<ApiResource>, name: &str, patch: &Value) -> WriteRequest {
+    WriteRequest {
+        resource,
+        namespace: String::new(),
+        name: name.to_owned(),
+        subresource: Some("status".to_owned()),
+        verb: WriteVerb::Patch { patch_type: PatchType::Json, body: patch.to_string() },
+    }
+}
+
+/// The patch of the status of a host that stops; `None` if another one has written it.
+fn left(status: &Value, host: &str, now: &str) -> Option<Value> {
+    if status["host"] != host {
+        return None;
+    }
+    let mut conditions = status["conditions"].clone();
+    // Whether the spec was accepted stays true.
+    let about_runs = |condition: &&mut Value| condition["type"] != "Accepted" && condition["status"] != "Unknown";
+    for condition in conditions.as_array_mut()?.iter_mut().filter(about_runs) {
+        condition["status"] = json!("Unknown");
+        condition["reason"] = json!("HostStopped");
+        condition["message"] = json!(format!("the host {host} has stopped"));
+        condition["lastTransitionTime"] = json!(now);
+    }
+    Some(json!([
+        {"op": "test", "path": "/status/host", "value": host},
+        {"op": "add", "path": "/status/phase", "value": "Unknown"},
+        {"op": "add", "path": "/status/conditions", "value": conditions},
+    ]))
+}
+
 /// What is known of a resource.
 struct Known<'a> {
+    /// Which host this is.
+    host: &'a str,
     /// Of the spec that `attempt` is about.
     generation: i64,
     /// Its result.
@@ -209,6 +270,7 @@ fn desired(known: &Known<'_>) -> Value {
         (None, _) => json!("Pending"),
     };
     let mut status = Map::new();
+    status.insert("host".into(), json!(known.host));
     status.insert("observedGeneration".into(), json!(generation));
     status.insert("phase".into(), phase);
     let mut conditions = vec![accepted(known)];
@@ -275,8 +337,36 @@ mod tests {
         .unwrap()
     }
 
+    #[test]
+    fn a_host_that_stops_marks_what_it_has_written() {
+        let ours = plugin("resource");
+        let known = Known {
+            host: "h",
+            generation: 3,
+            attempt: Attempt::Taken("aa"),
+            plugin: Some(&ours),
+            before: &Value::Null,
+            now: "2026-01-01T00:00:00Z",
+        };
+        let status = desired(&known);
+        assert_eq!(status["host"], "h");
+        assert_eq!(left(&status, "another", NOW), None);
+        let patch = left(&status, "h", NOW).unwrap();
+        assert_eq!(patch[0], json!({"op": "test", "path": "/status/host", "value": "h"}));
+        assert_eq!(patch[1]["value"], "Unknown");
+        let conditions = patch[2]["value"].as_array().unwrap();
+        assert_eq!((&conditions[0]["type"], &conditions[0]["status"]), (&json!("Accepted"), &json!("True")));
+        assert_eq!(
+            conditions[1],
+            json!({
+                "type": "Ready", "status": "Unknown", "reason": "HostStopped", "message": "the host h has stopped",
+                "lastTransitionTime": NOW,
+            })
+        );
+    }
+
     fn summary(attempt: Attempt<'_>, plugin: Option<&PluginStatus>, before: &Value) -> String {
-        let status = desired(&Known { generation: 3, attempt, plugin, before, now: NOW });
+        let status = desired(&Known { host: "h", generation: 3, attempt, plugin, before, now: NOW });
         let accepted = &status["conditions"][0];
         assert_ne!(accepted["message"], "", "{accepted}");
         format!(
@@ -328,7 +418,14 @@ mod tests {
     fn a_status_that_stays_is_the_same_text() {
         let ours = plugin("resource");
         let status = |before: &Value, now| {
-            desired(&Known { generation: 3, attempt: Attempt::Taken("aa"), plugin: Some(&ours), before, now })
+            desired(&Known {
+                host: "h",
+                generation: 3,
+                attempt: Attempt::Taken("aa"),
+                plugin: Some(&ours),
+                before,
+                now,
+            })
         };
         let first = status(&Value::Null, "2026-01-01T00:00:00Z");
         assert_eq!(status(&first, NOW), first);
@@ -338,8 +435,14 @@ mod tests {
     fn a_long_message_is_cut_between_characters() {
         let length = |message: String| {
             let why = Refusal::new("X", message);
-            let known =
-                Known { generation: 1, attempt: Attempt::Refused(&why), plugin: None, before: &Value::Null, now: NOW };
+            let known = Known {
+                host: "h",
+                generation: 1,
+                attempt: Attempt::Refused(&why),
+                plugin: None,
+                before: &Value::Null,
+                now: NOW,
+            };
             desired(&known)["conditions"][0]["message"].as_str().unwrap().len()
         };
         assert_eq!(length("\u{e4}".repeat(MAX_MESSAGE_BYTES)), MAX_MESSAGE_BYTES);

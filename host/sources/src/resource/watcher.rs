@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::crd;
 use super::floors::Floors;
@@ -56,6 +57,8 @@ pub struct Parts {
     pub allow_unpinned: bool,
     /// The class of resources that the host obeys.
     pub class: String,
+    /// How others name the host.
+    pub identity: String,
 }
 
 /// Follows the resources for as long as it is polled.
@@ -113,8 +116,18 @@ impl ChangeHandler for Wake {
 impl Watcher {
     /// Begins to read. To be called within a tokio runtime.
     pub fn new(parts: Parts) -> Self {
-        let Parts { caches, writers, control, folder, folder_changed, builtins, fetcher, allow_unpinned, class } =
-            parts;
+        let Parts {
+            caches,
+            writers,
+            control,
+            folder,
+            folder_changed,
+            builtins,
+            fetcher,
+            allow_unpinned,
+            class,
+            identity,
+        } = parts;
         let woken = Arc::new(Notify::new());
         let handler: Arc<dyn ChangeHandler> = Arc::new(Wake(woken.clone()));
         // A change of the definition makes the caches look for the kind at once.
@@ -138,7 +151,7 @@ impl Watcher {
             allow_unpinned,
         };
         let plugins = SourceController::new(source, control.clone());
-        let statuses = StatusWriter::new(caches, writers);
+        let statuses = StatusWriter::new(caches, writers, identity);
         Self {
             control,
             class,
@@ -156,12 +169,13 @@ impl Watcher {
         }
     }
 
-    /// Does not end.
-    pub async fn follow(mut self) {
+    /// Follows until the host stops. Then the statuses are marked as nobody's.
+    pub async fn follow(mut self, stopping: CancellationToken) {
         let mut changes = self.control.changes();
         loop {
             let again = self.pass();
             tokio::select! {
+                () = stopping.cancelled() => break,
                 () = self.woken.notified() => {}
                 // A sender that is gone sends nothing any more; the others do.
                 Ok(()) = changes.changed() => {}
@@ -172,6 +186,9 @@ impl Watcher {
                 () = until(again) => {}
             }
         }
+        let present = self.present().unwrap_or_default();
+        let led = present.values().filter(|plugin| self.control.may_run(&plugin.metadata.name));
+        self.statuses.leave(led).await;
     }
 
     /// Starts what is due. Returns when to look again at the latest.
@@ -180,17 +197,7 @@ impl Watcher {
         if !self.resources.is_synced() {
             return soon;
         }
-        let view = self.resources.snapshot().view(RunContext::default());
-        // A kind that the server does not have has no objects.
-        let texts = view.list(&resource_kind(), &Query { whole: true, ..Query::default() }).ok()?;
-        let mut present = BTreeMap::new();
-        for text in texts {
-            match serde_json::from_str::<ControllerPlugin>(&text) {
-                Ok(plugin) if class_of(&plugin.spec) != self.class => {}
-                Ok(plugin) => drop(present.insert(plugin.metadata.name.clone(), plugin)),
-                Err(error) => tracing::warn!(%error, "a ControllerPlugin does not parse"),
-            }
-        }
+        let present = self.present()?;
         let places: BTreeMap<&String, Place> =
             present.iter().filter_map(|(name, plugin)| Some((name, plugin.parse().ok()?.0))).collect();
         self.sources.keep(places.values());
@@ -219,6 +226,21 @@ impl Watcher {
             again.extend(self.statuses.write_if_due(plugin, attempt, running(name), artifact));
         }
         again.into_iter().min()
+    }
+
+    /// The resources of the host's class. A kind that the server does not have has no objects.
+    fn present(&self) -> Option<BTreeMap<String, ControllerPlugin>> {
+        let view = self.resources.snapshot().view(RunContext::default());
+        let texts = view.list(&resource_kind(), &Query { whole: true, ..Query::default() }).ok()?;
+        let mut present = BTreeMap::new();
+        for text in texts {
+            match serde_json::from_str::<ControllerPlugin>(&text) {
+                Ok(plugin) if class_of(&plugin.spec) != self.class => {}
+                Ok(plugin) => drop(present.insert(plugin.metadata.name.clone(), plugin)),
+                Err(error) => tracing::warn!(%error, "a ControllerPlugin does not parse"),
+            }
+        }
+        Some(present)
     }
 
     /// Starts to look at the files that resources name, if something may have changed.
