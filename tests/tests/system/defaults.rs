@@ -105,7 +105,7 @@ async fn a_resource_belongs_to_the_host_of_its_class_and_the_controllers_flag_li
     let below = folder.path().join("below");
     std::fs::create_dir(&below)?;
     std::fs::copy(component("robots")?.path().join("robots.wasm"), below.join("robots.wasm"))?;
-    let host = |class: &[&str]| {
+    let host_of = |class: &[&str]| {
         let mut flags = vec![
             HostProcess::controllers(&["namespace"]),
             "--install-crd".to_owned(),
@@ -115,7 +115,7 @@ async fn a_resource_belongs_to_the_host_of_its_class_and_the_controllers_flag_li
         flags.extend(class.iter().map(|class| format!("--plugin-class={class}")));
         cluster.host(&flags)
     };
-    let (plain, blue) = (host(&[])?, host(&["blue"])?);
+    let (plain, blue) = (host_of(&[])?, host_of(&["blue"])?);
     plain.answers().await?;
     blue.answers().await?;
 
@@ -163,6 +163,14 @@ async fn a_resource_belongs_to_the_host_of_its_class_and_the_controllers_flag_li
         let status = cluster.client.get(&path).await?["status"].take();
         ensure!(status["phase"] == "Running" && ready(&status) == "True" && status["host"] != host, "{status}");
         Ok(Some(()))
+    })
+    .await?;
+
+    let twin = host_of(&["blue"])?;
+    twin.answers().await?;
+    eventually(PATIENCE, "a warning about two hosts of one class", async || {
+        let log = std::fs::read_to_string(blue.process.log())?;
+        Ok(log.contains("another host writes the status of this ControllerPlugin").then_some(()))
     })
     .await?;
     cluster.stop().await;

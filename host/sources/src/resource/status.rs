@@ -64,7 +64,7 @@ impl StatusWriter {
         Self { caches, writers, identity, by_name: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Forgets the resources that are gone.
+    /// Forgets the resources that are gone, and those that another host leads.
     pub(super) fn retain(&mut self, is_present: impl Fn(&String) -> bool) {
         self.by_name.retain(|name, _| is_present(name));
     }
@@ -104,21 +104,22 @@ impl StatusWriter {
                 // The cache does not show it yet.
                 return None;
             }
+            // It was ours, and this host leads since.
+            let other = plugin.status["host"].as_str().filter(|other| *other != self.identity);
+            if let Some(other) = other.filter(|_| !writes.is_contested) {
+                writes.is_contested = true;
+                tracing::warn!(
+                    plugin = name,
+                    host = other,
+                    "another host writes the status of this ControllerPlugin, too: give each host of the cluster its own --plugin-class"
+                );
+            }
             if *written == status && writes.repeat.is_some_and(|at| now < at) {
                 return writes.repeat;
             }
         }
         if let Some(at) = writes.next.filter(|at| now < *at) {
             return Some(at);
-        }
-        let other = plugin.status["host"].as_str().filter(|other| writes.last.is_some() && *other != self.identity);
-        if let Some(other) = other.filter(|_| !writes.is_contested) {
-            writes.is_contested = true;
-            tracing::warn!(
-                plugin = name,
-                host = other,
-                "another host writes the status of this ControllerPlugin, too: give each host of the cluster its own --plugin-class"
-            );
         }
         let Some(resource) = self.caches.resource(&resource_kind()) else { return Some(now + WRITE_PAUSE) };
         writes.is_busy = true;

@@ -213,13 +213,13 @@ impl Watcher {
         let waits = wanted.values().any(Option::is_none);
         let retry = self.plugins.pass(wanted);
         let listing = self.control.listing();
-        self.statuses.retain(|name| present.contains_key(name));
         self.pins.retain(|name| present.contains_key(name));
         self.floors.retain(|name| present.contains_key(name));
         self.proven.retain(|name| present.contains_key(name));
         let mut again: Vec<Instant> = retry.into_iter().chain(soon.filter(|_| waits)).collect();
         // On standby another host writes.
         let leads = |name: &&String| self.control.may_run(name);
+        self.statuses.retain(|name| present.contains_key(name) && leads(&name));
         let running = |name: &String| listing.items.iter().find(|running| running.name == *name);
         for (name, plugin) in present.iter().filter(|(name, _)| leads(name)) {
             let (attempt, artifact) = (Attempt::of(self.plugins.result(name)), self.pins.status(name));
@@ -297,7 +297,7 @@ impl Source for ResourceSource {
             }
             let (origin, bytes, evidence) = get(found.unwrap_or(Found::NotYet), builtin, &fetcher, &files).await?;
             if by_signature && !allow_unpinned {
-                let version = control.version_of(&origin, &bytes, &evidence)?;
+                let version = control.version_of(&origin, &bytes, &evidence).await?;
                 floors.check(&name, &version).map_err(|why| Refusal::new(reason::DOWNGRADE, why))?;
             }
             let artifact = origin.parse::<ArtifactRef>().ok();
