@@ -135,23 +135,23 @@ impl Followed {
     /// Builds and swaps the plugin; returns a message with both durations.
     async fn renew(&self, control: &Control) -> anyhow::Result<String> {
         let begun = Instant::now();
-        let (built, verb) = match self.clone() {
+        let (name, bytes, verb) = match self.clone() {
             Self::Source(folder) => {
                 let building = tokio::task::spawn_blocking(move || pintle_build::plugin(&folder));
-                (building.await.context("build the plugin")??, "rebuilt")
+                let Built { name, bytes } = building.await.context("build the plugin")??;
+                (Some(name), bytes, "rebuilt")
             }
-            Self::File(file) => {
-                let bytes = tokio::task::spawn_blocking(move || read_component(&file)).await??;
-                let name = control.name_of(&self.path().display().to_string(), &bytes)?;
-                (Built { name, bytes }, "read")
-            }
+            Self::File(file) => (None, tokio::task::spawn_blocking(move || read_component(&file)).await??, "read"),
         };
         let took = begun.elapsed();
         let begun = Instant::now();
-        let Built { name, bytes } = built;
         let origin = self.path().display().to_string();
         // The component comes from the command line.
         let wanted = Wanted { origin, bytes, spec: None, overrides: &KEPT, evidence: Evidence::Own };
+        let name = match name {
+            Some(name) => name,
+            None => control.name_of(&wanted).await?,
+        };
         let report = control.put(&name, wanted).await?;
         let swapped = if report.from.is_some() { "swapped in" } else { "loaded in" };
         Ok(format!("{name}: {verb} in {}, {swapped} {}", shown(took), shown(begun.elapsed())))

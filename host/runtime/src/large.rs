@@ -18,7 +18,10 @@ pub(crate) async fn on_text<T>(n_bytes: usize, work: impl FnOnce() -> T) -> T {
 
 /// Does work that may take long. A runtime of one thread has no workers that it could hold, and waits for no other thread: a simulation
 /// depends on its seed alone.
-pub(crate) async fn beside_workers<T>(work: impl FnOnce() -> T) -> T {
+///
+/// # Cancel safety
+/// Safe until the work begins; then it ends before anything else can happen.
+pub async fn beside_workers<T>(work: impl FnOnce() -> T) -> T {
     if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
         return work();
     }

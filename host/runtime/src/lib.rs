@@ -23,6 +23,7 @@ mod throttle;
 mod traces;
 mod writer;
 
+pub use large::beside_workers;
 use pintle_cache::panic_text;
 pub use throttle::patiently;
 pub use writer::denials;

@@ -29,8 +29,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use pintle_core::lifecycle::{Spec, SwapReport};
-use pintle_core::ports::guest::Loader;
+use pintle_core::ports::guest::{Inspected, Loader};
 use pintle_oci::{Evidence, MAX_COMPONENT_BYTES, Trust};
+use pintle_runtime::beside_workers;
 use pintle_runtime::failures::RecordedFailure;
 use pintle_runtime::manager::{Component, Manager};
 use serde_json::{Map, Value};
@@ -371,7 +372,7 @@ impl Control {
     /// # Errors
     /// [`Refusal`]; nothing was loaded.
     pub async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
-        let name = &self.name_of(&wanted.origin, &wanted.bytes)?;
+        let name = &self.name_of(&wanted).await?;
         let origin = wanted.origin.clone();
         if self.plugins.status().iter().any(|plugin| plugin.name == *name) {
             return Err(Refusal::new(
@@ -412,23 +413,29 @@ impl Control {
         Ok(Wanted { origin, bytes, spec: Some(spec), overrides, evidence: Evidence::Own })
     }
 
-    /// The name in a component's manifest.
+    /// The name in the manifest of a component, which must be trusted.
     ///
     /// # Errors
-    /// [`Refusal`]: the component is not valid for this host.
-    pub fn name_of(&self, origin: &str, bytes: &[u8]) -> Result<String, Refusal> {
-        let inspected = self.loader.inspect(origin, bytes);
-        Ok(inspected.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?.manifest.name.clone())
+    /// [`Refusal`]: it is not trusted, or not valid for this host.
+    pub async fn name_of(&self, wanted: &Wanted<'_>) -> Result<String, Refusal> {
+        Ok(self.inspect(&wanted.origin, &wanted.bytes, &wanted.evidence).await?.manifest.name.clone())
     }
 
     /// The version of a component, which must be trusted.
     ///
     /// # Errors
     /// It is not signed by a trusted key, or is not a plugin.
-    pub fn version_of(&self, origin: &str, bytes: &[u8], evidence: &Evidence) -> Result<String, Refusal> {
-        self.trust.check(origin, bytes, evidence)?;
-        let inspected = self.loader.inspect(origin, bytes);
-        Ok(inspected.map_err(|why| Refusal::new(reason::INVALID, why.to_string()))?.manifest.version.clone())
+    pub async fn version_of(&self, origin: &str, bytes: &[u8], evidence: &Evidence) -> Result<String, Refusal> {
+        Ok(self.inspect(origin, bytes, evidence).await?.manifest.version.clone())
+    }
+
+    /// Reads a component that is trusted. It may be large.
+    async fn inspect(&self, origin: &str, bytes: &[u8], evidence: &Evidence) -> Result<Inspected, Refusal> {
+        beside_workers(|| {
+            self.trust.check(origin, bytes, evidence)?;
+            self.loader.inspect(origin, bytes).map_err(|why| Refusal::new(reason::INVALID, why.to_string()))
+        })
+        .await
     }
 
     /// Loads a plugin, or replaces its running version.
@@ -654,7 +661,7 @@ impl Control {
                 format!("{origin} has {} bytes; the maximum is {MAX_COMPONENT_BYTES}", bytes.len()),
             ));
         }
-        self.trust.check(&origin, &bytes, &evidence)?;
+        beside_workers(|| self.trust.check(&origin, &bytes, &evidence)).await?;
         let spec = spec.unwrap_or_else(|| self.spec_of(name));
         let mut now = spec.clone();
         overrides.put_over(&mut now);

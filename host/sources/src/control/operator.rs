@@ -71,7 +71,7 @@ impl Operator<'_> {
     /// As there.
     pub async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         let origin = wanted.origin.clone();
-        let name = self.control.name_of(&wanted.origin, &wanted.bytes).unwrap_or_default();
+        let name = self.control.name_of(&wanted).await.unwrap_or_default();
         self.noted(&name, "load", self.control.exclusion(&name).map_or(Ok(()), Err))?;
         let report = self.noted(&name, "load", self.control.load(wanted).await)?;
         tracing::info!(plugin = name, by = self.who, origin, "loaded through the admin API");
