@@ -21,10 +21,12 @@ use pintle_core::lifecycle::{Difference, Shadow, ShadowReport, StageProgress};
 use pintle_core::object::id::Key;
 use pintle_core::ports::guest::Answer;
 use pintle_core::ports::view::View;
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
 use super::{Controller, Version};
+use crate::large::beside_workers;
 
 /// Maximum concurrent comparisons: each holds a snapshot of the caches.
 const MAX_COMPARED: usize = 4;
@@ -32,6 +34,8 @@ const MAX_COMPARED: usize = 4;
 const MAX_KEYS: usize = 50_000;
 /// Maximum differences kept for `pintle plugin diff`.
 const MAX_KEPT: usize = 50;
+/// Maximum bytes of one kept difference, as text. Of a larger one the sizes are kept.
+const MAX_DIFFERENCE_BYTES: usize = 256 << 10;
 
 /// A shadow run in progress.
 pub(crate) struct Shadowing {
@@ -59,6 +63,16 @@ pub(super) struct Sample {
 impl Sample {
     pub(super) fn round(&mut self, view: Arc<dyn View>, answer: &Answer) {
         self.rounds.push((view, answer.clone()));
+    }
+}
+
+/// An outcome as it is kept.
+fn bounded(outcome: Value) -> Value {
+    match outcome.to_string().len() {
+        n_bytes if n_bytes > MAX_DIFFERENCE_BYTES / 2 => {
+            format!("an outcome of {n_bytes} bytes, too large to keep").into()
+        }
+        _ => outcome,
     }
 }
 
@@ -228,6 +242,7 @@ impl Controller {
             n_deletions += comparison::n_deletions(&new).saturating_sub(comparison::n_deletions(&old));
             let (old, new) = (comparison::shown(&old), comparison::shown(&new));
             if old != new {
+                let [old, new] = beside_workers(|| [old, new].map(bounded)).await;
                 difference = Some(Difference { key: key.to_string(), at: self.wall_time(), old, new });
                 break;
             }
@@ -239,5 +254,18 @@ impl Controller {
         };
         self.metrics.shadowed(result);
         shadowing.take_in(key, has_writes, n_deletions, difference, fault);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_outcome_is_not_kept() {
+        let of = |n_bytes: usize| Value::from("x".repeat(n_bytes - 2));
+        let most = MAX_DIFFERENCE_BYTES / 2;
+        assert_eq!(bounded(of(most)), of(most));
+        assert_eq!(bounded(of(most + 1)), format!("an outcome of {} bytes, too large to keep", most + 1));
     }
 }
