@@ -2,6 +2,7 @@
 
 pub mod author;
 pub mod failures;
+pub mod kubectl;
 pub mod leader;
 pub mod log;
 pub mod oci;

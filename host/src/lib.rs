@@ -4,7 +4,7 @@
 //! server, the sandbox and the runtime together, [`dev`] adds the embedded cluster.
 //!
 //! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, keys and signatures, [`author`] and [`types`] those for authors,
-//! [`complete`] completions and manual pages.
+//! [`complete`] completions and manual pages. [`kubectl`] is the command line of the plugin of kubectl.
 //!
 //! *Invariants*: every failure ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
@@ -18,6 +18,7 @@ mod dev;
 mod flags;
 mod host;
 mod inputs;
+pub mod kubectl;
 mod leader;
 mod logging;
 mod oci;

@@ -8,7 +8,11 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = match pintle::config::parse(std::env::args_os()) {
+    let given: Vec<_> = std::env::args_os().collect();
+    if pintle::kubectl::is_called(&given) {
+        return pintle::kubectl::main(&given);
+    }
+    let cli = match pintle::config::parse(given) {
         Ok(cli) => cli,
         Err(why) => return why.report(),
     };

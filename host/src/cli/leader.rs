@@ -125,11 +125,15 @@ impl LeaseArgs {
         let name = match &self.leader_elect_resource_name {
             Some(name) => name.clone(),
             None if replaces => crate::beside::NAME.to_owned(),
-            None if class == pintle_sources::resource::DEFAULT_CLASS => "pintle".to_owned(),
-            None => format!("pintle-{class}"),
+            None => default_lease(class),
         };
         (self.leader_elect_resource_namespace.clone(), name)
     }
+}
+
+/// The name of the Lease of hosts of a class that do not take the place of kube-controller-manager.
+pub(crate) fn default_lease(class: &str) -> String {
+    if class == pintle_sources::resource::DEFAULT_CLASS { "pintle".to_owned() } else { format!("pintle-{class}") }
 }
 
 impl LeaderElectArgs {

@@ -61,6 +61,11 @@ impl Dev {
         self.folder.path().join("kubeconfig")
     }
 
+    /// The admin socket of its host.
+    pub fn admin_socket(&self) -> PathBuf {
+        self.folder.path().join("admin.sock")
+    }
+
     /// What it has printed.
     ///
     /// # Errors

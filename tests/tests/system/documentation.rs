@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use pintle::cli::Cli;
+use pintle::cli::kubectl::KubectlCli;
 use pintle_tests::pintle::{self as binary, Answer};
 use pintle_tests::{TestCluster, controlplane, workspace_dir};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -96,7 +97,14 @@ fn calls(line: &str) -> Result<Vec<Vec<String>>, String> {
         let is_redirection = |word: &&String| ["<", ">", ">>", "2>"].contains(&&***word);
         let words = words.iter().skip_while(is_assignment).take_while(|word| !is_redirection(word));
         let words: Vec<String> = words.cloned().collect();
-        (words.first()?.rsplit('/').next()? == "pintle").then_some(words)
+        // kubectl runs the file `kubectl-pintle`.
+        let words = match words.split_first() {
+            Some((kubectl, rest)) if kubectl == "kubectl" && rest.first().is_some_and(|word| word == "pintle") => {
+                [&["kubectl-pintle".to_owned()], rest.get(1..).unwrap_or_default()].concat()
+            }
+            _ => words,
+        };
+        ["pintle", "kubectl-pintle"].contains(&words.first()?.rsplit('/').next()?).then_some(words)
     });
     Ok(calls.collect())
 }
@@ -105,7 +113,11 @@ fn calls(line: &str) -> Result<Vec<Vec<String>>, String> {
 fn problem(call: &[String], is_whole: bool) -> Option<String> {
     // Digests that are left out are of the right length for the parser.
     let words = call.iter().map(|word| word.replace("sha256:...", &format!("sha256:{}", "0".repeat(64))));
-    let error = Cli::try_parse_from(words).err()?;
+    let words: Vec<String> = words.collect();
+    let error = match words.first()?.as_str() {
+        "kubectl-pintle" => KubectlCli::try_parse_from(words).err()?,
+        _ => Cli::try_parse_from(words).err()?,
+    };
     let is_accepted = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
         ErrorKind::MissingRequiredArgument
@@ -127,7 +139,8 @@ fn wrong_calls(name: &str, page: &str) -> (Vec<String>, usize) {
     let code = code(page);
     let blocks = code.blocks.iter().flat_map(|(info, text)| lines(info, text)).map(|line| (line, true));
     // Spans name commands, often without their arguments. `...` is for more than one argument.
-    let spans = code.spans.iter().filter(|span| span.starts_with("pintle ") && !span.contains("..."));
+    let is_call = |span: &&String| ["pintle ", "kubectl pintle "].iter().any(|program| span.starts_with(program));
+    let spans = code.spans.iter().filter(|span| is_call(span) && !span.contains("..."));
     for (line, is_whole) in blocks.chain(spans.map(|span| (span.clone(), false))) {
         match calls(&line) {
             Err(problem) => wrong.push(format!("{name}: {line}: {problem}")),
@@ -168,7 +181,8 @@ fn wrong_commands_are_found_where_readers_copy_them() {
                 pintle inspect oci://x.example/y@sha256:... > out.txt\n```\n\
                 ```console\n$ pintle run --cotext=x\npintle is output\n```\n```yaml\na: pintle gone\n```\n\
                 ```ini\nExecStart=/usr/bin/pintle go\n```\n\
-                Use `pintle plugin rollback`, `pintle plugin undo`, `pintle dev --plugin` and `pintle new ...`.\n";
+                Use `pintle plugin rollback`, `pintle plugin undo`, `pintle dev --plugin` and `pintle new ...`.\n\
+                ```sh\nkubectl pintle top -n x --once\nkubectl pintle run\nkubectl get pods\n```\n";
     let (wrong, n_calls) = wrong_calls("a.md", page);
     let wrong: Vec<&str> = wrong.iter().map(|line| line.strip_prefix("a.md: ").unwrap_or_default()).collect();
     let begin = |line: &&str| line.split("error:").next().unwrap_or_default().to_owned();
@@ -180,11 +194,12 @@ fn wrong_commands_are_found_where_readers_copy_them() {
             "pintle plugin describe: ",
             "pintle run --cotext=x: ",
             "/usr/bin/pintle go: ",
+            "kubectl pintle run: ",
             "pintle plugin undo: ",
         ],
         "{wrong:#?}"
     );
-    assert_eq!(n_calls, 10);
+    assert_eq!(n_calls, 12);
 }
 
 /// The controllers of kube-controller-manager: name, and whether it runs by default. Those of cloud providers are left out.

@@ -1,8 +1,12 @@
-//! kubectl works on the embedded cluster as it does on a real one: every command of `src/kubectl/script.txt`.
+//! kubectl works on the embedded cluster as it does on a real one: every command of `src/kubectl/script.txt`. `kubectl pintle` asks the
+//! host that leads.
 //!
 //! `KUBECTL_BLESS=1` writes what the embedded cluster printed into the scripts, for review.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use pintle_tests::kubectl::cluster::Dev;
@@ -10,6 +14,8 @@ use pintle_tests::kubectl::normalize::without_notices;
 use pintle_tests::kubectl::play::{EMBEDDED, SCRIPT, diff, path, play, script};
 use pintle_tests::kubectl::script::{Action, Step, matches};
 use pintle_tests::kubectl::session::Printed;
+use pintle_tests::kubectl::{kubectl, program};
+use pintle_tests::pintle::{self, Answer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_cluster_serves_kubectl() -> Result<()> {
@@ -44,6 +50,71 @@ async fn check(file: &str) -> Result<()> {
         }
     }
     assert!(report.is_empty(), "\n{report}");
+    Ok(())
+}
+
+/// Of a command of kubectl that runs in a Pod, the command runs here: nothing runs in the Pods of this cluster.
+fn write_kubectl(folder: &Path) -> Result<()> {
+    let real = shlex::try_join(program()?.iter().map(String::as_str))?;
+    let exec = "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
+    let text = format!(
+        "#!/bin/sh\ncase \" $* \" in *' exec '*) echo \"$@\" > {}/asked; {exec};; esac\nexec {real} \"$@\"\n",
+        folder.display()
+    );
+    let file = folder.join("kubectl");
+    std::fs::write(&file, text)?;
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).context("make it a program")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_pintle_asks_the_pod_that_leads() -> Result<()> {
+    let cluster = Dev::start().await?;
+    let kubeconfig = cluster.kubeconfig();
+    let folder = tempfile::tempdir()?;
+    let binary = std::path::absolute(pintle::binary()?)?;
+    for name in ["pintle", "kubectl-pintle"] {
+        symlink(&binary, folder.path().join(name))?;
+    }
+    let ask = |line: &str| {
+        let mut command = Command::new(folder.path().join("kubectl-pintle"));
+        command.args(line.split(' ')).arg("--kubeconfig").arg(&kubeconfig);
+        command.env("PINTLE_ADMIN_SOCKET", cluster.admin_socket()).env("HOME", folder.path());
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(folder.path().to_owned()).chain(std::env::split_paths(&path));
+        Answer::of(command.env("PATH", std::env::join_paths(folders)?))
+    };
+    let apply = async |object: serde_json::Value| {
+        let file = folder.path().join("object.json");
+        std::fs::write(&file, object.to_string())?;
+        kubectl(&kubeconfig, &["apply", "-f", &file.display().to_string()]).await
+    };
+    write_kubectl(folder.path())?;
+    let refused = ask("plugin list")?;
+    assert!(!refused.is_good() && refused.errors.contains("pintle: no Pintle leads: "), "{refused:?}");
+
+    let metadata = serde_json::json!({"namespace": "kube-system", "name": "pintle", "annotations": {"pintle.dev/holder": "pintle-0_5b1c"}});
+    let (api, spec) = ("coordination.k8s.io/v1", serde_json::json!({"holderIdentity": "pintle-0_5b1c"}));
+    apply(serde_json::json!({"apiVersion": api, "kind": "Lease", "metadata": metadata, "spec": spec})).await?;
+    let refused = ask("plugin list")?;
+    assert!(refused.errors.contains("pintle-0 leads, and is no Pod of the namespace pintle-system"), "{refused:?}");
+
+    kubectl(&kubeconfig, &["create", "namespace", "pintle-system"]).await?;
+    kubectl(&kubeconfig, &["run", "pintle-0", "-n", "pintle-system", "--image=pintle:0.1.0"]).await?;
+    let listed = ask("plugin list -o json")?.json()?;
+    let names = listed["items"].as_array().context("no list")?.iter().filter_map(|plugin| plugin["name"].as_str());
+    assert!(names.collect::<Vec<_>>().contains(&"deployment-controller"), "{listed}");
+    let asked = std::fs::read_to_string(folder.path().join("asked"))?;
+    let config = kubeconfig.display();
+    let expected = "exec -n pintle-system pintle-0 -c pintle -- pintle plugin list -o json";
+    assert_eq!(asked.trim(), format!("--kubeconfig={config} {expected}"));
+    // The exit code is that of the command in the Pod.
+    let unknown = ask("plugin describe nobody")?;
+    assert!(unknown.code == Some(1) && unknown.errors.contains("nobody"), "{unknown:?}");
+
+    std::fs::remove_file(folder.path().join("kubectl"))?;
+    let mut alone = Command::new(folder.path().join("kubectl-pintle"));
+    let alone = Answer::of(alone.arg("top").env("PATH", folder.path()))?;
+    assert_eq!((alone.code, alone.errors.trim()), (Some(1), "pintle: there is no kubectl on the PATH: install it"));
     Ok(())
 }
 

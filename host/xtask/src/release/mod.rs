@@ -14,6 +14,7 @@
 mod binary;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -90,6 +91,8 @@ fn stage(folder: &Path, binary: &Path, target: Target) -> anyhow::Result<()> {
         fs::create_dir_all(folder.join(part))?;
     }
     copy(binary, &folder.join("pintle"))?;
+    // Under this name it is a plugin of kubectl.
+    symlink("pintle", folder.join("kubectl-pintle"))?;
     let deploy = Path::new("host/deploy");
     copy(&root().join("LICENSE"), &folder.join("LICENSE"))?;
     copy(&root().join("README.md"), &folder.join("README.md"))?;
@@ -174,6 +177,18 @@ mod tests {
                 assert!(overlay.join("..").join(name).join("kustomization.yaml").is_file(), "{name}");
             }
         }
+        Ok(())
+    }
+
+    #[test]
+    fn an_archive_has_the_plugin_of_kubectl() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let (staged, binary) = staged(folder.path())?;
+        pack(&folder.path().join("archive"), folder.path(), "staged")?;
+        fs::remove_dir_all(&staged)?;
+        process::run(Command::new("tar").args(["-xzf", "archive"]).current_dir(folder.path()))?;
+        assert_eq!(fs::read_link(staged.join("kubectl-pintle"))?, Path::new("pintle"));
+        assert_eq!(fs::read(staged.join("kubectl-pintle"))?, fs::read(&binary)?);
         Ok(())
     }
 
