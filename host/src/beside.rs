@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_core::policy::lease::{LeaseHolder, LeaseReadings, LeaseSpec};
+use pintle_core::policy::roles;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader};
 use pintle_runtime::election::read_lease;
 use tokio::time::Instant;
@@ -87,7 +88,8 @@ pub(crate) async fn check(
             Ok(Some((spec, _))) if stance == Stance::Unsaid => bail!("{}", undecided(&spec, controllers)),
             Ok(Some(read)) => read,
             Err(why) if why.class == ApiErrorClass::Forbidden => bail!(
-                "the host may not read the Lease {NAMESPACE}/{NAME}, which shows whether kube-controller-manager runs the same controllers: {why}; bind the role that `pintle rbac` prints, or start with --beside-kube-controller-manager if kube-controller-manager does not run them"
+                "the host may not read the Lease {NAMESPACE}/{NAME}, which shows whether kube-controller-manager runs the same controllers: {why}; {}, or start with --beside-kube-controller-manager if kube-controller-manager does not run them",
+                roles::advice(&why.message)
             ),
             Err(why) => {
                 tracing::warn!(error = %why, "the Lease of kube-controller-manager cannot be read; controllers start once it can");
@@ -241,7 +243,10 @@ mod tests {
     async fn without_permission_nothing_starts_and_an_api_server_that_is_away_is_waited_for() {
         let (why, ..) = checked(vec![Err(refusal(403))]).await;
         let why = why.unwrap();
-        assert!(why.contains("`pintle rbac` prints") && why.contains("--beside-kube-controller-manager"), "{why}");
+        assert!(
+            why.contains("`pintle rbac | kubectl apply -f -`") && why.contains("--beside-kube-controller-manager"),
+            "{why}"
+        );
         let away = vec![Err(refusal(500)), Err(ApiError::transport("gone")), Ok("garbage".into()), Err(refusal(404))];
         let (why, n_read, _) = checked(away).await;
         assert_eq!((why, n_read), (None, 4));

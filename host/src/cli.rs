@@ -341,6 +341,10 @@ pub struct RunArgs {
     #[arg(skip)]
     pub of_file: Arc<OfFile>,
 
+    /// The arguments of `pintle rbac` for this host, quoted for a shell.
+    #[arg(skip)]
+    pub of_roles: String,
+
     /// Kubeconfig of the cluster, or a list of files as in KUBECONFIG. Default: the service account of the Pod (in-cluster configuration).
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,

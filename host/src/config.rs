@@ -34,7 +34,7 @@ use self::effective::Effective;
 use self::read::File;
 use crate::builtins::Catalogue;
 use crate::cli::{self, Cli};
-use crate::output;
+use crate::{output, rbac};
 
 /// A command line that names no command, or a file that is not right.
 #[derive(Debug)]
@@ -135,6 +135,7 @@ fn cli(command: &Command, matches: &ArgMatches, of_file: OfFile) -> Result<Cli, 
         cli::Command::Run(args) => {
             args.plugins.effective = effective();
             args.of_file = Arc::new(of_file);
+            args.of_roles = rbac::arguments(command, matches);
         }
         cli::Command::Dev(args) => args.plugins.effective = effective(),
         cli::Command::Rbac(args) => args.of_file = Arc::new(of_file),

@@ -42,6 +42,7 @@ mod version;
 pub use pintle_sources::folder::parse_spec;
 
 use anyhow::Context as _;
+use pintle_core::policy::roles;
 
 use crate::cli::{Cli, Command};
 
@@ -54,6 +55,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Dev(args) => on_runtime(dev::dev(&args)),
         Command::Run(args) => {
             let of_file = args.of_file.clone();
+            roles::set_arguments(args.of_roles.clone());
             on_runtime(run::run(args)).map_err(|why| of_file.explain(why))
         }
         Command::Plugin(args) => on_runtime(plugin::plugin(&args)),

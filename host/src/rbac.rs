@@ -1,7 +1,11 @@
 //! `pintle rbac`: the roles that the API server must give, and the accounts that they are bound to, as YAML or JSON that
 //! `kubectl apply` and `kubectl auth reconcile` take.
 
+use std::borrow::Cow;
+
 use anyhow::{Context as _, bail};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args as _, Command};
 use pintle_author::rbac::{self, Account, ElectionNames, Host, Names};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::policy::controllers_flag::ControllersFlag;
@@ -11,6 +15,7 @@ use serde_json::json;
 
 use crate::beside::Stance;
 use crate::builtins::Catalogue;
+use crate::cli::oci::RegistryArgs;
 use crate::cli::rbac::{RbacArgs, RbacOutput};
 use crate::flags::gates::{COORDINATED_LEADER_ELECTION, FeatureGates};
 use crate::{output, plugins};
@@ -71,5 +76,112 @@ fn host_account(text: &str) -> anyhow::Result<Account> {
             Ok(Account { namespace: namespace.to_owned(), name: name.to_owned() })
         }
         _ => bail!("--service-account {text:?}: write NAMESPACE/NAME, for example kube-system/pintle"),
+    }
+}
+
+/// Flags of `pintle rbac` that are not those of a host: where to ask, and a file whose fields the other flags have.
+const OF_THE_COMMAND: [&str; 3] = ["config", "kubeconfig", "context"];
+
+/// The arguments of `pintle rbac` that print the roles of a host, quoted for a shell. `command` has parsed the command line of `pintle run`,
+/// with the fields of its file.
+pub(crate) fn arguments(command: &Command, matches: &ArgMatches) -> String {
+    let (Some((name, matches)), Some(rbac)) = (matches.subcommand(), command.find_subcommand("rbac")) else {
+        return String::new();
+    };
+    let Some(host) = command.find_subcommand(name) else { return String::new() };
+    let given = |id: &str| -> Vec<String> {
+        let is_given = matches!(matches.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable));
+        let values = is_given.then(|| matches.get_raw(id)).flatten().into_iter().flatten();
+        values.map(|value| value.to_string_lossy().into_owned()).collect()
+    };
+    let components: Vec<String> = ["plugins", "more_plugins", "plugin_dir"].into_iter().flat_map(given).collect();
+    let registry = RegistryArgs::augment_args(Command::new("registry"));
+    let mut words = Vec::new();
+    for arg in rbac.get_arguments() {
+        let Some(long) = arg.get_long().filter(|long| !OF_THE_COMMAND.contains(long)) else { continue };
+        // Keys and registries matter to components alone.
+        if components.is_empty() && registry.get_arguments().any(|arg| arg.get_long() == Some(long)) {
+            continue;
+        }
+        let Some(same) = host.get_arguments().find(|arg| arg.get_long() == Some(long)) else { continue };
+        let values = given(same.get_id().as_str());
+        match arg.get_value_delimiter() {
+            _ if values == ["true"] => words.push(format!("--{long}")),
+            Some(delimiter) if !values.is_empty() => {
+                words.push(format!("--{long}={}", quoted(&values.join(&delimiter.to_string()))));
+            }
+            _ => words.extend(values.iter().map(|value| format!("--{long}={}", quoted(value)))),
+        }
+    }
+    // Beside a plugin folder, all built-in controllers run, too.
+    let is_folder_alone = given("plugins").is_empty() && given("more_plugins").is_empty();
+    if is_folder_alone && !components.is_empty() && given("controllers").is_empty() {
+        words.push("--controllers='*'".to_owned());
+    }
+    words.extend(components.iter().map(|component| quoted(component).into_owned()));
+    words.join(" ")
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> Cow<'_, str> {
+    // A zero byte cannot be in an argument.
+    shlex::try_quote(word).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::cli::{Cli, Command};
+    use crate::config;
+
+    fn of_host(line: &str) -> String {
+        let words = format!("pintle run {line}");
+        match config::parse(words.split_whitespace().map(Into::into)).unwrap().command {
+            Command::Run(args) => args.of_roles,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_roles_of_a_host_are_those_of_its_flags() {
+        for (line, expected) in [
+            ("", ""),
+            ("--kubeconfig=/k --context=c --secure-port=0 --verify-key=/key", ""),
+            ("--controllers=*,-job-controller", "'--controllers=*,-job-controller'"),
+            (
+                "--controllers=deployment --controllers=replicaset --beside-kube-controller-manager --plugin-class=blue",
+                "--controllers=deployment,replicaset --beside-kube-controller-manager --plugin-class=blue",
+            ),
+            (
+                "--use-service-account-credentials --leader-elect --leader-elect-resource-name=l --leader-elect-resource-namespace=n",
+                "--use-service-account-credentials --leader-elect --leader-elect-resource-name=l --leader-elect-resource-namespace=n",
+            ),
+            ("--leader-elect=false", "--leader-elect=false"),
+            (
+                "--leader-elect-group=a=job-controller,cronjob-controller --leader-elect-group=b=x --beside-kube-controller-manager",
+                "--leader-elect-group=a=job-controller,cronjob-controller --leader-elect-group=b=x --beside-kube-controller-manager",
+            ),
+            ("--feature-gates=CoordinatedLeaderElection=true", "--feature-gates=CoordinatedLeaderElection=true"),
+            ("a.wasm --plugin=b.wasm --verify-key=/key", "--verify-key=/key a.wasm b.wasm"),
+            ("--plugin-dir=/plugins", "'--controllers=*' /plugins"),
+        ] {
+            let arguments = of_host(line);
+            let words = |text: &str| shlex::split(text).unwrap().into_iter().collect::<std::collections::BTreeSet<_>>();
+            assert_eq!(words(&arguments), words(expected), "{line}: {arguments}");
+            let parsed =
+                Cli::try_parse_from(["pintle".to_owned(), "rbac".to_owned()].into_iter().chain(words(&arguments)));
+            assert!(parsed.is_ok(), "{arguments}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn the_roles_of_a_host_are_those_of_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("host.yaml");
+        let text = "apiVersion: pintle.dev/v1alpha1\nkind: HostConfiguration\nleaderElection: {resourceName: mine}\n";
+        std::fs::write(&file, text).unwrap();
+        let line = format!("--config={} --controllers=deployment", file.display());
+        assert_eq!(of_host(&line), "--controllers=deployment --leader-elect-resource-name=mine");
     }
 }

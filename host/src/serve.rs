@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use pintle_core::policy::roles;
 use pintle_core::ports::review::Reviewer;
 use pintle_core::serving::health::Probe;
 use pintle_core::serving::identity::FrontProxy;
@@ -135,7 +136,8 @@ async fn look_up(args: &ServeArgs, access: &Access) -> anyhow::Result<()> {
         return Ok(());
     }
     anyhow::bail!(
-        "{what}: {why}; apply the roles that `pintle rbac` prints, or start with --authentication-tolerate-lookup-failure, --authentication-skip-lookup or --secure-port=0"
+        "{what}: {why}; {}, or start with --authentication-tolerate-lookup-failure, --authentication-skip-lookup or --secure-port=0",
+        roles::advice(&why.to_string())
     )
 }
 

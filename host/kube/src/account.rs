@@ -20,6 +20,7 @@ use std::time::Duration;
 use http::{HeaderValue, Request, header};
 use kube::client::Body;
 use pintle_core::policy::account::NAMESPACE;
+use pintle_core::policy::roles;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
 use serde::Deserialize;
 use serde_json::json;
@@ -143,8 +144,9 @@ impl Account {
             reason: NO_TOKEN.into(),
             message: format!(
                 "cannot {what} service account {NAMESPACE}/{}: {error}; the host itself needs `create` of serviceaccounts and \
-                 serviceaccounts/token there, see `pintle rbac --use-service-account-credentials`",
-                self.name
+                 serviceaccounts/token there; {}",
+                self.name,
+                roles::advice(&error.message)
             ),
             causes: Vec::new(),
         }

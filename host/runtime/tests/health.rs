@@ -116,8 +116,8 @@ async fn a_plugin_whose_kind_may_not_be_listed_leaves_the_host_ready() {
     host.server.set_down(false);
     eventually("the host to be ready", || host.manager.readiness().is_ok()).await;
     assert_eq!(host.ready(1), "True Running: it processes keys");
-    let refused = "False KindNotListed: the API server refuses to list v1/Pod: pods is forbidden; `pintle rbac` prints the \
-                   permissions that the host needs";
+    let refused = "False KindNotListed: the API server refuses to list v1/Pod: pods is forbidden; run, as an administrator, \
+                   `pintle rbac | kubectl apply -f -`, with the component if it was loaded later";
     assert_eq!(host.ready(0), refused);
     host.server.state().refusals.clear();
     eventually("the plugin to be ready", || host.ready(0) == "True Running: it processes keys").await;

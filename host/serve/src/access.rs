@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use pintle_core::policy::roles;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
 use pintle_core::ports::review::{ReviewKind, Reviewer};
 use pintle_core::serving::access::{
@@ -239,7 +240,7 @@ fn explained(kind: ReviewKind, why: &ApiError) -> String {
     match why.class {
         ApiErrorClass::NotFound => format!("the API server has no {name} ({version}): {why}"),
         ApiErrorClass::Forbidden => {
-            format!("the host may not create a {name}: {why}; apply the roles that `pintle rbac` prints")
+            format!("the host may not create a {name}: {why}; {}", roles::advice(&why.message))
         }
         _ => format!("{name}: {why}"),
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use pintle_core::lifecycle::resource_kind;
+use pintle_core::policy::roles;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, ListWatchTarget};
 use serde::Deserialize;
 use serde_json::Value;
@@ -56,7 +57,8 @@ impl Claims {
                 Err(why) if why.class == ApiErrorClass::Forbidden => {
                     if is_served(reader).await {
                         bail!(
-                            "the host may not list controllerplugins.pintle.dev, which may replace or disable its controllers: {why}; bind the role that `pintle rbac` prints, or start with --start-claimed"
+                            "the host may not list controllerplugins.pintle.dev, which may replace or disable its controllers: {why}; {}, or start with --start-claimed",
+                            roles::advice(&why.message)
                         );
                     }
                     break Vec::new();
@@ -189,7 +191,7 @@ mod tests {
         let group = json!({"resources": [{"name": PLURAL}]}).to_string();
         server.state().garbage.insert("/apis/pintle.dev/v1alpha1".to_owned(), group);
         let why = Claims::read(&*server, None, DEFAULT_CLASS).await.unwrap_err().to_string();
-        assert!(why.contains("`pintle rbac` prints") && why.contains("--start-claimed"), "{why}");
+        assert!(why.contains("`pintle rbac | kubectl apply -f -`") && why.contains("--start-claimed"), "{why}");
         let gone = tempfile::tempdir().unwrap().path().join("gone");
         let why = Claims::read(&*server, Some(&gone), DEFAULT_CLASS).await.unwrap_err();
         assert!(format!("{why:#}").contains("read the plugin folder"), "{why:#}");

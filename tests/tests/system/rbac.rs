@@ -205,3 +205,32 @@ async fn a_host_without_other_permissions_brings_up_pods_under_the_right_names()
     host.stop().await;
     Ok(())
 }
+
+/// The roles that an administrator has applied are those of another Lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_prints_the_command_that_grants_what_it_lacks() -> Result<()> {
+    let cluster = Audited::start().await?;
+    let flags = [
+        "--controllers=deployment,replicaset",
+        "--beside-kube-controller-manager",
+        "--leader-elect-resource-name=blue",
+    ];
+    cluster.create("first.json", &items(&rbac(&[&flags[..2], &["-o", "json"]].concat())?)?).await?;
+    let (host, _) = cluster.host(&flags.map(str::to_owned)).await?;
+    let log = || fs::read_to_string(host.process.log());
+    let command = eventually(PATIENCE, "a message about the Lease", async || {
+        let log = log()?;
+        let line = log.lines().find(|line| line.contains("may not read the Lease of its leader election"));
+        let command = line.and_then(|line| line.split("`pintle rbac ").nth(1)?.split(" | kubectl apply -f -`").next());
+        Ok(command.map(str::to_owned))
+    });
+    let command = command.await.with_context(|| host.log_tail())?;
+    let args = shlex::split(&command).context("not a command")?;
+    let args: Vec<&str> = args.iter().map(String::as_str).chain(["-o", "json"]).collect();
+    cluster.create("second.json", &items(&rbac(&args)?)?).await?;
+    eventually(PATIENCE, "the host to lead", async || Ok(log()?.contains("became leader").then_some(())))
+        .await
+        .with_context(|| host.log_tail())?;
+    host.stop().await;
+    Ok(())
+}

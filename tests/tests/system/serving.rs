@@ -215,9 +215,7 @@ async fn a_host_that_may_not_read_the_authorities_of_clients_says_what_to_do() -
     flags.push("--beside-kube-controller-manager".to_owned());
     let Err(why) = cluster.host(&flags).await else { anyhow::bail!("the host has started") };
     let why = format!("{why:#}");
-    for words in
-        ["extension-apiserver-authentication", "forbidden", "`pintle rbac` prints", "--authentication-skip-lookup"]
-    {
+    for words in ["extension-apiserver-authentication", "forbidden", "`pintle rbac ", "--authentication-skip-lookup"] {
         ensure!(why.contains(words), "{words} is not in {why}");
     }
     flags.push("--authentication-tolerate-lookup-failure".to_owned());

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::object::id::Kind;
+use crate::policy::roles;
 
 /// A watched kind without a complete list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +80,8 @@ impl fmt::Display for MissingKind {
             ),
             MissingCause::Refused(message) => write!(
                 f,
-                "the API server refuses to list {kind}: {message}; `pintle rbac` prints the permissions that the host needs"
+                "the API server refuses to list {kind}: {message}; {}, with the component if it was loaded later",
+                roles::advice(message)
             ),
             MissingCause::Listing => write!(f, "the first list of {kind} is in progress"),
         }
@@ -126,7 +128,7 @@ mod tests {
             (
                 "v1/Secret",
                 MissingCause::Refused("secrets is forbidden".into()),
-                "the API server refuses to list v1/Secret: secrets is forbidden; `pintle rbac` prints the permissions that the host needs",
+                "the API server refuses to list v1/Secret: secrets is forbidden; run, as an administrator, `pintle rbac | kubectl apply -f -`, with the component if it was loaded later",
             ),
         ] {
             assert_eq!(missing(kind, cause), sentence);

@@ -15,5 +15,6 @@ pub mod queue;
 pub mod ratelimit;
 pub mod readiness;
 pub mod restarts;
+pub mod roles;
 pub mod rules;
 pub mod selection;

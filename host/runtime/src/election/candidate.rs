@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use pintle_core::contract::outcome::Preconditions;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::policy::election::{CANDIDATE_PERIOD, LeaseCandidate};
+use pintle_core::policy::roles;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, WatchFrame, WatchStream, WriteVerb, WriterIdentity};
 use tokio::time::Instant;
 
@@ -161,7 +162,8 @@ impl Keeper {
             ApiErrorClass::Forbidden => tracing::error!(
                 candidate,
                 %error,
-                "the host may not write its LeaseCandidate; bind the role that `pintle rbac --feature-gates=CoordinatedLeaderElection=true` prints"
+                "the host may not write its LeaseCandidate; {}",
+                roles::advice(&error.message)
             ),
             // The API server has asked meanwhile.
             ApiErrorClass::Conflict => {

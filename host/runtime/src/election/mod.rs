@@ -28,6 +28,7 @@ use pintle_core::contract::outcome::Event;
 use pintle_core::policy::election::{
     Action, Candidate, GroupId, LAST_WRITES, LastWrites, Lease, RESERVED_FOR, Times, WANTED_BY,
 };
+use pintle_core::policy::roles;
 use pintle_core::ports::api::{
     ApiError, ApiErrorClass, WatchFrame, WatchStream, WriteFence as _, WriteVerb, WriterIdentity, Written,
 };
@@ -285,7 +286,8 @@ impl Election {
             }
             ApiErrorClass::Forbidden => tracing::error!(
                 lease, %error,
-                "the host may not {what} the Lease of its leader election, so it runs no plugin; bind the role that `pintle rbac` prints"
+                "the host may not {what} the Lease of its leader election, so it runs no plugin; {}",
+                roles::advice(&error.message)
             ),
             _ => tracing::warn!(lease, leads, %error, "cannot {what} the Lease of the leader election; trying again"),
         }
