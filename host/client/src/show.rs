@@ -185,7 +185,7 @@ fn about(text: &mut String, plugin: &PluginStatus) {
         let _ = writeln!(text, "Conditions:\n{}", table(&rows));
     }
     if !plugin.faulting_keys.is_empty() {
-        let mut rows = vec![["  Key", "Faults", "Held", "Last fault"].map(str::to_owned).to_vec()];
+        let mut rows = vec![["  Key", "Faults", "Backoff", "Last fault"].map(str::to_owned).to_vec()];
         rows.extend(plugin.faulting_keys.iter().map(|faulting| {
             let held = format!("{:.1} s", faulting.held_ms as f64 / 1000.0);
             vec![format!("  {}", faulting.key), faulting.n_faults.to_string(), held, faulting.message.clone()]
@@ -204,7 +204,7 @@ fn about(text: &mut String, plugin: &PluginStatus) {
         let _ = writeln!(text, "Bound by the operator:\n{}", table(&rows));
     }
     if !plugin.queues.is_empty() {
-        let mut rows = vec![["  Name", "Dirty", "Waiting", "Running", "Held"].map(str::to_owned).to_vec()];
+        let mut rows = vec![["  Name", "Queued", "Delayed", "Running", "Held"].map(str::to_owned).to_vec()];
         rows.extend(plugin.queues.iter().map(|queue| {
             let mut row = vec![format!("  {}", queue.name)];
             row.extend([queue.n_dirty, queue.n_waiting, queue.n_running, queue.n_held].map(|n| n.to_string()));
@@ -377,15 +377,15 @@ mod tests {
               Ready     True     CachesFilled   2026-01-02T03:04:06Z
               Healthy   False    RunsFail       2026-01-02T03:04:06Z   x
             Keys that fault, each with its own backoff:
-              Key           Faults   Held    Last fault
-              v1/Pod ns/a   2        1.5 s   trap: unreachable
+              Key           Faults   Backoff   Last fault
+              v1/Pod ns/a   2        1.5 s     trap: unreachable
               and 2 more
             Bound by the operator:
               Name     Type   Place
               signer   key    /etc/pki/key.pem
             Queues:
-              Name   Dirty   Waiting   Running   Held
-              q      1       2         3         4
+              Name   Queued   Delayed   Running   Held
+              q      1        2         3         4
             Not applied:
               /plugins/widgets.wasm
                 Invalid since 2026-01-02T03:04:05Z: /plugins/widgets.wasm: this is not WebAssembly"#]].assert_eq(&description(&found));

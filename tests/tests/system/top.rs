@@ -147,7 +147,7 @@ async fn pintle_top_shows_a_host_that_goes_away_and_comes_back_and_restores_the_
 
     let mut screen = Screen::start(&busy.top(&["--interval=300ms"])?, 20, 120)?;
     let first = screen.shows("the table", |text| row(text, "replicaset-controller").is_some()).await?;
-    ensure!(first.contains("PLUGIN▲") && first.contains("API server answers"), "{first}");
+    ensure!(first.contains("NAME▲") && first.contains("API server answers"), "{first}");
     // Runs go on.
     let runs = |text: &str| row(text, "replicaset-controller").map(str::to_owned);
     screen.shows("other values", |text| runs(text).is_some_and(|row| Some(row) != runs(&first))).await?;

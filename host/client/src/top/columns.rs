@@ -59,9 +59,9 @@ impl Column {
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Self::Name => "PLUGIN",
+            Self::Name => "NAME",
             Self::Phase => "PHASE",
-            Self::Ready => "READY",
+            Self::Ready => "QUEUED",
             Self::Delayed => "DELAYED",
             Self::Held => "HELD",
             Self::Running => "RUNNING",

@@ -73,11 +73,11 @@ fn the_table_shows_the_host_and_its_plugins() {
         &expect![[r#"
             Pintle 0.1.0   up 66m   memory 120MiB   API server answers
             Leads kube-system/pintle as node-1_a
-            3 plugins   runs/s 12.6   ready 43   running 6   delayed 3   held 0   faults 7
-              PLUGIN▲                              PHASE          READY  HELD  RUNNING  RUNS/S  MEDIAN   P99  FAILED  FAULTS  MEMORY
-            > a-much-longer-name-controller        Running            3     0      2/5       0   2.1ms 340ms       2       0  3.0MiB
-              deployment-controller                Running            0     0      2/5    12.3   2.1ms 340ms       2       0  3.0MiB
-              widgets                              Quarantined !     40     0      2/5    0.25       -     -       9       7  3.0MiB
+            3 plugins   runs/s 12.6   queued 43   running 6   delayed 3   held 0   faults 7
+              NAME▲                               PHASE          QUEUED  HELD  RUNNING  RUNS/S  MEDIAN   P99  FAILED  FAULTS  MEMORY
+            > a-much-longer-name-controller       Running             3     0      2/5       0   2.1ms 340ms       2       0  3.0MiB
+              deployment-controller               Running             0     0      2/5    12.3   2.1ms 340ms       2       0  3.0MiB
+              widgets                             Quarantined !      40     0      2/5    0.25       -     -       9       7  3.0MiB
 
             Enter detail   Left/Right sort   r reverse   / filter   ? keys   q quit"#]],
     );
@@ -92,11 +92,11 @@ fn a_narrow_terminal_shows_what_matters_most() {
         &expect![[r#"
             Pintle 0.1.0   up 66m   memory 120MiB   API server answers
             Leads kube-system/pintle as node-1_a
-            3 plugins   runs/s 12.6   ready 43   running 6   delayed 3
-              PLUGIN▲               PHASE          READY  RUNS/S  FAULTS
-            > a-much-longer-name-co Running            3       0       0
-              deployment-controller Running            0    12.3       0
-              widgets               Quarantined !     40    0.25       7
+            3 plugins   runs/s 12.6   queued 43   running 6   delayed 3
+              NAME▲                PHASE          QUEUED  RUNS/S  FAULTS
+            > a-much-longer-name-c Running             3       0       0
+              deployment-controlle Running             0    12.3       0
+              widgets              Quarantined !      40    0.25       7
             Enter detail   Left/Right sort   r reverse   / filter   ? ke"#]],
     );
     shows(
@@ -105,7 +105,7 @@ fn a_narrow_terminal_shows_what_matters_most() {
         5,
         &expect![[r#"
             Leads kube-system/pintle
-              PLUGIN▲
+              NAME▲
             > a-much-longer-name-con
               deployment-controller
             Enter detail   Left/Righ"#]],
@@ -202,6 +202,7 @@ fn a_plugin_is_shown_in_detail() {
         "queues": [{"name": "widgets", "ready": 40, "delayed": 0, "running": 1, "held": 0, "workers": 5, "keys": [
             {"key": "v1/Widget default/a", "state": "running", "forMs": 1500, "failures": 2, "faults": 1},
             {"key": "v1/Widget default/b", "state": "delayed", "afterMs": 20, "failures": 0, "faults": 0},
+            {"key": "v1/Widget default/c", "state": "ready", "forMs": 20, "failures": 0, "faults": 0},
         ]}],
     });
     app.receive(Ok((overview(), Some(serde_json::from_value(detail).unwrap()))));
@@ -210,30 +211,30 @@ fn a_plugin_is_shown_in_detail() {
         90,
         24,
         &expect![[r#"
-        Pintle 0.1.0   up 66m   memory 120MiB   API server answers
-        Leads kube-system/pintle as node-1_a
-        3 plugins   runs/s 12.6   ready 43   running 6   delayed 3   held 0   faults 7
-        Plugin      widgets 1.2.0
-        Phase       Quarantined
-        Problem     Quarantined: too many faults
-        Runs        105 good, 9 failed (2 errors, 0 terminal, 7 faults)
-        Latency     median -, 90% -, 99% -
-        Memory      1 instances 1.0MiB, 300 cached objects 2.0MiB, for runs 10B
-        Last error  trap: \u{1b}[31mred\nnext line
-        Runs/s now 2.00, highest 4.00                 P99 now -, highest 2.0ms
-         █                                             █
-         █▄                                            █
-        ▆██                                            █
-        STATE          FOR  FAILURES  KEY (2 of 41)
-        running       1.5s         3  v1/Widget default/a
-        delayed    in 20ms         0  v1/Widget default/b
+            Pintle 0.1.0   up 66m   memory 120MiB   API server answers
+            Leads kube-system/pintle as node-1_a
+            3 plugins   runs/s 12.6   queued 43   running 6   delayed 3   held 0   faults 7
+            Plugin      widgets 1.2.0
+            Phase       Quarantined
+            Problem     Quarantined: too many faults
+            Runs        105 good, 9 failed (2 errors, 0 terminal, 7 faults)
+            Latency     median -, P90 -, P99 -
+            Memory      1 instances 1.0MiB, 300 cached objects 2.0MiB, for runs 10B
+            Last error  trap: \u{1b}[31mred\nnext line
+            Runs/s now 2.00, highest 4.00                 P99 now -, highest 2.0ms
+             █                                             █
+             █▄                                            █
+            ▆██                                            █
+            STATE          FOR  FAILURES  KEY (3 of 41)
+            running       1.5s         3  v1/Widget default/a
+            delayed    in 20ms         0  v1/Widget default/b
+            queued        20ms         0  v1/Widget default/c
 
 
 
 
 
-
-        Esc back   q quit   ? keys"#]],
+            Esc back   q quit   ? keys"#]],
     );
     frame(&app, 10, 3);
     press(&mut app, &[KeyCode::Esc]);
@@ -287,10 +288,10 @@ fn the_plain_table_has_all_columns() {
     expect![[r#"
         Pintle 0.1.0   up 66m   memory 120MiB   API server answers
         Leads kube-system/pintle as node-1_a
-        3 plugins   runs/s 12.6   ready 43   running 6   delayed 3   held 0   faults 7
+        3 plugins   runs/s 12.6   queued 43   running 6   delayed 3   held 0   faults 7
 
-        PLUGIN                          PHASE           READY   DELAYED   HELD   RUNNING   RUNS/S   MEDIAN   P99     FAILED   FAULTS   MEMORY
-        deployment-controller           Running         0       1         0      2/5       12.3     2.1ms    340ms   2        0        3.0MiB
-        a-much-longer-name-controller   Running         3       1         0      2/5       0        2.1ms    340ms   2        0        3.0MiB
-        widgets                         Quarantined !   40      1         0      2/5       0.25     -        -       9        7        3.0MiB"#]].assert_eq(&text(&overview()));
+        NAME                            PHASE           QUEUED   DELAYED   HELD   RUNNING   RUNS/S   MEDIAN   P99     FAILED   FAULTS   MEMORY
+        deployment-controller           Running         0        1         0      2/5       12.3     2.1ms    340ms   2        0        3.0MiB
+        a-much-longer-name-controller   Running         3        1         0      2/5       0        2.1ms    340ms   2        0        3.0MiB
+        widgets                         Quarantined !   40       1         0      2/5       0.25     -        -       9        7        3.0MiB"#]].assert_eq(&text(&overview()));
 }

@@ -26,7 +26,7 @@ const HELP: &str = "\
  Esc                                     back
  q, Ctrl-C                               quit
 
- READY keys wait for a worker, DELAYED ones for their time, HELD ones for the caches to show their
+ QUEUED keys wait for a worker, DELAYED ones for their time, HELD ones for the caches to show their
  writes. RUNS/S counts the last ten seconds, MEDIAN and P99 the runs of the last minute. FAILED runs
  and FAULTS count since the plugin was loaded. MEMORY is that of instances, caches and runs.
  A ! marks a plugin that is not ready or not healthy.";
@@ -119,7 +119,7 @@ pub(super) fn totals(overview: &Overview) -> String {
         n => format!("   {n} plugins are not shown"),
     };
     format!(
-        "{} plugins   runs/s {}   ready {}   running {}   delayed {}   held {}   faults {faults}{omitted}",
+        "{} plugins   runs/s {}   queued {}   running {}   delayed {}   held {}   faults {faults}{omitted}",
         overview.plugins.len(),
         rate(per_second),
         sum(|queue| queue.ready),
@@ -306,7 +306,7 @@ fn plugin_facts(detail: &PluginDetail) -> Vec<(&'static str, String)> {
         ),
     ));
     let of = |part: fn(pintle_core::overview::Quantiles) -> f64| seconds(plugin.latency.map(part));
-    facts.push(("Latency", format!("median {}, 90% {}, 99% {}", of(|l| l.p50), of(|l| l.p90), of(|l| l.p99))));
+    facts.push(("Latency", format!("median {}, P90 {}, P99 {}", of(|l| l.p50), of(|l| l.p90), of(|l| l.p99))));
     facts.push((
         "Memory",
         format!(
@@ -335,9 +335,10 @@ fn key_lines(detail: &PluginDetail, n_lines: usize) -> Vec<Line<'_>> {
                 (None, None) => "-".to_owned(),
             };
             let failures = key.n_failures + key.n_faults;
+            // As the columns are called: `Ready` is a condition of plugins.
+            let state = if key.state == "ready" { "queued" } else { &*key.state };
             keys.push(Line::raw(format!(
-                "{:<8}{time:>10}{failures:>10}  {}",
-                key.state,
+                "{state:<8}{time:>10}{failures:>10}  {}",
                 printable(&key.key, MAX_LINE_BYTES)
             )));
         }

@@ -53,8 +53,8 @@ function age(value) {
 
 const PLOTS = [
   { title: "Runs per second", format: number, lines: [["runs", "runsPerSecond"], ["faults", "faultsPerSecond"]] },
-  { title: "Time of a run", format: seconds, lines: [["median", "p50Seconds"], ["99 %", "p99Seconds"]] },
-  { title: "Keys", format: count, whole: true, lines: [["ready", "ready"], ["running", "running"]] },
+  { title: "Time of a run", format: seconds, lines: [["median", "p50Seconds"], ["P99", "p99Seconds"]] },
+  { title: "Keys", format: count, whole: true, lines: [["queued", "ready"], ["running", "running"]] },
   { title: "Memory", format: bytes, binary: true, lines: [["memory", "memoryBytes"]] },
 ];
 const CLASSES = ["first", "second"];
@@ -152,15 +152,15 @@ function plots(container, series) {
 
 const failed = (plugin) => plugin.runs.error + plugin.runs.terminalError + plugin.runs.fault;
 const COLUMNS = [
-  { title: "Plugin", key: (plugin) => plugin.name },
+  { title: "Name", key: (plugin) => plugin.name },
   { title: "Phase", key: (plugin) => plugin.phase, text: (plugin) => (plugin.problem ? `${plugin.phase} !` : plugin.phase), bad: (plugin) => plugin.problem && plugin.phase !== "Starting" },
-  { title: "Ready", number: true, key: (plugin) => plugin.queue.ready },
+  { title: "Queued", number: true, key: (plugin) => plugin.queue.ready },
   { title: "Delayed", number: true, key: (plugin) => plugin.queue.delayed },
   { title: "Held", number: true, key: (plugin) => plugin.queue.held },
   { title: "Running", number: true, key: (plugin) => plugin.queue.running, text: (plugin) => `${plugin.queue.running}/${plugin.workers}` },
   { title: "Runs/s", number: true, key: (plugin) => plugin.runsPerSecond, text: (plugin) => number(plugin.runsPerSecond) },
   { title: "Median", number: true, key: (plugin) => plugin.latency?.p50Seconds ?? -1, text: (plugin) => seconds(plugin.latency?.p50Seconds) },
-  { title: "99 %", number: true, key: (plugin) => plugin.latency?.p99Seconds ?? -1, text: (plugin) => seconds(plugin.latency?.p99Seconds) },
+  { title: "P99", number: true, key: (plugin) => plugin.latency?.p99Seconds ?? -1, text: (plugin) => seconds(plugin.latency?.p99Seconds) },
   { title: "Failed", number: true, key: failed },
   { title: "Faults", number: true, key: (plugin) => plugin.faults, bad: (plugin) => plugin.faults > 0 },
   { title: "Memory", number: true, key: (plugin) => plugin.memoryBytes, text: (plugin) => bytes(plugin.memoryBytes) },
@@ -300,7 +300,7 @@ function detail() {
     ["Phase", plugin.phase],
     ...(plugin.problem ? [["Problem", plugin.problem, "bad"]] : []),
     ["Runs", `${(plugin.runs.success + plugin.runs.requeueAfter).toLocaleString("en")} good, ${failed(plugin).toLocaleString("en")} failed`],
-    ["90 %", seconds(plugin.latency?.p90Seconds)],
+    ["P90", seconds(plugin.latency?.p90Seconds)],
     ["Instances", `${plugin.instances}, ${bytes(plugin.instanceBytes)}`],
     ["Caches", `${plugin.cachedObjects.toLocaleString("en")} objects, ${bytes(plugin.cachedBytes)}`],
     ["Held for runs", bytes(plugin.heldBytes)],
@@ -313,7 +313,7 @@ function detail() {
     const time = key.state === "delayed" ? `in ${seconds((key.afterMs ?? 0) / 1000)}` : key.forMs === undefined ? "–" : seconds(key.forMs / 1000);
     const name = element("td", key.key);
     name.title = key.key;
-    line.append(element("td", key.state), name, element("td", queue), element("td", time, "number"));
+    line.append(element("td", key.state === "ready" ? "queued" : key.state), name, element("td", queue), element("td", time, "number"));
     line.append(element("td", String(key.failures + key.faults), "number"));
     return line;
   });
