@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pintle_client::show::{self, Changes};
 use pintle_client::{Client, Waiting, failures, path};
+use pintle_core::lifecycle::SwapReport;
 use pintle_oci::{ComponentSource, Evidence, Fetcher, Pulled, read_source, stderr};
 use pintle_sources::admin::socket;
 use pintle_sources::folder;
@@ -16,6 +17,7 @@ use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::cli::Output;
 use crate::cli::failures::FailuresArgs;
 use crate::cli::plugin::{
     Action, ComponentArgs, DisableArgs, ListArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until, Wanted,
@@ -100,7 +102,7 @@ async fn load(client: &Client, args: &LoadArgs, waiting: &mut Waiting) -> anyhow
     let (request, digest) = request(&args.component, Overrides::default()).await?;
     waiting.begin("the host to validate and compile it");
     let report = client.swap("/v1/plugins", &request, |plugin| is_incoming(plugin, digest.as_deref()), waiting).await?;
-    output::answer(args.output.output, &report, || show::report(&report))
+    end(client, args.output.output, &report).await
 }
 
 async fn swap(client: &Client, args: &SwapArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
@@ -123,7 +125,7 @@ async fn swap(client: &Client, args: &SwapArgs, waiting: &mut Waiting) -> anyhow
         output::progress(&show::report(&report));
         report = client.proven(&args.name, &report, waiting).await?;
     }
-    output::answer(args.output.output, &report, || show::report(&report))
+    end(client, args.output.output, &report).await
 }
 
 async fn rollback(client: &Client, args: &NameArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
@@ -132,7 +134,18 @@ async fn rollback(client: &Client, args: &NameArgs, waiting: &mut Waiting) -> an
     let report = client
         .swap(&path, &Value::Null, |plugin| plugin.name == args.name || plugin.aliases.contains(&args.name), waiting)
         .await?;
-    output::answer(args.output.output, &report, || show::report(&report))
+    end(client, args.output.output, &report).await
+}
+
+/// Prints how a version took over, and for people also how its plugin is. A version that has taken over is a success, ready or not.
+async fn end(client: &Client, form: Output, report: &SwapReport) -> anyhow::Result<()> {
+    let Some(digest) = report.to.as_ref().map(|to| &to.digest).filter(|_| form == Output::Text) else {
+        return output::answer(form, report, || show::report(report));
+    };
+    // It has taken over, whatever becomes of this question.
+    let listing = client.get::<Listing>("/v1/plugins").await.unwrap_or_default();
+    let plugin = listing.items.iter().find(|plugin| plugin.current.digest == *digest);
+    output::line(&show::outcome(report, plugin))
 }
 
 async fn disable(client: &Client, args: &DisableArgs) -> anyhow::Result<()> {

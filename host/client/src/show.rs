@@ -246,6 +246,16 @@ pub fn report(report: &SwapReport) -> String {
     }
 }
 
+/// A swap in one line, with the state of the plugin after it, if that is loaded.
+pub fn outcome(report: &SwapReport, plugin: Option<&PluginStatus>) -> String {
+    let ready = plugin.and_then(|plugin| plugin.conditions.iter().find(|condition| condition.kind == "Ready"));
+    let state = ready.filter(|ready| ready.status != "True").map(|ready| {
+        let message = if ready.message.is_empty() { String::new() } else { format!(": {}", Printable(&ready.message)) };
+        format!("; not ready: {}{message}", Printable(&ready.reason))
+    });
+    self::report(report) + &state.unwrap_or_default()
+}
+
 /// What a shadow found.
 pub fn diff(name: &str, shadow: Option<&ShadowReport>) -> String {
     let Some(shadow) = shadow else {
@@ -318,6 +328,23 @@ mod tests {
             reason: "MissingSetting".into(),
             message: "setting key is not given".into(),
         }
+    }
+
+    #[test]
+    fn a_version_that_took_over_and_is_not_ready_says_why() {
+        let mut plugin = plugin("p");
+        let report = plugin.last_swap.clone().unwrap();
+        let switched = "switched 0.1.0 (fedcba) -> 0.2.0 (0123456789ab) in 1.2 ms; on probation";
+        assert_eq!(outcome(&report, Some(&plugin)), switched);
+        assert_eq!(outcome(&report, None), switched);
+        let ready = &mut plugin.conditions[0];
+        (ready.status, ready.reason) = ("False".into(), "KindNotServed".into());
+        assert_eq!(outcome(&report, Some(&plugin)), format!("{switched}; not ready: KindNotServed"));
+        plugin.conditions[0].message = "apply the definition".into();
+        assert_eq!(
+            outcome(&report, Some(&plugin)),
+            format!("{switched}; not ready: KindNotServed: apply the definition")
+        );
     }
 
     #[test]

@@ -61,7 +61,8 @@ pub enum Action {
     /// Show details of a plugin: versions, conditions, queues, faults, its last swap, and the requests of its sources that were rejected.
     #[command(after_help = "Example:\n  pintle plugin describe deployment-controller")]
     Describe(NameArgs),
-    /// Load a component as a new plugin.
+    /// Load a component as a new plugin. The answer says whether it is ready; one that is loaded and not ready is a success (exit code 0),
+    /// because it becomes ready with what it waits for.
     #[command(after_help = "Examples:\n  pintle plugin load widgets.wasm
   pintle plugin load oci://registry.example.com/team/widgets:1.2.0 --spec widgets.yaml
   pintle plugin load widgets.wasm --spec widgets.yaml \\
