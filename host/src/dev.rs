@@ -39,6 +39,9 @@ use crate::{logging, output, plugins};
 /// object after it has deleted it, and would take a Pod that its controller has made again under the same name for the old one.
 const STOP_DELAY: Duration = Duration::from_millis(500);
 
+/// Kinds of which a Deployment's Pods need a controller.
+const MAKES_PODS: [&str; 2] = ["apps/v1/Deployment", "apps/v1/ReplicaSet"];
+
 /// The sampling rate by default.
 const ALL_RUNS: u32 = 1_000_000;
 
@@ -98,7 +101,9 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let signals = Signals::catch()?;
     let stdin_ends = ready::stdin_ends(args.stop_with_stdin);
     let written = Kubeconfig::write(&args.kubeconfig, &kubeconfig)?;
-    output::line(&greeting(args, &cluster.base_url(), serving))?;
+    let acted_on = host.manager.reconciled();
+    let makes_pods = MAKES_PODS.iter().all(|kind| acted_on.iter().any(|of| of.to_string() == **kind));
+    output::line(&greeting(args, &cluster.base_url(), serving, makes_pods))?;
     for line in &applied.lines {
         output::line(line)?;
     }
@@ -139,18 +144,42 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn greeting(args: &DevArgs, url: &str, serving: SocketAddr) -> String {
+/// `makes_pods`: whether somebody makes the Pods of a Deployment.
+fn greeting(args: &DevArgs, url: &str, serving: SocketAddr, makes_pods: bool) -> String {
     let kubeconfig = args.kubeconfig.display();
+    let commands = if makes_pods {
+        "kubectl create deployment web --image=nginx --replicas=3
+  kubectl get deployments,replicasets,pods
+  kubectl set image deployment/web nginx=nginx:2 && kubectl rollout status deployment/web"
+    } else {
+        "kubectl get nodes,namespaces
+  kubectl api-resources"
+    };
     format!(
         "The embedded cluster runs at {url} with {} simulated nodes. Its objects are gone when it stops.
 Its API server answers only clients with the certificate in {kubeconfig}, which only you can read.
 
   export KUBECONFIG={kubeconfig}
-  kubectl create deployment web --image=nginx --replicas=3
-  kubectl get deployments,replicasets,pods
-  kubectl set image deployment/web nginx=nginx:2 && kubectl rollout status deployment/web
+  {commands}
 
 Metrics are at http://{serving}/metrics, and a page with plots at http://{serving}/debug/pintle/. Ctrl-C stops.",
         args.nodes
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn only_commands_that_have_an_effect_are_proposed() {
+        let Command::Dev(args) = Cli::parse_from(["pintle", "dev"]).command else { panic!("dev does not parse") };
+        let proposed = |makes_pods| greeting(&args, "https://x", (Ipv4Addr::LOCALHOST, 1).into(), makes_pods);
+        assert!(proposed(true).contains("  kubectl create deployment web "));
+        let without = proposed(false);
+        assert!(without.contains("  kubectl get nodes") && !without.contains("deployment"), "{without}");
+    }
 }
