@@ -121,4 +121,24 @@ mod tests {
         assert_eq!(names(of("/properties/strategy/properties/shadow")), fields(&Shadow::default()));
         assert_eq!(names(of("/properties/strategy/properties/probation")), fields(&Probation::default()));
     }
+
+    /// The paths of fields below this schema that `kubectl explain` has no words for.
+    fn undescribed(schema: &Value, path: &str) -> Vec<String> {
+        let inner = [&schema["properties"], &schema["items"]["properties"]];
+        let fields = inner.into_iter().filter_map(Value::as_object).flatten();
+        let of = |(name, field): (&String, &Value)| {
+            let path = format!("{path}.{name}");
+            let own = field["description"].is_null().then(|| path.clone());
+            own.into_iter().chain(undescribed(field, &path)).collect::<Vec<_>>()
+        };
+        fields.flat_map(of).collect()
+    }
+
+    #[test]
+    fn kubectl_explains_every_field_of_a_spec() {
+        let definition: Value = serde_norway::from_str(YAML).unwrap();
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        assert!(schema["description"].is_string());
+        assert_eq!(undescribed(schema, "spec"), [""; 0]);
+    }
 }
