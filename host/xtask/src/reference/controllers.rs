@@ -25,7 +25,7 @@ const BUILT_IN: &str = "
 `pintle run` starts all that run by default; `--controllers` chooses. It and `pintle plugin` also accept the other names.
 `pintle version` lists what a binary contains. [Recorded scenarios](../../tests/README.md) compare the controllers with those of kube-controller-manager.
 
-Names, meanings and defaults of flags are those of kube-controller-manager; [what all controllers share](operators.md#flags-of-kube-controller-manager). A flag is also a field of [the configuration file](configuration.md).
+Names, meanings and defaults of flags are those of kube-controller-manager; [what all controllers share](reference.md#flags-of-kube-controller-manager). A flag is also a field of [the configuration file](configuration.md).
 ";
 
 const MISSING: &str = "
