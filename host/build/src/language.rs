@@ -22,6 +22,11 @@ pub enum Language {
     Python,
 }
 
+/// Installs the libraries of a project in JavaScript or TypeScript.
+pub(crate) const NPM_INSTALL: &str = "npm install";
+/// Installs the libraries of a project in Python.
+pub(crate) const PIP_INSTALL: &str = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt";
+
 impl Language {
     /// All of them, in the order in which a folder is searched for their files.
     pub const ALL: [Self; 5] = [Self::Rust, Self::Go, Self::TypeScript, Self::JavaScript, Self::Python];

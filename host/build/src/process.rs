@@ -1,10 +1,11 @@
 //! Running other programs.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 
 /// How often a program with a time limit is looked at.
 const POLL: Duration = Duration::from_millis(50);
@@ -48,6 +49,42 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
         bail!("{} failed: {}", line(command), output.status);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What a command that did not succeed has printed.
+#[derive(Debug)]
+pub struct Failed {
+    /// Names the command line.
+    pub why: anyhow::Error,
+    /// Standard error.
+    pub errors: String,
+}
+
+/// Runs a command, shows nothing of it, and returns what it printed on standard output.
+///
+/// # Errors
+/// If it cannot be started or does not succeed; with what it printed on standard error.
+pub fn told(command: &mut Command) -> Result<String, Failed> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let done = command.stdin(Stdio::null()).output().with_context(|| format!("start {}", line(command)));
+    let done = done.map_err(|why| Failed { why, errors: String::new() })?;
+    if done.status.success() {
+        return Ok(text(done.stdout));
+    }
+    Err(Failed { why: anyhow!("{} failed: {}", line(command), done.status), errors: text(done.stderr) })
+}
+
+/// As [`run`], but what it prints on standard output is shown only if it fails.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_silently(command: &mut Command) -> anyhow::Result<()> {
+    let done = command.stderr(Stdio::inherit()).output().with_context(|| format!("start {}", line(command)))?;
+    if !done.status.success() {
+        let _ = std::io::stderr().write_all(&done.stdout);
+        bail!("{} failed: {}", line(command), done.status);
+    }
+    Ok(())
 }
 
 /// Runs a command quietly. Whether it succeeded.

@@ -12,6 +12,7 @@ use anyhow::{Context, ensure};
 
 use crate::component::finish;
 use crate::contract::MAPPING_CONTROLLER;
+use crate::language::PIP_INSTALL;
 use crate::process;
 use crate::project::Project;
 
@@ -37,7 +38,7 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     for path in [generated, project.sdk()?, sources].into_iter().chain(libraries(&project.folder)) {
         componentize.arg("-p").arg(path);
     }
-    process::run(componentize.arg(ENTRY))?;
+    process::run_silently(componentize.arg(ENTRY))?;
     let mut component = fs::read(&output).with_context(|| format!("read {}", output.display()))?;
     finish(&mut component, project.language, &project.manifest);
     Ok(component)
@@ -106,9 +107,12 @@ fn componentize_py(folder: &Path) -> anyhow::Result<OsString> {
             return Ok(candidate);
         }
     }
+    let shown = folder.display();
+    if folder.join("requirements.txt").is_file() {
+        anyhow::bail!("there is no componentize-py: run `{PIP_INSTALL}` in {shown}");
+    }
     anyhow::bail!(
-        "there is no componentize-py: python3 -m venv {0}/.venv && {0}/.venv/bin/pip install componentize-py=={COMPONENTIZE_PY}",
-        folder.display()
+        "there is no componentize-py: python3 -m venv {shown}/.venv && {shown}/.venv/bin/pip install componentize-py=={COMPONENTIZE_PY}"
     )
 }
 

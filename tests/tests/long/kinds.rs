@@ -324,11 +324,12 @@ fn without_its_tools_a_language_says_what_to_install() -> Result<()> {
     }
     // The tool is there, and a library is not.
     for (language, expected) in [
-        (Language::TypeScript, "if a package is missing, run `npm install`"),
-        (Language::Python, "if a module is missing, run `.venv/bin/pip install -r requirements.txt`"),
+        (Language::TypeScript, "if it is one of a library, run `npm install`\n"),
+        (Language::Python, ".venv/bin/pip install -r requirements.txt`\n"),
     ] {
         let answer = Project::new(language, &[])?.pintle(&["crds"])?;
-        ensure!(!answer.is_good() && answer.text().contains(expected), "{language}: {}", answer.text());
+        let told = answer.text();
+        ensure!(!answer.is_good() && told.ends_with(expected) && told.lines().count() == 1, "{language}: {told}");
     }
     Ok(())
 }

@@ -9,13 +9,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::Value;
 
 use super::documents;
+use crate::language::{NPM_INSTALL, PIP_INSTALL};
 use crate::project::Project;
 use crate::{Language, process};
 
@@ -54,7 +56,19 @@ pub fn advice(language: Language) -> &'static str {
 /// A tool is missing (the message names the installation), the types are wrong, or what is printed is not YAML or JSON.
 pub fn generate(project: &Project) -> anyhow::Result<Option<Generated>> {
     let Some(generator) = Generator::of(project)? else { return Ok(None) };
-    let text = process::output(&mut generator.command(project)?).with_context(|| generator.hint())?;
+    let mut command = generator.command(project)?;
+    let text = match generator {
+        // They show what they download and compile.
+        Generator::Go(_) | Generator::Rust => process::output(&mut command),
+        Generator::Npm | Generator::Python => process::told(&mut command).map_err(|failed| {
+            if let Some(missing) = generator.missing(&failed.errors) {
+                return missing;
+            }
+            let _ = std::io::stderr().write_all(failed.errors.as_bytes());
+            failed.why
+        }),
+    };
+    let text = text.context("make the definitions of the types")?;
     let definitions = documents(&text).context("read what the generator of definitions prints")?;
     ensure!(!definitions.is_empty(), "the generator of definitions prints nothing ({})", advice(project.language));
     Ok(Some(Generated { definitions, sources: sources(project) }))
@@ -135,14 +149,16 @@ impl Generator {
         })
     }
 
-    /// The context of an error of the program.
-    fn hint(&self) -> String {
-        let libraries = match self {
-            Self::Go(_) | Self::Rust => "",
-            Self::Npm => "; if a package is missing, run `npm install`",
-            Self::Python => "; if a module is missing, run `.venv/bin/pip install -r requirements.txt`",
+    /// The error for a module that its program does not find, by what that prints.
+    fn missing(&self, errors: &str) -> Option<anyhow::Error> {
+        let (marks, install): (&[&str], _) = match self {
+            Self::Go(_) | Self::Rust => return None,
+            Self::Npm => (&["Cannot find package '", "Cannot find module '"], NPM_INSTALL),
+            Self::Python => (&["No module named '"], PIP_INSTALL),
         };
-        format!("make the definitions of the types{libraries}")
+        let (_, rest) = marks.iter().find_map(|mark| errors.split_once(mark))?;
+        let module = rest.split('\'').next().filter(|module| !module.starts_with(['.', '/']))?;
+        Some(anyhow!("there is no module {module}; if it is one of a library, run `{install}`"))
     }
 }
 
@@ -197,7 +213,7 @@ fn contains(file: &Path, text: &str) -> bool {
 }
 
 /// Source files of a project, relative to it, in the order of their names. Folders of tools are left out.
-fn source_files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
+pub(crate) fn source_files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     const NOT_SOURCES: [&str; 5] = ["target", "node_modules", "__pycache__", "vendor", "testdata"];
     const MAX_DEPTH: usize = 6;
     fn add(root: &Path, folder: &Path, depth: usize, endings: &[&str], found: &mut Vec<PathBuf>) {
@@ -267,6 +283,24 @@ mod tests {
             ("api/doc.go", "// +groupName=example.org"),
         ]);
         assert_eq!(sources(&project), "api/doc.go, api/team.go");
+    }
+
+    #[test]
+    fn a_library_that_is_missing_is_told_with_the_command_that_installs_it() {
+        let python = "Traceback (most recent call last):\n  File \"crds.py\", line 3\nModuleNotFoundError: No module named 'pintle'\n";
+        let node = "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'typebox' imported from /work/teams/api.ts";
+        let told = |generator: Generator, errors| generator.missing(errors).map(|why| why.to_string());
+        assert_eq!(
+            told(Generator::Python, python).unwrap(),
+            "there is no module pintle; if it is one of a library, run `python3 -m venv .venv && .venv/bin/pip install -r \
+             requirements.txt`"
+        );
+        assert_eq!(
+            told(Generator::Npm, node).unwrap(),
+            "there is no module typebox; if it is one of a library, run `npm install`"
+        );
+        assert_eq!(told(Generator::Npm, "Cannot find module '/work/teams/apis.ts' imported from crds.ts"), None);
+        assert_eq!(told(Generator::Python, "TypeError: no"), None);
     }
 
     #[test]

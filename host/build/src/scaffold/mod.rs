@@ -14,6 +14,7 @@ use serde_json::Value;
 
 pub use self::kind::CustomKind;
 
+use crate::language::{NPM_INSTALL, PIP_INSTALL};
 use crate::{Language, contract};
 
 /// Path and content of every template, of the contract and of the SDKs.
@@ -213,8 +214,8 @@ fn commands(language: Language) -> &'static [&'static str] {
     match language {
         Language::Rust => &["cargo test             # the cases, natively", TEST, DEV],
         Language::Go => &[TEST, DEV],
-        Language::JavaScript | Language::TypeScript => &["npm install", TEST, DEV],
-        Language::Python => &["python3 -m venv .venv && .venv/bin/pip install -r requirements.txt", TEST, DEV],
+        Language::JavaScript | Language::TypeScript => &[NPM_INSTALL, TEST, DEV],
+        Language::Python => &[PIP_INSTALL, TEST, DEV],
     }
 }
 
