@@ -12,6 +12,7 @@ use serde_json::Value;
 
 mod generate;
 
+pub(crate) use generate::source_files;
 pub use generate::{Generated, advice, generate, has_generator};
 
 /// The folder, inside a plugin's own.

@@ -15,6 +15,7 @@ mod js;
 mod language;
 pub mod process;
 mod project;
+mod pure;
 mod python;
 mod rust;
 mod scaffold;
@@ -93,6 +94,9 @@ pub fn plugin(folder: &Path) -> anyhow::Result<Built> {
 /// As for [`plugin`].
 pub fn build(project: &Project) -> anyhow::Result<Built> {
     check::manifest(project)?;
+    for warning in pure::warnings(&project.folder, project.language) {
+        eprintln!("{warning}");
+    }
     let bytes = match project.language {
         Language::Rust => rust::build(project),
         Language::Go => go::build(project),

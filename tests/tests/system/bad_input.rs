@@ -381,6 +381,26 @@ fn kinds_and_definitions_that_are_of_no_use_are_told() {
     assert!(!folder.join("teams").exists());
 }
 
+/// The warning comes before the tools are looked for, of which there are none.
+#[test]
+fn a_clock_and_a_network_in_the_sources_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let manifest = "name: web\nversion: 0.1.0\ncontract: \"0.2\"\nwatches: []\nqueues: [{name: web}]\n";
+    for (file, text) in
+        [("manifest.yaml", manifest), ("go.mod", ""), ("main.go", "package main\n\nvar at = time.Now()\n")]
+    {
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    let mut build = pintle::command(["build"]).unwrap();
+    let answer = pintle::Answer::of(build.arg(folder).env("PATH", folder)).unwrap();
+    expect![[r#"
+        main.go:3: warning: time.Now: a plugin has no clock; lister.Now() is the time of the run
+        pintle: there is no Go compiler: install Go 1.26 or newer (https://go.dev/dl) and put it on PATH
+    "#]]
+    .assert_eq(&answer.errors);
+}
+
 #[test]
 fn arguments_that_mean_nothing_are_told() {
     let folder = tempfile::tempdir().unwrap();
