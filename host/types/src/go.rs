@@ -90,13 +90,14 @@ fn print_struct(out: &mut String, model: &Model, names: &Names, id: usize, found
     let own = &names.structs[id];
     out.push('\n');
     let is_kind = found.kind.is_some();
-    let about = if found.doc.is_empty() {
-        format!("{own} is {}.", what(model, found))
-    } else {
-        format!("{own}: {}", found.doc)
+    let about = match what(model, found) {
+        _ if !found.doc.is_empty() => format!("{own}: {}", found.doc),
+        Some(what) => format!("{own} is {what}."),
+        None => String::new(),
     };
-    let open = if found.is_open { "\n\nObjects may have other members, which are not read." } else { "" };
-    comment(out, "", &format!("{about}{open}"));
+    let open = if found.is_open { "Objects may have other members, which are not read." } else { "" };
+    let parts = [about.as_str(), open].into_iter().filter(|part| !part.is_empty());
+    comment(out, "", &parts.collect::<Vec<_>>().join("\n\n"));
     let _ = writeln!(out, "type {own} struct {{");
     let mut scope = Scope::new(if is_kind { &["TypeMeta", "Metadata"] } else { &[] }, "Field");
     let mut rows = Rows::default();
@@ -150,11 +151,10 @@ fn is_tag(c: char) -> bool {
     c.is_alphanumeric() || "!#$%&()*+-./:;<=>?@[]^_{|}~ ".contains(c)
 }
 
-fn what(model: &Model, found: &Struct) -> String {
-    match found.kind {
-        Some(kind) => format!("an object of the kind {}", model.kinds[kind].text()),
-        None => format!("{} of {}", found.path[1..].join("."), found.path[0]),
-    }
+/// What a struct without a description is; `None` if its name tells as much.
+fn what(model: &Model, found: &Struct) -> Option<String> {
+    let kind = found.kind.map(|kind| format!("an object of the kind {}", model.kinds[kind].text()));
+    kind.or_else(|| found.place(""))
 }
 
 fn note(ty: &Type) -> Option<&'static str> {

@@ -63,6 +63,14 @@ pub(crate) struct Struct {
     pub(crate) kind: Option<usize>,
 }
 
+impl Struct {
+    /// Where it is in another type, with a mark around names: `spec.template` of `Team`. `None` if it has a name of its own.
+    pub(crate) fn place(&self, mark: &str) -> Option<String> {
+        let (of, path) = self.path.split_first().filter(|(_, path)| !path.is_empty())?;
+        Some(format!("{mark}{}{mark} of {mark}{of}{mark}", path.join(".")))
+    }
+}
+
 /// A string with known values.
 #[derive(Debug)]
 pub(crate) struct Enum {

@@ -135,9 +135,9 @@ fn members(model: &Model, names: &Names, id: usize) -> Vec<Member> {
 
 fn class(out: &mut String, name: &str, doc: &[String], members: &[Member]) {
     let _ = writeln!(out, "\n\nclass {name}(TypedDict):");
-    docstring(out, doc);
-    if !members.is_empty() {
-        out.push('\n');
+    if !doc.is_empty() || members.is_empty() {
+        docstring(out, doc);
+        out.push_str(if members.is_empty() { "" } else { "\n" });
     }
     for (json, ty, doc) in members {
         comment(out, "    ", doc);

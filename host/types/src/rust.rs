@@ -105,7 +105,7 @@ fn print_struct(out: &mut String, model: &Model, names: &Names, id: usize, found
     out.push('\n');
     match (found.kind, found.doc.is_empty()) {
         (Some(kind), true) => comment(out, "", &format!("An object of the kind {}.", model.kinds[kind].text())),
-        (None, true) => comment(out, "", &format!("`{}` of `{}`.", found.path[1..].join("."), found.path[0])),
+        (None, true) => comment(out, "", &found.place("`").map(|place| format!("{place}.")).unwrap_or_default()),
         _ => comment(out, "", &found.doc),
     }
     *out += "#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]\n";

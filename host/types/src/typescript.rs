@@ -117,7 +117,7 @@ pub(crate) fn metadata(kind: &KindType) -> String {
 pub(crate) fn about(model: &Model, found: &Struct) -> String {
     match (found.kind, found.doc.is_empty()) {
         (Some(kind), true) => format!("An object of the kind {}.", model.kinds[kind].text()),
-        (None, true) => format!("`{}` of `{}`.", found.path[1..].join("."), found.path[0]),
+        (None, true) => found.place("`").map(|place| format!("{place}.")).unwrap_or_default(),
         _ => found.doc.clone(),
     }
 }

@@ -5,10 +5,19 @@
 use pintle_types::{Input, Options, Target, TypesError, generate};
 
 fn typescript(texts: &[(&str, &str)], kinds: &[&str], version: Option<&str>) -> Result<String, TypesError> {
+    generated(texts, kinds, version, Target::TypeScript)
+}
+
+fn generated(
+    texts: &[(&str, &str)],
+    kinds: &[&str],
+    version: Option<&str>,
+    target: Target,
+) -> Result<String, TypesError> {
     let inputs: Vec<Input<'_>> =
         texts.iter().map(|&(name, text)| Input { name, text, must_define: !name.contains("maybe") }).collect();
     let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-    generate(&inputs, &Options { kinds: &kinds, version, target: Target::TypeScript })
+    generate(&inputs, &Options { kinds: &kinds, version, target })
 }
 
 /// The names of the types, in their order.
@@ -148,6 +157,37 @@ fn openapi_documents_of_both_versions_give_the_same_types() {
         assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
     }
     assert!(!text.contains("DeploymentList") && !text.contains("interface ObjectMeta"), "{text}");
+}
+
+#[test]
+fn a_type_without_a_description_is_described_only_by_what_its_name_does_not_tell() {
+    let [document, definition] = [
+        openapi(3, SCHEMAS),
+        with_spec("{type: object, properties: {a: {type: object, properties: {b: {type: string}}}}}"),
+    ];
+    for (target, own, inner) in [
+        (
+            Target::Go { package: "main".into() },
+            "\n\ntype Tree struct {",
+            "// TeamSpecA is spec.a of Team.\ntype TeamSpecA struct {",
+        ),
+        (Target::Rust, "\n\n#[derive(", "/// `spec.a` of `Team`.\n#[derive("),
+        (
+            Target::TypeScript,
+            "}\n\nexport interface Tree {",
+            "/** `spec.a` of `Team`. */\nexport interface TeamSpecA {",
+        ),
+        (
+            Target::Python,
+            "class Tree(TypedDict):\n    children:",
+            "class TeamSpecA(TypedDict):\n    \"\"\"`spec.a` of `Team`.\"\"\"\n",
+        ),
+    ] {
+        for (text, wanted) in [(&document, own), (&definition, inner)] {
+            let text = generated(&[("a.json", text)], &[], None, target.clone()).unwrap();
+            assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
+        }
+    }
 }
 
 #[test]
