@@ -1,8 +1,8 @@
 //! `pintle test` carries out cases with `settle`: the embedded API server, the host's runtime, and a clock that the case moves.
 
 use anyhow::{Context, Result, ensure};
-use pintle_tests::components;
 use pintle_tests::pintle::{self, Answer};
+use pintle_tests::{components, workspace_dir};
 use serde_json::{Value, json};
 
 /// Cases of the guest `restless`, whose key's object has the name of the case.
@@ -215,6 +215,34 @@ fn a_case_goes_on_with_what_others_do_and_its_end_is_compared() -> Result<()> {
     assert!(!other.is_good());
     for part in ["the objects in the end are not the expected ones", "-    color: green", "+    color: blue"] {
         assert!(other.output.contains(part), "no {part:?} in:\n{}", other.output);
+    }
+    Ok(())
+}
+
+/// The cases of the errands in `tests/errand` that ask for a call and for a signature, with an example that asks for both.
+#[test]
+fn calls_and_signatures_of_a_case_answer_until_nothing_is_wanted() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let component = folder.path().join("errand.wasm");
+    let source = workspace_dir().join("sdk/rust/examples/errand");
+    pintle::run(["build".as_ref(), source.as_os_str(), "-o".as_ref(), component.as_os_str()])?;
+    let cases = folder.path().join("cases");
+    std::fs::create_dir(&cases)?;
+    for name in ["call", "token"] {
+        let case = std::fs::read_to_string(workspace_dir().join(format!("tests/errand/cases/{name}.yaml")))?;
+        ensure!(case.contains("\nsettle: {}\n"), "{name} does not settle");
+        std::fs::write(cases.join(format!("{name}.yaml")), &case)?;
+        // As above, without its answers.
+        let without = case.replace("\ncalls:\n  -", "\ndefine:\n  -").replace("\nsignatures:\n  -", "\ndefine:\n  -");
+        ensure!(without != case, "{name} has no answers");
+        std::fs::write(cases.join(format!("no-{name}.yaml")), without)?;
+    }
+    let mut command = pintle::command(["test".as_ref(), component.as_os_str(), "--cases".as_ref(), cases.as_os_str()])?;
+    let told = Answer::of(&mut command)?.text();
+    for part in
+        ["ok       call: settles, and is stable (", "ok       token: settles, and is stable (", "2 of 4 cases passed"]
+    {
+        ensure!(told.contains(part), "no {part:?} in {told}");
     }
     Ok(())
 }

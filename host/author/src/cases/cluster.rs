@@ -271,14 +271,10 @@ impl Server {
                 Ok(Value::Array(items).to_string().into())
             }
             Need::SignJwt { key: by, .. } | Need::SignCertificate(CertificateRequest { authority: by, .. }) => {
-                let answer = self.signatures.iter().find_map(|one| one.answer(need));
-                let what = || format!("a signature by {by}; a case has it in `signatures`");
-                answer.unwrap_or_else(|| Err(absent(&what()))).map(Into::into)
+                signed(&self.signatures, need, by).map(Into::into)
             }
             Need::Call { endpoint, operation, body, .. } => {
-                let answer = self.calls.iter().find_map(|one| one.answer(endpoint, operation, body));
-                let what = || format!("an answer to {endpoint}/{operation} {body}; a case has it in `calls`");
-                answer.unwrap_or_else(|| Err(absent(&what()))).map(Into::into)
+                called(&self.calls, endpoint, operation, body).map(Into::into)
             }
             Need::RawPath(path) => {
                 let body = self.raw.get(path).ok_or_else(|| absent(path))?;
@@ -388,6 +384,19 @@ fn fields(selector: Option<&str>) -> Result<Vec<Field<'_>>, String> {
         Ok(Field { path: path.split('.').collect(), value, equal })
     };
     selector.unwrap_or_default().split(',').filter(|term| !term.is_empty()).map(field).collect()
+}
+
+/// The signature of a case for a need.
+pub(super) fn signed(signatures: &[InputSignature], need: &Need, by: &str) -> Result<String, NeedError> {
+    let answer = signatures.iter().find_map(|one| one.answer(need));
+    answer.unwrap_or_else(|| Err(absent(&format!("a signature by {by}; a case has it in `signatures`"))))
+}
+
+/// The answer of a case to a call.
+pub(super) fn called(calls: &[InputCall], endpoint: &str, operation: &str, body: &str) -> Result<String, NeedError> {
+    let answer = calls.iter().find_map(|one| one.answer(endpoint, operation, body));
+    let what = || format!("an answer to {endpoint}/{operation} {body}; a case has it in `calls`");
+    answer.unwrap_or_else(|| Err(absent(&what())))
 }
 
 fn absent(what: &str) -> NeedError {

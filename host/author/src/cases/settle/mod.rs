@@ -12,6 +12,7 @@
 //! *Not here*: other controllers, nodes. The steps of a case do what they would do.
 
 mod end;
+mod outside;
 mod recorder;
 mod server;
 mod steps;

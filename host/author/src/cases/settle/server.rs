@@ -30,6 +30,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
 use super::name_of;
+use super::outside::Answers;
 use super::recorder::Recorder;
 use super::steps::{Pods, Step};
 use crate::cases::cluster;
@@ -119,6 +120,7 @@ impl Hosted {
             // The clock of the case moves both.
             uptime: Some(Arc::new(move || before + same.now().duration_since(now).unsigned_abs())),
             carries: Arc::new(|_| true),
+            outside: Arc::new(Answers::of(input)),
             ..ManagerConfig::default()
         };
         let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config));

@@ -1,0 +1,74 @@
+//! What a case answers instead of keys, authorities and endpoints: its `signatures` and `calls`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::{self, BoxFuture};
+use pintle_core::contract::outcome::{CertificateRequest, Need};
+use pintle_core::ports::outside::{Authority, Bound, Endpoint, Outside, OutsideAnswer, SigningKey};
+
+use crate::cases::cluster::{called, signed};
+use crate::cases::input::{Input, InputCall, InputSignature};
+
+/// The answers of a case. Everything that a manifest declares is bound, so that an answer that the case lacks is named.
+#[derive(Clone)]
+pub(super) struct Answers(Arc<(Vec<InputSignature>, Vec<InputCall>)>);
+
+/// One thing that is bound, by the name that the manifest declares.
+struct Named {
+    name: String,
+    answers: Answers,
+}
+
+impl Answers {
+    pub(super) fn of(input: &Input) -> Self {
+        Self(Arc::new((input.signatures.clone(), input.calls.clone())))
+    }
+
+    fn named(&self, name: &str) -> Arc<Named> {
+        Arc::new(Named { name: name.to_owned(), answers: self.clone() })
+    }
+}
+
+impl Named {
+    fn signed(&self, need: &Need) -> BoxFuture<'static, OutsideAnswer> {
+        future::ready(signed(&self.answers.0.0, need, &self.name)).boxed()
+    }
+}
+
+impl Outside for Answers {
+    fn key(&self, _plugin: &str, setting: &str) -> Option<Arc<dyn SigningKey>> {
+        Some(self.named(setting))
+    }
+
+    fn authority(&self, _plugin: &str, setting: &str) -> Option<Arc<dyn Authority>> {
+        Some(self.named(setting))
+    }
+
+    fn endpoint(&self, _plugin: &str, endpoint: &str) -> Option<Arc<dyn Endpoint>> {
+        Some(self.named(endpoint))
+    }
+
+    fn bound(&self, _plugin: &str) -> Vec<Bound> {
+        Vec::new()
+    }
+}
+
+impl SigningKey for Named {
+    fn sign(&self, claims: String) -> BoxFuture<'static, OutsideAnswer> {
+        self.signed(&Need::SignJwt { key: self.name.clone(), claims })
+    }
+}
+
+impl Authority for Named {
+    fn sign(&self, request: CertificateRequest) -> BoxFuture<'static, OutsideAnswer> {
+        self.signed(&Need::SignCertificate(request))
+    }
+}
+
+impl Endpoint for Named {
+    fn call<'a>(&'a self, operation: &'a str, body: &'a str, _timeout: Duration) -> BoxFuture<'a, OutsideAnswer> {
+        future::ready(called(&self.answers.0.1, &self.name, operation, body)).boxed()
+    }
+}
