@@ -33,7 +33,7 @@ pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
         Err(_) => {
             let what = waiting.what();
             bail!(
-                "no result within {timeout:?} (--timeout); waited for: {what}. The host goes on; `pintle plugin list` shows how far it is"
+                "no result within {timeout:?} (--timeout); waited for: {what}. The host continues in the background; see `pintle plugin list`"
             )
         }
     }

@@ -129,7 +129,7 @@ func DeleteCollection(kind Kind, namespace, labelSelector string) Mutation {
 	return Mutation{Verb: VerbDeleteCollection, Kind: kind, Namespace: namespace, LabelSelector: labelSelector}
 }
 
-// Record records an event on its own. It takes its place in the step but never fails it.
+// Record records an event on its own. It is recorded in order and never fails the step.
 func Record(event Event) Mutation { return Mutation{Verb: VerbEvent, Event: &event} }
 
 // WithSubresource writes a subresource instead of the object. No effect on deletes and events.

@@ -20,8 +20,8 @@ pub struct PluginCommand {
     #[arg(long, global = true, value_name = "PATH", env = "PINTLE_ADMIN_SOCKET")]
     pub admin_socket: Option<PathBuf>,
 
-    /// How long to wait for the host, for example `5m`; by default as long as it takes. The host goes on after that:
-    /// `pintle plugin describe` shows how far it is.
+    /// How long to wait for the host, for example `5m`; by default as long as it takes. The host continues in the
+    /// background after that; see `pintle plugin describe`.
     #[arg(long, global = true, value_name = "DURATION", value_parser = flags::timeout)]
     pub timeout: Option<Duration>,
 

@@ -174,7 +174,7 @@ pub(crate) async fn run(guests: &Guests, cases: &[Case], clusters: &[CaseCluster
         let ran = silently(once(&guests.live, &clusters[at])).await;
         match ran.shown {
             Ok(seen) => all[at].differs_from(Some(seen), KEEPS),
-            Err(fault) => all[at].add(format!("on an instance that had run other cases before: {fault}")),
+            Err(fault) => all[at].add(format!("after other cases on the same instance: {fault}")),
         }
     }
     all
