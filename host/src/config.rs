@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
+use pintle_core::text::several;
 
 use self::arguments::Argument;
 use self::effective::Effective;
@@ -145,10 +146,7 @@ fn cli(command: &Command, matches: &ArgMatches, of_file: OfFile) -> Result<Cli, 
 }
 
 fn wrong(name: &str, problems: &[String]) -> anyhow::Error {
-    match problems {
-        [problem] => anyhow::anyhow!("{name}: {problem}"),
-        all => anyhow::anyhow!("{name}: {} errors: {}", all.len(), all.join("; ")),
-    }
+    anyhow::anyhow!("{name}: {}", several(problems))
 }
 
 /// An error of the command line and the file together: something that one of them needs is in neither.

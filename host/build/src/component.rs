@@ -25,12 +25,13 @@ pub fn manifest_json(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     let in_file = || path.display().to_string();
     let value: serde_json::Value = serde_norway::from_str(&text).with_context(in_file)?;
     let json = serde_json::to_vec(&value)?;
-    let manifest = Manifest::parse(&json).map_err(|why| match (why, serde_norway::from_str::<Manifest>(&text)) {
+    let manifest = Manifest::parse(&json).or_else(|why| match (why, serde_norway::from_str::<Manifest>(&text)) {
         // It knows the lines of the file.
-        (_, Err(placed)) => anyhow::Error::new(placed),
-        (ManifestError::Path(wrong), Ok(_)) => crds::placed(wrong, &text),
+        (_, Err(placed)) => Err(anyhow::Error::new(placed)),
+        // They are looked at below, with those of custom kinds.
+        (ManifestError::Path(_), Ok(manifest)) => Ok(manifest),
         // It takes a number for text, as YAML allows.
-        (why, Ok(_)) => wrong_type(&value).unwrap_or_else(|| why.into()),
+        (why, Ok(_)) => Err(wrong_type(&value).unwrap_or_else(|| why.into())),
     });
     let manifest = manifest.with_context(in_file)?;
     let project = path.parent().unwrap_or(path);

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, ensure};
-use pintle_core::contract::manifest::{Manifest, ManifestError, WrongPath};
+use anyhow::{Context, ensure};
+use pintle_core::contract::manifest::{Manifest, ManifestError, WrongPath, WrongPaths};
 use pintle_core::object::id::Kind;
 use pintle_core::object::schema::KindSchema;
+use pintle_core::text::several;
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -123,42 +124,44 @@ pub fn definitions(folder: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(files.into_iter().flat_map(|file| file.objects).filter(is_definition).collect())
 }
 
-/// Checks the field paths of a component's manifest against the definitions in a folder.
+/// Checks the kinds and the field paths of a component's manifest, those of custom kinds against the definitions in a folder.
 ///
 /// # Errors
-/// A path that no object can have; or a definition that cannot be read.
+/// Kinds that Kubernetes does not have, and paths that no object can have; or a definition that cannot be read.
 pub fn check_paths(manifest: &Manifest, folder: &Path) -> anyhow::Result<()> {
-    Ok(checked(manifest, folder)?.map_err(ManifestError::Path)?)
+    let wrong = wrong(manifest, folder)?;
+    if wrong.is_empty() { Ok(()) } else { Err(ManifestError::Path(WrongPaths(wrong)).into()) }
 }
 
-fn checked(manifest: &Manifest, folder: &Path) -> anyhow::Result<Result<(), WrongPath>> {
+fn wrong(manifest: &Manifest, folder: &Path) -> anyhow::Result<Vec<WrongPath>> {
     let schemas = schemas(folder)?;
-    let of = |kind: &Kind| schemas.iter().find(|(defined, _)| defined == kind).map(|(_, schema)| schema.clone());
-    Ok(manifest.check_paths(of))
+    let defined = |kind: &Kind| schemas.iter().find(|(defined, _)| defined == kind).map(|(_, schema)| schema.clone());
+    let of = |kind: &Kind| defined(kind).or_else(|| KindSchema::of_kubernetes(kind));
+    let checked = [manifest.check_kinds(), manifest.check_paths(of)];
+    Ok(checked.into_iter().filter_map(Result::err).flat_map(|wrong| wrong.0).collect())
 }
 
-/// Checks the field paths of a manifest against the definitions of its project. `text` is that of `manifest.yaml`,
+/// Checks the kinds and the field paths of a manifest, also with the definitions of its project. `text` is that of `manifest.yaml`,
 /// and `in_file` its name.
 ///
 /// # Errors
-/// A path that no object can have, with its place; or a definition that cannot be read.
+/// What [`check_paths`] finds, with its places; or a definition that cannot be read.
 pub(crate) fn check(
     manifest: &Manifest,
     folder: &Path,
     text: &str,
     in_file: impl Fn() -> String,
 ) -> anyhow::Result<()> {
-    checked(manifest, &folder.join(FOLDER))?.map_err(|wrong| placed(wrong, text)).with_context(in_file)
-}
-
-/// The error, with line and column of the path.
-pub(crate) fn placed(wrong: WrongPath, text: &str) -> anyhow::Error {
-    let place = line_and_column(text, &wrong);
-    let error = ManifestError::Path(wrong);
-    match place {
-        Some((line, column)) => anyhow!("{error} at line {line} column {column}"),
-        None => error.into(),
+    let wrong = wrong(manifest, &folder.join(FOLDER))?;
+    if wrong.is_empty() {
+        return Ok(());
     }
+    let placed = |wrong: &WrongPath| match line_and_column(text, wrong) {
+        Some((line, column)) => format!("{wrong} at line {line} column {column}"),
+        None => wrong.to_string(),
+    };
+    let wrong: Vec<String> = wrong.iter().map(placed).collect();
+    Err(ManifestError::Invalid(several(&wrong))).with_context(in_file)
 }
 
 /// Where the path is written: after the watch of its kind, which is the one of this number.
@@ -256,6 +259,21 @@ spec:
              you mean metadata.labels? at line 11 column 9"
         );
         assert_eq!(error(&MANIFEST.replace("- metadata.labls", "- metadata.labels"), None), "ok");
+    }
+
+    #[test]
+    fn a_wrong_kind_and_all_wrong_paths_are_told_at_once() {
+        let manifest = MANIFEST.replace("status.phase", "status.phas");
+        let manifest =
+            manifest.replace("queues:", "grants:\n  - {verbs: [patch], kinds: [apps/v1/Deploymnt]}\nqueues:");
+        let expected = [
+            "./manifest.yaml: the manifest is not valid: 4 errors: ",
+            "grants[0].kinds[0]: apps/v1/Deploymnt: Kubernetes has no such kind; did you mean apps/v1/Deployment?; ",
+            "watches[0].fields[1]: status.phas: v1/Pod has no such field; did you mean status.phase? at line 6 column 29; ",
+            "watches[1].fields[1]: metadata.labls: v1/Namespace has no such field; did you mean metadata.labels? at line 11 column 9; ",
+            "watches[2].fields[1]: spec.membrs: example.org/v1/Team has no such field; did you mean spec.members? at line 13 column 20",
+        ];
+        assert_eq!(error(&manifest, Some(TEAM)), expected.concat());
     }
 
     #[test]

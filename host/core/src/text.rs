@@ -162,6 +162,18 @@ pub fn like<'n>(wrong: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n
     (distance(near) <= (wrong.len() / 3).max(1)).then_some(near)
 }
 
+/// Errors that are listed; what an operator has written may have many more.
+const MAX_ERRORS: usize = 16;
+
+/// Several errors in one line, with their number.
+pub fn several(errors: &[String]) -> String {
+    match errors {
+        [one] => one.clone(),
+        all if all.len() <= MAX_ERRORS => format!("{} errors: {}", all.len(), all.join("; ")),
+        all => format!("{} errors: {}; ...", all.len(), all[..MAX_ERRORS].join("; ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +189,15 @@ mod tests {
             "\\u{202e}z\\u{200b}\\u{2028}\\u{e0041}\u{1f600}"
         );
         assert_eq!(Printable("a\n").to_string(), r"a\n");
+    }
+
+    #[test]
+    fn several_errors_are_counted_and_the_first_are_listed() {
+        let errors: Vec<String> = (1..=17).map(|n| format!("e{n}")).collect();
+        assert_eq!(several(&errors[..1]), "e1");
+        assert_eq!(several(&errors[..2]), "2 errors: e1; e2");
+        assert!(several(&errors[..16]).ends_with("; e15; e16"));
+        assert!(several(&errors).starts_with("17 errors: e1; ") && several(&errors).ends_with("; e16; ..."));
     }
 
     #[test]

@@ -21,9 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::object::id::{Key, Kind, ObjectKey};
 use crate::object::schema::KindSchema;
+use crate::text;
 
 pub use built_in::{AuthorityPart, BuiltIn, ClientLimits, FeatureGate, Flag, FlagType, FlagValue, Input, Sets};
-pub use fields::WrongPath;
+pub use fields::{WrongPath, WrongPaths};
 pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};
 pub use number::Number;
@@ -309,12 +310,12 @@ pub enum ManifestError {
     /// It is not JSON, or has an unknown field or a wrong type. The message names the place.
     #[error("the manifest does not parse: {0}")]
     Parse(#[source] serde_json::Error),
-    /// It is well formed but inconsistent. The message names the field.
+    /// It is well formed but inconsistent. The message names each field that is wrong.
     #[error("the manifest is not valid: {0}")]
     Invalid(String),
-    /// A field path that no object of its kind can have.
+    /// Field paths that no object of their kind can have.
     #[error("the manifest is not valid: {0}")]
-    Path(WrongPath),
+    Path(WrongPaths),
 }
 
 impl Manifest {
@@ -325,9 +326,12 @@ impl Manifest {
     pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
         let mut manifest: Self = serde_json::from_slice(json).map_err(ManifestError::Parse)?;
         number::fill(&mut manifest).map_err(ManifestError::Invalid)?;
-        manifest.check().map_err(ManifestError::Invalid)?;
-        manifest.check_paths(KindSchema::of_kubernetes).map_err(ManifestError::Path)?;
-        Ok(manifest)
+        let mut problems = manifest.problems();
+        match manifest.check_paths(KindSchema::of_kubernetes) {
+            Err(wrong) if problems.is_empty() => return Err(ManifestError::Path(wrong)),
+            wrong => problems.extend(wrong.err().iter().flat_map(|wrong| &wrong.0).map(ToString::to_string)),
+        }
+        if problems.is_empty() { Ok(manifest) } else { Err(ManifestError::Invalid(text::several(&problems))) }
     }
 
     /// Kinds whose changed objects are keys themselves, or are mapped to keys by the plugin, except those that it acts on `beside` their
@@ -361,63 +365,65 @@ impl Manifest {
         rules.map(|rule| Self::tick_key(rule.queue.as_deref().unwrap_or(first))).collect()
     }
 
-    fn check(&self) -> Result<(), String> {
-        if !is_label(&self.name) {
-            return Err(format!("name: {:?} must be lower-case letters, digits and '-', at most 63", self.name));
+    /// What is wrong, with the field of each. If the manifest is too large or for another contract, nothing else is looked at.
+    fn problems(&self) -> Vec<String> {
+        if let Err(why) = bounds::check(self).and_then(|()| self.check_contract()) {
+            return vec![why];
         }
-        if !CONTRACT_VERSIONS.contains(&self.contract.as_str()) {
-            return Err(format!(
-                "contract: the plugin is for contract {:?}, and this host supports {}: build it with the SDK of this host",
-                self.contract,
-                CONTRACT_VERSIONS.join(", ")
-            ));
-        }
-        if self.queues.is_empty() {
-            return Err("queues: at least one is needed".into());
-        }
-        bounds::check(self)?;
+        let mut problems = Vec::new();
+        let mut note = |checked: Result<(), String>| problems.extend(checked.err());
+        let check = |is_right: bool, why: &dyn Fn() -> String| if is_right { Ok(()) } else { Err(why()) };
+        note(check(is_label(&self.name), &|| {
+            format!("name: {:?} must be lower-case letters, digits and '-', at most 63", self.name)
+        }));
+        note(check(!self.queues.is_empty(), &|| "queues: at least one is needed".into()));
         for (name, setting) in &self.config {
-            setting.check().map_err(|why| format!("config.{name}.{why}"))?;
+            note(setting.check().map_err(|why| format!("config.{name}.{why}")));
         }
         let mut queues = BTreeSet::new();
         for (i, queue) in self.queues.iter().enumerate() {
-            if !queues.insert(queue.name.as_str()) {
-                return Err(format!("queues[{i}].name: duplicate {:?}", queue.name));
-            }
-            if queue.concurrency.get() == Some(0) {
-                return Err(format!("queues[{i}].concurrency: must be at least 1"));
-            }
+            note(check(queues.insert(queue.name.as_str()), &|| {
+                format!("queues[{i}].name: duplicate {:?}", queue.name)
+            }));
+            note(check(queue.concurrency.get() != Some(0), &|| format!("queues[{i}].concurrency: must be at least 1")));
         }
         for (i, watch) in self.watches.iter().enumerate() {
-            watch.check(&queues).map_err(|why| format!("watches[{i}].{why}"))?;
+            note(watch.check(&queues).map_err(|why| format!("watches[{i}].{why}")));
             for (j, rule) in watch.enqueue.iter().enumerate() {
-                rule.check_index(&self.watches).map_err(|why| format!("watches[{i}].enqueue[{j}].{why}"))?;
+                note(rule.check_index(&self.watches).map_err(|why| format!("watches[{i}].enqueue[{j}].{why}")));
             }
         }
         let mut kinds = BTreeSet::new();
         for (i, kind) in self.watches.iter().enumerate().filter_map(|(i, w)| w.kind.as_ref().map(|k| (i, k))) {
-            if !kinds.insert(kind) {
-                return Err(format!("watches[{i}].kind: {kind} is watched twice"));
-            }
-        }
-        for (i, metric) in self.metrics.iter().enumerate().filter(|(_, metric)| metric.of == MetricSource::Runs) {
-            if metric.kind == MetricType::Gauge {
-                return Err(format!("metrics[{i}].type: runs are counted, or their times observed by a histogram"));
-            }
+            note(check(kinds.insert(kind), &|| format!("watches[{i}].kind: {kind} is watched twice")));
         }
         for (i, metric) in self.metrics.iter().enumerate() {
-            if metric.per.is_some() && metric.kind != MetricType::Gauge {
-                return Err(format!("metrics[{i}].per: key is for gauges, not for a {}", serde_name(&metric.kind)));
-            }
+            note(check(metric.of != MetricSource::Runs || metric.kind != MetricType::Gauge, &|| {
+                format!("metrics[{i}].type: runs are counted, or their times observed by a histogram")
+            }));
+            note(check(metric.per.is_none() || metric.kind == MetricType::Gauge, &|| {
+                format!("metrics[{i}].per: key is for gauges, not for a {}", serde_name(&metric.kind))
+            }));
         }
         for (i, grant) in self.grants.iter().enumerate() {
             let checked = grant.check().and_then(|()| grant.check_adoption(self.selects()));
-            checked.map_err(|why| format!("grants[{i}].{why}"))?;
+            note(checked.map_err(|why| format!("grants[{i}].{why}")));
         }
         if let Some(built_in) = &self.built_in {
-            built_in::check(built_in, self).map_err(|why| format!("builtIn.{why}"))?;
+            note(built_in::check(built_in, self).map_err(|why| format!("builtIn.{why}")));
         }
-        Ok(())
+        problems
+    }
+
+    fn check_contract(&self) -> Result<(), String> {
+        if CONTRACT_VERSIONS.contains(&self.contract.as_str()) {
+            return Ok(());
+        }
+        Err(format!(
+            "contract: the plugin is for contract {:?}, and this host supports {}: build it with the SDK of this host",
+            self.contract,
+            CONTRACT_VERSIONS.join(", ")
+        ))
     }
 }
 
@@ -464,6 +470,23 @@ mod tests {
             Err(ManifestError::Path(wrong)) => wrong.to_string(),
         };
         expect.assert_eq(&text);
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        use expect_test::expect;
+        check(
+            |m| {
+                m["name"] = "Widgets".into();
+                m["watches"][0]["enqueue"][0]["queue"] = "none".into();
+                let pods = serde_json::json!({"kind": "v1/Pod", "fields": ["spec.nodNam", "status.phas"]});
+                m["watches"].as_array_mut().unwrap().push(pods);
+                m["queues"][0]["concurrency"] = 0.into();
+            },
+            expect![[
+                r#"5 errors: name: "Widgets" must be lower-case letters, digits and '-', at most 63; queues[0].concurrency: must be at least 1; watches[0].enqueue[0].queue: "none" is not declared; declared are widgets; watches[1].fields[0]: spec.nodNam: v1/Pod has no such field; did you mean spec.nodeName?; watches[1].fields[1]: status.phas: v1/Pod has no such field; did you mean status.phase?"#
+            ]],
+        );
     }
 
     #[test]

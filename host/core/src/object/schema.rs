@@ -13,13 +13,14 @@
 //!
 //! Not here: whether objects have the fields (`lifecycle::fields`), reading schemas from files and servers.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
 use crate::object::field::FieldPath;
 use crate::object::id::Kind;
+use crate::text::like;
 
 /// Schemas that refer to themselves are followed so far; below that everything is open.
 const MAX_DEPTH: usize = 40;
@@ -114,6 +115,30 @@ impl KindSchema {
     pub fn of_kubernetes(kind: &Kind) -> Option<Self> {
         let name = KUBERNETES.kinds.get(kind.to_string().as_str())?;
         Some(Self { name: kind.to_string(), root: Shape::Kubernetes(name) })
+    }
+
+    /// A kind that Kubernetes does not have, and whose name, or group, is spelled almost as one that it has. Versions are not compared.
+    pub fn misspelled(kind: &Kind) -> Option<UnknownField> {
+        // Groups of others have a dot, and none of these endings.
+        let is_own = !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
+        let known = || KUBERNETES.kinds.keys().filter_map(|kind| kind.parse::<Kind>().ok());
+        let groups: BTreeSet<Arc<str>> = known().map(|kind| kind.group).collect();
+        let names = |group: &str| -> BTreeSet<Arc<str>> {
+            known().filter(|kind| *kind.group == *group).map(|kind| kind.name).collect()
+        };
+        let meant = if !is_own {
+            None
+        } else if groups.contains(&kind.group) {
+            let names = names(&kind.group);
+            let near = like(&kind.name, names.iter().map(|name| &**name)).filter(|_| !names.contains(&kind.name));
+            near.map(|name| Kind::new(&kind.group, &kind.version, name))
+        } else {
+            let near = like(&kind.group, groups.iter().map(|group| &**group).filter(|group| !group.is_empty()));
+            near.filter(|group| names(group).contains(&kind.name))
+                .map(|group| Kind::new(group, &kind.version, &kind.name))
+        }?;
+        let advice = format!("; did you mean {meant}?");
+        Some(UnknownField { path: kind.to_string(), kind: "Kubernetes".into(), why: "has no such kind".into(), advice })
     }
 
     /// What every object has: `apiVersion`, `kind` and `metadata`. Nothing else is known.

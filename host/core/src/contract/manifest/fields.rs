@@ -7,6 +7,7 @@ use super::{Manifest, To, Watch};
 use crate::object::field::FieldPath;
 use crate::object::id::Kind;
 use crate::object::schema::{KindSchema, UnknownField};
+use crate::text::several;
 
 /// A path of a manifest that no object can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +19,17 @@ pub struct WrongPath {
     pub path: String,
     /// What is wrong, and the nearest fields.
     pub error: Box<UnknownField>,
+}
+
+/// All of a manifest, in its order; at least one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", several(&.0.iter().map(ToString::to_string).collect::<Vec<_>>()))]
+pub struct WrongPaths(pub Vec<WrongPath>);
+
+impl WrongPaths {
+    fn check(wrong: Vec<WrongPath>) -> Result<(), Self> {
+        if wrong.is_empty() { Ok(()) } else { Err(Self(wrong)) }
+    }
 }
 
 impl Watch {
@@ -44,8 +56,9 @@ impl Manifest {
     /// Checks the paths of watches against the schemas of their kinds; kinds without a schema are not checked.
     ///
     /// # Errors
-    /// The first path that no object can have.
-    pub fn check_paths(&self, schema: impl Fn(&Kind) -> Option<KindSchema>) -> Result<(), WrongPath> {
+    /// The paths that no object can have.
+    pub fn check_paths(&self, schema: impl Fn(&Kind) -> Option<KindSchema>) -> Result<(), WrongPaths> {
+        let mut wrong = Vec::new();
         for (i, watch) in self.watches.iter().enumerate() {
             let (schema, every) = match &watch.kind {
                 Some(kind) => (schema(kind), false),
@@ -59,14 +72,43 @@ impl Manifest {
                 if every && !parsed.in_metadata() {
                     continue;
                 }
-                schema.check(&parsed).map_err(|error| WrongPath {
+                wrong.extend(schema.check(&parsed).err().map(|error| WrongPath {
                     place: format!("watches[{i}].{place}"),
                     path: path.to_owned(),
                     error: Box::new(error),
-                })?;
+                }));
             }
         }
-        Ok(())
+        WrongPaths::check(wrong)
+    }
+
+    /// Checks the kinds of watches, rules and grants against those of Kubernetes. For authors: a host may be older than its cluster.
+    ///
+    /// # Errors
+    /// The kinds that are spelled almost as one of Kubernetes.
+    pub fn check_kinds(&self) -> Result<(), WrongPaths> {
+        let mut wrong = Vec::new();
+        let mut check = |place: String, kind: &Kind| {
+            wrong.extend(KindSchema::misspelled(kind).map(|error| WrongPath {
+                place,
+                path: error.path.clone(),
+                error: Box::new(error),
+            }));
+        };
+        for (i, watch) in self.watches.iter().enumerate() {
+            if let Some(kind) = &watch.kind {
+                check(format!("watches[{i}].kind"), kind);
+            }
+            for (j, kind) in watch.enqueue.iter().enumerate().filter_map(|(j, rule)| Some((j, rule.kind.as_ref()?))) {
+                check(format!("watches[{i}].enqueue[{j}].kind"), kind);
+            }
+        }
+        for (i, grant) in self.grants.iter().enumerate() {
+            for (j, kind) in grant.kinds.iter().enumerate().filter_map(|(j, kind)| Some((j, kind.parse().ok()?))) {
+                check(format!("grants[{i}].kinds[{j}]"), &kind);
+            }
+        }
+        WrongPaths::check(wrong)
     }
 }
 
@@ -139,6 +181,41 @@ mod tests {
     }
 
     #[test]
+    fn kinds_that_are_almost_those_of_kubernetes_are_errors() {
+        let manifest = |kind: &str| {
+            let manifest = json!({
+                "name": "p", "version": "1", "contract": "0.2", "queues": [{"name": "p"}],
+                "watches": [{"kind": kind, "enqueue": [{"to": "controller", "kind": kind}]}],
+                "grants": [{"verbs": ["patch"], "kinds": ["v1/Pod", kind]}],
+            });
+            Manifest::parse(manifest.to_string().as_bytes()).unwrap()
+        };
+        for (kind, meant) in [
+            ("apps/v1/Deploymnt", "apps/v1/Deployment"),
+            ("apps/v1/Statefulset", "apps/v1/StatefulSet"),
+            ("apps/v2/DaemonSets", "apps/v2/DaemonSet"),
+            ("v1/Confgmap", "v1/ConfigMap"),
+            ("app/v1/Deployment", "apps/v1/Deployment"),
+            ("networkin.k8s.io/v1/Ingress", "networking.k8s.io/v1/Ingress"),
+        ] {
+            let why = manifest(kind).check_kinds().unwrap_err().to_string();
+            let at = |place: &str| format!("{place}: {kind}: Kubernetes has no such kind; did you mean {meant}?");
+            let places = ["watches[0].kind", "watches[0].enqueue[0].kind", "grants[0].kinds[1]"].map(at);
+            assert_eq!(why, format!("3 errors: {}", places.join("; ")));
+        }
+        // Of another version of Kubernetes, or of somebody else.
+        for kind in [
+            "apps/v1/Website",
+            "apps/v2/Deployment",
+            "v1/Box",
+            "apps.example.org/v1/Deploymnt",
+            "gateway.networking.k8s.io/v1/Gateway",
+        ] {
+            assert_eq!(manifest(kind).check_kinds(), Ok(()), "{kind}");
+        }
+    }
+
+    #[test]
     fn paths_of_unknown_kinds_pass_and_of_every_kind_only_metadata_is_known() {
         assert_eq!(parse(json!({"kind": "example.org/v1/Team", "fields": ["spec.membrs"]})), "ok");
         assert_eq!(parse(json!({"every": {}, "fields": ["metadata.labels", "spec.x"]})), "ok");
@@ -157,7 +234,8 @@ mod tests {
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
         let team = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"members": {"type": "array"}}}}});
         let wrong = manifest.check_paths(|kind| Some(KindSchema::of_definition(kind, &team))).unwrap_err();
-        assert_eq!((wrong.place.as_str(), wrong.path.as_str()), ("watches[0].fields[1]", "spec.membrs"));
+        let found: Vec<_> = wrong.0.iter().map(|wrong| (wrong.place.as_str(), wrong.path.as_str())).collect();
+        assert_eq!(found, [("watches[0].fields[1]", "spec.membrs")]);
         assert_eq!(manifest.check_paths(|_| None), Ok(()));
     }
 }
