@@ -282,7 +282,11 @@ impl Call<'_> {
         let last_error = log.iter().rev().find(|line| line.level == "error").map(|line| line.message.as_str());
         // Run-time libraries write the reason why they end a program to stderr.
         let last_error = stderr.as_deref().or(last_error);
-        Finished { result: result.map_err(|error| fault::classify(&error, false, last_error)), usage, log }
+        let result = result.map_err(|error| fault::classify(&error, false, last_error));
+        if let (Some(run), Err(fault)) = (&mut run, &result) {
+            run.logs.faulted(&fault.message);
+        }
+        Finished { result, usage, log }
     }
 }
 

@@ -43,11 +43,21 @@ pub(crate) struct Logs {
     n_dropped: u32,
     kept: VecDeque<LogLine>,
     n_kept_bytes: usize,
+    /// The last line, if it is an error that is not shown yet: a fault that quotes it takes its place.
+    held: Option<String>,
 }
 
 impl Logs {
     pub(crate) fn new(plugin: Arc<str>, about: About, limits: &EffectiveLimits) -> Self {
-        Self { plugin, about, lines_left: limits.log_lines, n_dropped: 0, kept: VecDeque::new(), n_kept_bytes: 0 }
+        Self {
+            plugin,
+            about,
+            lines_left: limits.log_lines,
+            n_dropped: 0,
+            kept: VecDeque::new(),
+            n_kept_bytes: 0,
+            held: None,
+        }
     }
 
     /// Name of the plugin.
@@ -74,6 +84,7 @@ impl Logs {
 
     /// Writes a line for which there is room.
     pub(crate) fn write(&mut self, level: Level, message: &str) {
+        self.show_held();
         let message = printable(message, MAX_LINE_BYTES);
         let (plugin, about) = (&*self.plugin, &self.about);
         let level = match level {
@@ -90,11 +101,23 @@ impl Logs {
                 "warn"
             }
             Level::Error => {
-                tracing::error!(target: "pintle::plugin", plugin, key = %about, "{message}");
+                self.held = Some(message.clone());
                 "error"
             }
         };
         self.keep(LogLine { level, message });
+    }
+
+    fn show_held(&mut self) {
+        if let Some(message) = self.held.take() {
+            let (plugin, about) = (&*self.plugin, &self.about);
+            tracing::error!(target: "pintle::plugin", plugin, key = %about, "{message}");
+        }
+    }
+
+    /// The call ended with a fault, which is reported with this message.
+    pub(crate) fn faulted(&mut self, message: &str) {
+        self.held.take_if(|held| message.contains(&**held));
     }
 
     fn keep(&mut self, line: LogLine) {
@@ -116,6 +139,7 @@ impl Logs {
 
 impl Drop for Logs {
     fn drop(&mut self) {
+        self.show_held();
         if self.n_dropped > 0 {
             let (plugin, n_dropped) = (&*self.plugin, self.n_dropped);
             tracing::warn!(target: "pintle::plugin", plugin, key = %self.about, n_dropped, "log lines over the limit were dropped");
@@ -127,11 +151,35 @@ impl Drop for Logs {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_last_lines_are_kept() {
+    fn logs() -> Logs {
         let limits =
             EffectiveLimits { log_lines: 1_000, ..pintle_core::contract::manifest::Limits::default().effective() };
-        let mut logs = Logs::new("p".into(), About::Change(Kind::new("", "v1", "Pod")), &limits);
+        Logs::new("p".into(), About::Change(Kind::new("", "v1", "Pod")), &limits)
+    }
+
+    #[test]
+    fn an_error_that_the_fault_quotes_is_not_shown_besides() {
+        let fault = "the last error in its log: panic: it is blue";
+        let held = |call: &dyn Fn(&mut Logs)| {
+            let mut logs = logs();
+            logs.write(Level::Error, "first");
+            logs.write(Level::Error, "panic: it is blue");
+            call(&mut logs);
+            logs.held.clone()
+        };
+        // Shown at the end of the call.
+        let last = Some("panic: it is blue".to_owned());
+        assert_eq!(held(&|_| ()), last);
+        assert_eq!(held(&|logs| logs.faulted("a deadline")), last);
+        assert_eq!(held(&|logs| logs.faulted(fault)), None);
+        // In the order of the lines.
+        assert_eq!(held(&|logs| logs.write(Level::Info, "second")), None);
+        assert_eq!(held(&|logs| logs.write(Level::Error, "third")), Some("third".to_owned()));
+    }
+
+    #[test]
+    fn the_last_lines_are_kept() {
+        let mut logs = logs();
         logs.write(Level::Info, "first");
         assert_eq!(logs.take(), [LogLine { level: "info", message: "first".into() }]);
         for i in 0..20 {

@@ -170,9 +170,10 @@ impl<K: Clone + Eq + Hash + Scoped> Probation<K> {
         }
         if ended == Ended::Fault && self.faults_too_often() {
             let message = format!(
-                "{} of {} keys that did not fault before fault now (allowed: {}); the last: {what}",
+                "{} of {} healthy keys now {} (allowed: {}); the last: {what}",
                 self.faulted.len(),
                 self.ran.len(),
+                if self.faulted.len() == 1 { "faults" } else { "fault" },
                 self.tolerated()
             );
             return Some(Judgement::TakeBack { reason: "FaultsInProbation", message });
@@ -288,7 +289,7 @@ mod tests {
             probation.ran(&("a", 2), Ended::Fault, "trap", now),
             Some(Judgement::TakeBack {
                 reason: "FaultsInProbation",
-                message: "3 of 3 keys that did not fault before fault now (allowed: 2); the last: trap".into()
+                message: "3 of 3 healthy keys now fault (allowed: 2); the last: trap".into()
             })
         );
     }
@@ -326,7 +327,11 @@ mod tests {
         let strict = lifecycle::Probation { max_faults: 0, ..rules() };
         let before = Before::new(Record::default(), HashSet::new(), &[("a", 0), ("b", 0)]);
         let mut strict = Probation::begin(strict, before, Instant::now());
-        assert_eq!(faults(&mut strict, &[("a", 0)]), "FaultsInProbation", "the operator tolerates none");
+        let Some(Judgement::TakeBack { message, .. }) = strict.ran(&("a", 0), Ended::Fault, "trap", Instant::now())
+        else {
+            panic!("the operator tolerates none")
+        };
+        assert_eq!(message, "1 of 1 healthy keys now faults (allowed: 0); the last: trap");
     }
 
     #[test]

@@ -374,8 +374,8 @@ impl Controller {
                 self.metrics.fault(fault.kind);
                 self.run_faulted(inner, key, fault.kind, &fault.to_string(), suspect);
                 inner.last_error = Some(format!("{key}: {fault}"));
-                // The full error once; later attempts of the key repeat it.
-                if attempt == 0 {
+                // The full error once; later attempts of the key repeat it, unless a new version faults.
+                if inner.health.is_new_fault(key, attempt) {
                     tracing::error!(plugin = %self.name, %key, %fault, "the plugin faulted");
                 } else {
                     tracing::debug!(plugin = %self.name, %key, attempt, %fault, "the plugin faulted again");

@@ -77,12 +77,20 @@ impl Health {
         self.last = cut(text, MAX_TEXT_BYTES).into();
     }
 
+    /// Whether the last fault, which ended a run of this key, differs from the one that ended the key's run before. `attempt`: of that run.
+    pub(super) fn is_new_fault(&self, key: &Key, attempt: u32) -> bool {
+        match self.faulty.get(key) {
+            Some(before) => *before != self.last,
+            None => attempt == 0 || self.faulty.len() < MAX_FAULTY,
+        }
+    }
+
     /// Whether the health has changed.
     fn key_ran(&mut self, key: &Key, faulted: bool) -> bool {
         let before = self.faulty.is_empty();
         if !faulted {
             self.faulty.remove(key);
-        } else if self.faulty.len() < MAX_FAULTY {
+        } else if self.faulty.len() < MAX_FAULTY || self.faulty.contains_key(key) {
             self.faulty.insert(key.clone(), self.last.clone());
         }
         before != self.faulty.is_empty()
@@ -456,6 +464,36 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_is_new_once_for_each_key_text_and_version() {
+        let key = |name: &str| Key {
+            queue: "q".into(),
+            kind: Kind::new("", "v1", "Pod"),
+            object: ObjectKey::new("ns", name),
+        };
+        let mut health = Health::new(FailurePolicy::default());
+        let is_new = |health: &mut Health, name: &str, attempt, text: &str| {
+            health.count(FaultKind::Trap, text);
+            let is_new = health.is_new_fault(&key(name), attempt);
+            health.key_ran(&key(name), true);
+            is_new
+        };
+        let told = [("a", 0, "red"), ("b", 0, "red"), ("a", 1, "red"), ("b", 1, "blue"), ("b", 2, "blue")];
+        assert_eq!(
+            told.map(|(name, attempt, text)| is_new(&mut health, name, attempt, text)),
+            [true, true, false, true, false]
+        );
+        // Of another version.
+        health.forget_faults();
+        assert!(is_new(&mut health, "b", 3, "blue") && !is_new(&mut health, "b", 4, "blue"));
+        // More keys than are kept: only their first attempts.
+        for i in 0..MAX_FAULTY {
+            health.key_ran(&key(&i.to_string()), true);
+        }
+        assert!(is_new(&mut health, "c", 0, "red") && !is_new(&mut health, "c", 1, "red"));
+        assert!(is_new(&mut health, "b", 5, "red") && !is_new(&mut health, "b", 6, "red"));
+    }
 
     #[test]
     fn times_of_conditions_are_in_seconds() {
