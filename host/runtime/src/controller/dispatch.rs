@@ -257,6 +257,7 @@ impl Controller {
             return None;
         }
         let loops = inner.loops.end(key, if run_result.ended() == Ended::Well { &writes } else { &[] });
+        let repeated = writes.last().filter(|_| loops).map(|write| (write.kind.clone(), write.object.clone()));
         // First: whatever follows, the key does not run without its writes.
         let hold =
             inner.pending.wait(key, writes, !probes.is_empty(), now + self.stale_bound, |write| cache.sees(write));
@@ -265,8 +266,8 @@ impl Controller {
         let ended = run_result.ended();
         let (was_suspect, suspect) = inner.judge_key(queue, key, ended == Ended::Fault, now);
         let result = self.dispose(&mut inner, queue, key, run_result, suspect, now);
-        if loops {
-            self.runs_because_of_itself(key);
+        if let Some((kind, object)) = repeated {
+            self.runs_because_of_itself(key, &kind, &object);
         }
         self.supervise(&mut inner, key, ended, now);
         self.judge_version(&mut inner, version, key, ended, was_suspect, now);

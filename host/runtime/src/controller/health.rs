@@ -251,14 +251,13 @@ impl Controller {
         }
     }
 
-    /// Reports a key that runs again and again because of its own writes.
-    pub(super) fn runs_because_of_itself(&self, key: &Key) {
+    /// Reports a key that runs again and again because of its own writes, of which this is one.
+    pub(super) fn runs_because_of_itself(&self, key: &Key, kind: &Kind, object: &ObjectKey) {
         self.metrics.write_loops.inc();
         let what = format!(
-            "{} runs in a row were caused by nothing but the writes of the run before: do they contain the time, a random value or a \
-             list without an order? `pintle plugin describe {}` shows the last write",
+            "{} runs in a row were caused by nothing but the writes of the run before, the last one of {kind} {object}: does it \
+             contain the time, a random value or a list without an order?",
             loops::LIMIT,
-            self.name
         );
         tracing::warn!(plugin = %self.name, %key, "{what}");
         let version = self.version();
