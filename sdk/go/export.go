@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ReconcileFunc says what should change for one key. It is pure: the same view gives the same outcome, so it looks at nothing but
+// ReconcileFunc computes the changes for one key. It is pure: the same view gives the same outcome, so it looks at nothing but
 // its arguments, keeps nothing in variables, and starts no goroutine that outlives it.
 //
 // It is never called twice at once for the same key, and never told why. A nil outcome wants nothing. An error is tried again with a

@@ -9,7 +9,7 @@ import type { OutcomeLike, Wake } from "./outcome.js";
 export type Reconcile = (key: Key, lister: Lister) => OutcomeLike | undefined | void;
 export type KeysOf = (kind: Kind, before: AnyObject | undefined, after: AnyObject | undefined, lister: Lister) => Wake[];
 /**
- * What a controller's module exports as `reconcile`: says what should change for one key.
+ * What a controller's module exports as `reconcile`: computes the changes for one key.
  *
  * Never called twice at once for the same key, and never told why. Pure: the same view gives the same outcome.
  * It returns nothing if there is nothing to do. It throws {@link Retry} for what may pass and {@link Terminal} for what only a change

@@ -35,7 +35,7 @@ type configMap struct {
 	Data     map[string]string `json:"data"`
 }
 
-// reconcile says what should change for one Service. It is pure: the same view gives the same outcome.
+// reconcile computes the changes for one Service. It is pure: the same view gives the same outcome.
 func reconcile(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
 	owner, err := pintle.Get[service](lister, serviceKind, key.Namespace, key.Name)
 	if owner == nil || err != nil || pintle.IsDeleting(owner) {

@@ -15,7 +15,7 @@ func init() { pintle.Export(reconcile) }
 
 func main() {}
 
-// reconcile says what should change for one WebApp.
+// reconcile computes the changes for one WebApp.
 func reconcile(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
 	app, err := pintle.Get[WebApp](lister, webAppKind, key.Namespace, key.Name)
 	if app == nil || err != nil {

@@ -19,7 +19,7 @@ var (
 	configMapKind = pintle.MustKind("v1/ConfigMap")
 )
 
-// reconcile says what should change for one {{Kind}}. It is pure: the same view gives the same outcome.
+// reconcile computes the changes for one {{Kind}}. It is pure: the same view gives the same outcome.
 func reconcile(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
 	owner, err := pintle.Get[api.{{Kind}}](lister, kind, key.Namespace, key.Name)
 	if owner == nil || err != nil || pintle.IsDeleting(owner) {
