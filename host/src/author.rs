@@ -22,8 +22,14 @@ pub(crate) fn new(args: &NewArgs) -> anyhow::Result<()> {
     let parse = |kind: &String| CustomKind::parse(kind, args.plural.as_deref(), args.cluster_scoped);
     let kind = args.kind.as_ref().map(parse).transpose()?;
     let schemas = [Document::Manifest, Document::Case].map(|document| (document.word(), schema_of(document)));
-    let scaffold =
-        Scaffold { name: &args.name, language: args.lang, folder: &folder, kind: kind.as_ref(), schemas: &schemas };
+    let scaffold = Scaffold {
+        name: &args.name,
+        language: args.lang,
+        folder: &folder,
+        kind: kind.as_ref(),
+        example: args.example,
+        schemas: &schemas,
+    };
     scaffold.write()?;
     let mut text = format!("{} is a plugin in {}. Next:\n\n  cd {0}\n", folder.display(), args.lang);
     for step in scaffold.next_steps() {

@@ -216,10 +216,10 @@ mod tests {
         let sdks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk");
         let kind = CustomKind::parse("example.org/v1/Team", None, false).unwrap();
         for language in Language::ALL {
-            for kind in [None, Some(&kind)] {
+            for (kind, example) in [(None, false), (Some(&kind), false), (Some(&kind), true)] {
                 let root = tempfile::tempdir().unwrap();
                 let folder = root.path().join("x");
-                Scaffold { name: "teams", language, folder: &folder, kind, schemas: &[] }.write().unwrap();
+                Scaffold { name: "teams", language, folder: &folder, kind, example, schemas: &[] }.write().unwrap();
                 assert_eq!(warnings(&folder, language), [""; 0], "{language}");
             }
             let examples = sdks.join(language.sdk()).join("examples");

@@ -90,6 +90,11 @@ pub struct NewArgs {
     #[arg(long, requires = "kind")]
     pub cluster_scoped: bool,
 
+    /// Give the kind the fields of the example in the documentation: a list of members, one that leads, a format. Without it, the spec is
+    /// one text.
+    #[arg(long, requires = "kind")]
+    pub example: bool,
+
     /// Folder to create. Default: the plugin's name, in the current folder. Existing files are never overwritten.
     #[arg(long, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,

@@ -61,8 +61,14 @@ impl Project {
     /// What `pintle new` says to type, except the last step, which does not end.
     fn steps(&self) -> Result<()> {
         let kind = CustomKind::parse("example.org/v1/Team", None, false)?;
-        let scaffold =
-            Scaffold { name: "teams", language: self.language, folder: &self.folder, kind: Some(&kind), schemas: &[] };
+        let scaffold = Scaffold {
+            name: "teams",
+            language: self.language,
+            folder: &self.folder,
+            kind: Some(&kind),
+            example: false,
+            schemas: &[],
+        };
         let steps = scaffold.next_steps();
         let (last, steps) = steps.split_last().context("no steps")?;
         ensure!(last.starts_with("pintle dev --plugin ."), "{last}");
@@ -247,7 +253,8 @@ fn drift(project: &Project, file: &str, from: &str, to: &str) -> Result<()> {
 
 /// Everything, in a language. `types`: their file, and the bound of the list of members in it, 1 and 2.
 async fn follow(language: Language, types: (&str, &str, &str)) -> Result<()> {
-    let project = Project::new(language, &[])?;
+    Project::new(language, &[])?.steps().context("the smallest kind")?;
+    let project = Project::new(language, &["--example"])?;
     project.steps()?;
     let definition = definition(&project)?;
     check_definition(&definition, "Namespaced");
@@ -289,10 +296,11 @@ async fn an_author_in_python_has_a_kind() -> Result<()> {
 /// The cases of the templates are right for objects in no namespace, too, and the definition is what the page shows.
 #[test]
 fn a_kind_without_namespaces_works_and_the_page_shows_the_definition() -> Result<()> {
-    let project = Project::new(Language::Go, &["--cluster-scoped"])?;
+    Project::new(Language::Go, &["--cluster-scoped"])?.steps().context("the smallest kind")?;
+    let project = Project::new(Language::Go, &["--cluster-scoped", "--example"])?;
     project.steps()?;
     check_definition(&definition(&project)?, "Cluster");
-    let project = Project::new(Language::Go, &[])?;
+    let project = Project::new(Language::Go, &["--example"])?;
     project.pintle(&["crds"])?.success()?;
     let page = std::fs::read_to_string(workspace_dir().join("sdk/docs/custom-resources.md"))?;
     let text = std::fs::read_to_string(project.file("crds/example.org_teams.yaml"))?;

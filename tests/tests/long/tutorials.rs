@@ -116,8 +116,14 @@ async fn the_page_for_an_own_kind_in_python_shows_what_its_commands_print() -> R
 fn every_step_that_pintle_new_prints_is_on_the_page() -> Result<()> {
     for language in Language::ALL {
         let page = page(language)?;
-        let scaffold =
-            Scaffold { name: "service-ports", language, folder: Path::new("service-ports"), kind: None, schemas: &[] };
+        let scaffold = Scaffold {
+            name: "service-ports",
+            language,
+            folder: Path::new("service-ports"),
+            kind: None,
+            example: false,
+            schemas: &[],
+        };
         for step in scaffold.next_steps() {
             let command = step.split(" #").next().unwrap_or_default().trim();
             ensure!(page.commands().any(|other| other == command), "{language}: {command} is not on the page");

@@ -364,13 +364,14 @@ fn manifests_and_cases_fit_the_schemas_that_editors_read() -> Result<()> {
     assert!(n_cases > 50, "{n_cases}");
 
     for language in Language::ALL {
-        for kind in [&[][..], &["--kind", "example.org/v1/Team"]] {
+        let kind = ["--kind", "example.org/v1/Team", "--example"];
+        for (kind, n_least) in [(&[][..], 5), (&kind[..2], 2), (&kind, 6)] {
             let folder = tempfile::tempdir()?;
             let project = folder.path().join("teams");
             let mut new = pintle::command(["new", "teams", "--lang", language.word(), "--dir"])?;
             Answer::of(new.arg(&project).args(kind))?.success()?;
             let cases = yaml_files(&project.join("cases"))?;
-            assert!(cases.len() >= 5, "{cases:?}");
+            assert!(cases.len() >= n_least, "{cases:?}");
             let cases = cases.iter().map(|file| (file.clone(), &case, &case_text));
             let all = cases.chain([(project.join("manifest.yaml"), &manifest, &manifest_text)]);
             for (file, schema, text) in all {

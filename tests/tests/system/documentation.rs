@@ -278,7 +278,8 @@ fn the_example_with_a_custom_resource_is_what_pintle_new_writes() -> Result<()> 
     let page = fs::read_to_string(workspace_dir().join("sdk/docs/custom-resources.md"))?;
     let folder = tempfile::tempdir()?;
     let project = folder.path().join("teams");
-    let mut new = binary::command(["new", "teams", "--lang", "go", "--kind", "example.org/v1/Team", "--dir"])?;
+    let mut new =
+        binary::command(["new", "teams", "--lang", "go", "--kind", "example.org/v1/Team", "--example", "--dir"])?;
     Answer::of(new.arg(&project))?.success()?;
     let mut files = BTreeMap::new();
     for (info, text) in code(&page).blocks {

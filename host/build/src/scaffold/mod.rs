@@ -1,7 +1,7 @@
 //! `pintle new`: a small plugin that works, with cases and the SDK that it is written against.
 //!
 //! Templates are `scaffold/common` and `scaffold/<language>`; `{{name}}` and the like stand for what [`Scaffold`] knows. With a custom
-//! kind, `scaffold/kind` has more of them, which replace those of the same name.
+//! kind, `scaffold/kind` has more of them, which replace those of the same name; with the example, `scaffold/example` as well.
 
 mod kind;
 
@@ -34,6 +34,8 @@ pub struct Scaffold<'a> {
     pub folder: &'a Path,
     /// A kind that it defines and reconciles; without it, the plugin reconciles Services.
     pub kind: Option<&'a CustomKind>,
+    /// Whether the kind is that of the documentation, with a list, a choice and a mistake to report, instead of a text.
+    pub example: bool,
     /// JSON Schemas of its YAML files, by name, which editors find in [`SCHEMAS`].
     pub schemas: &'a [(&'a str, Value)],
 }
@@ -88,7 +90,12 @@ impl Scaffold<'_> {
         let mut templates: BTreeMap<&str, &str> = BTreeMap::new();
         let mut sets = vec!["scaffold/common/".to_owned(), language];
         if self.kind.is_some() {
-            sets.extend(["scaffold/kind/common/".to_owned(), format!("scaffold/kind/{}/", self.language.word())]);
+            let folders = ["kind", "example"].into_iter().take(if self.example { 2 } else { 1 });
+            sets.extend(
+                folders.flat_map(|folder| {
+                    ["common", self.language.word()].map(|part| format!("scaffold/{folder}/{part}/"))
+                }),
+            );
         }
         for set in &sets {
             if set == "scaffold/kind/common/" {
@@ -185,6 +192,7 @@ impl Scaffold<'_> {
             ("{{jsonNamespace}}", if_cluster(", \"namespace\": \"default\"")),
             ("{{jsNamespace}}", if_cluster(", namespace: \"default\"")),
             ("{{types}}", &types),
+            ("{{contents}}", if self.example { "members" } else { "text" }),
         ]
         .iter()
         .fold(text, |text, (mark, value)| text.replace(mark, value))
@@ -247,7 +255,9 @@ mod tests {
         for language in Language::ALL {
             let root = tempfile::tempdir().unwrap();
             let folder = root.path().join("deep/web-ports");
-            Scaffold { name: "web-ports", language, folder: &folder, kind: None, schemas: &[] }.write().unwrap();
+            Scaffold { name: "web-ports", language, folder: &folder, kind: None, example: false, schemas: &[] }
+                .write()
+                .unwrap();
             let project = Project::open(&folder, None).unwrap();
             assert_eq!((project.name.as_str(), project.language), ("web-ports", language));
             let own = folder.canonicalize().unwrap().join(".pintle");
@@ -263,11 +273,11 @@ mod tests {
     #[test]
     fn every_language_gets_a_plugin_of_a_custom_kind() {
         for language in Language::ALL {
-            for is_cluster_scoped in [false, true] {
+            for (is_cluster_scoped, example) in [(false, false), (true, false), (false, true), (true, true)] {
                 let root = tempfile::tempdir().unwrap();
                 let folder = root.path().join("people");
                 let kind = CustomKind::parse("example.org/v1beta1/Person", Some("people"), is_cluster_scoped).unwrap();
-                Scaffold { name: "people", language, folder: &folder, kind: Some(&kind), schemas: &[] }
+                Scaffold { name: "people", language, folder: &folder, kind: Some(&kind), example, schemas: &[] }
                     .write()
                     .unwrap();
                 let project = Project::open(&folder, None).unwrap();
@@ -279,6 +289,8 @@ mod tests {
                 assert_eq!(read("cases/new.yaml").contains("namespace: default, name: blue"), !is_cluster_scoped);
                 assert!(read("samples/person.yaml").contains("kind: Person\n"));
                 assert!(!folder.join("cases/made.yaml").exists(), "a case of a Service");
+                assert_eq!(folder.join("cases/invalid.yaml").exists(), example);
+                assert_eq!(manifest.contains("with the members of each"), example, "{manifest}");
                 assert!(crate::crds::has_generator(&project).unwrap(), "{language}");
                 for file in walk(&folder).into_iter().filter(|file| !file.starts_with(folder.join(".pintle"))) {
                     let text = fs::read_to_string(&file).unwrap();
@@ -303,8 +315,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let kind = CustomKind::parse("example.org/v1/Self", None, false).unwrap();
         let folder = root.path().join("x");
-        let scaffold =
-            Scaffold { name: "x", language: Language::Rust, folder: &folder, kind: Some(&kind), schemas: &[] };
+        let scaffold = Scaffold {
+            name: "x",
+            language: Language::Rust,
+            folder: &folder,
+            kind: Some(&kind),
+            example: false,
+            schemas: &[],
+        };
         assert!(scaffold.write().unwrap_err().to_string().contains("is taken in a project in Rust"));
         assert!(!folder.exists());
     }
@@ -327,7 +345,14 @@ mod tests {
     fn nothing_is_written_over() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("notes"), "mine").unwrap();
-        let scaffold = Scaffold { name: "web", language: Language::Go, folder: root.path(), kind: None, schemas: &[] };
+        let scaffold = Scaffold {
+            name: "web",
+            language: Language::Go,
+            folder: root.path(),
+            kind: None,
+            example: false,
+            schemas: &[],
+        };
         let why = scaffold.write().unwrap_err().to_string();
         assert!(why.ends_with("is not empty: nothing is written over; name another folder with --dir"), "{why}");
         let file = Scaffold { folder: &root.path().join("notes"), ..scaffold };

@@ -1,11 +1,7 @@
-// Command {{name}} is a plugin that keeps a ConfigMap with the members of each {{Kind}}.
+// Command {{name}} is a plugin that keeps a ConfigMap with the text of each {{Kind}}.
 package main
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"example.com/{{name}}/api"
 	pintle "pintle.dev/sdk"
 )
@@ -25,46 +21,30 @@ func reconcile(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
 	if owner == nil || err != nil || pintle.IsDeleting(owner) {
 		return nil, err
 	}
-	if owner.Spec.Lead != "" && !slices.Contains(owner.Spec.Members, owner.Spec.Lead) {
-		problem := fmt.Sprintf("spec.lead %s is not in spec.members", owner.Spec.Lead)
-		return new(pintle.Outcome).Then(report(owner, lister, "False", "InvalidSpec", problem)), nil
-	}
-	plan, err := pintle.NewChildren(owner, "{{name}}").Own(configMapKind).Want(members(owner)).Plan(lister)
+	plan, err := pintle.NewChildren(owner, "{{name}}").Own(configMapKind).Want(configMap(owner)).Plan(lister)
 	if err != nil {
 		return nil, err
 	}
-	status, reason, message := "True", "Applied", "the ConfigMap is up to date"
+	ready := pintle.Condition{
+		Type: "Ready", Status: "True", Reason: "Applied", Message: "the ConfigMap is up to date",
+		ObservedGeneration: owner.Metadata.Generation,
+	}
 	if len(plan.Conflicts) > 0 {
-		status, reason, message = "False", "Conflict", plan.Conflicts[0].String()
+		ready.Status, ready.Reason, ready.Message = "False", "Conflict", plan.Conflicts[0].String()
+	}
+	status := api.{{Kind}}Status{
+		ObservedGeneration: owner.Metadata.Generation,
+		Conditions:         pintle.SetCondition(owner.Status.Conditions, ready, lister.Now()),
 	}
 	outcome := new(pintle.Outcome).Then(pintle.Parallel(plan.Mutations...))
-	return outcome.Then(report(owner, lister, status, reason, message)), nil
+	return outcome.Then(pintle.Sequential(pintle.PatchStatus(kind, owner, status)...)), nil
 }
 
-// members is the ConfigMap of a {{Kind}}.
-func members(owner *api.{{Kind}}) pintle.Object {
-	separator := "\n"
-	if owner.Spec.Format == api.Commas {
-		separator = ", "
-	}
-	data := pintle.Object{"members": strings.Join(owner.Spec.Members, separator)}
-	if owner.Spec.Lead != "" {
-		data["lead"] = owner.Spec.Lead
-	}
+// configMap is the ConfigMap of a {{Kind}}.
+func configMap(owner *api.{{Kind}}) pintle.Object {
 	return pintle.Object{
 		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": pintle.Object{"name": owner.Metadata.Name + "-members"{{goNamespace}}}, "data": data,
+		"metadata": pintle.Object{"name": owner.Metadata.Name{{goNamespace}}},
+		"data":     pintle.Object{"text": owner.Spec.Text},
 	}
-}
-
-// report writes the status, unless it is right.
-func report(owner *api.{{Kind}}, lister pintle.Lister, status, reason, message string) pintle.Step {
-	wanted := api.{{Kind}}Status{
-		Members:            int32(len(owner.Spec.Members)),
-		ObservedGeneration: owner.Metadata.Generation,
-		Conditions: pintle.SetCondition(owner.Status.Conditions, pintle.Condition{
-			Type: "Ready", Status: status, Reason: reason, Message: message, ObservedGeneration: owner.Metadata.Generation,
-		}, lister.Now()),
-	}
-	return pintle.Sequential(pintle.PatchStatus(kind, owner, wanted)...)
 }

@@ -9,15 +9,7 @@ import Type from "typebox";
  */
 export const {{Kind}}Spec = Type.Object(
   {
-    members: Type.Array(Type.String({ maxLength: 63, pattern: "^[a-z]([-a-z0-9]*[a-z0-9])?$" }), {
-      minItems: 1,
-      "x-kubernetes-list-type": "set",
-      description: "Names of the members.",
-    }),
-    lead: Type.Optional(Type.String({ description: "Member that leads, if any." })),
-    format: Type.Optional(
-      Type.Enum(["Lines", "Commas"], { default: "Lines", description: "How the ConfigMap lists the members." }),
-    ),
+    text: Type.String({ description: "Text of the ConfigMap." }),
   },
   { description: "What the user wants." },
 );
@@ -28,7 +20,6 @@ export const {{Kind}}Spec = Type.Object(
  */
 export const {{Kind}}Status = Type.Object(
   {
-    members: Type.Optional(Type.Integer({ format: "int32", description: "Number of members." })),
     observedGeneration: Type.Optional(
       Type.Integer({ format: "int64", description: "Generation of the spec that the status is about." }),
     ),

@@ -3,7 +3,7 @@ import { Children, Outcome, patchStatus, setCondition, Step } from "pintle";
 const KIND = "{{apiKind}}";
 
 /**
- * Keeps a ConfigMap with the members of each {{Kind}}. It is pure: the same view gives the same outcome.
+ * Keeps a ConfigMap with the text of each {{Kind}}. It is pure: the same view gives the same outcome.
  * @type {import("pintle").Reconcile}
  */
 export function reconcile(key, lister) {
@@ -12,34 +12,26 @@ export function reconcile(key, lister) {
   if (!owner || owner.metadata.deletionTimestamp) {
     return;
   }
-  const { lead, members } = owner.spec;
-  if (lead && !members.includes(lead)) {
-    return new Outcome().step(report(owner, lister, "False", "InvalidSpec", `spec.lead ${lead} is not in spec.members`));
-  }
   const plan = new Children(owner, "{{name}}").own("v1/ConfigMap").want(configMap(owner)).plan(lister);
   const [conflict] = plan.conflicts;
-  const step = conflict
-    ? report(owner, lister, "False", "Conflict", String(conflict))
-    : report(owner, lister, "True", "Applied", "the ConfigMap is up to date");
-  return new Outcome().step(Step.parallel(plan.mutations)).step(step);
+  const observedGeneration = owner.metadata.generation;
+  const ready = conflict
+    ? { type: "Ready", status: "False", reason: "Conflict", message: String(conflict), observedGeneration }
+    : { type: "Ready", status: "True", reason: "Applied", message: "the ConfigMap is up to date", observedGeneration };
+  const status = {
+    observedGeneration,
+    conditions: setCondition(owner.status?.conditions, ready, lister.now()),
+  };
+  const patch = patchStatus(KIND, owner, status);
+  return new Outcome().step(Step.parallel(plan.mutations)).step(Step.sequential(patch ? [patch] : []));
 }
 
 /** The ConfigMap of a {{Kind}}. */
 function configMap({ metadata, spec }) {
-  const members = spec.members.join(spec.format === "Commas" ? ", " : "\n");
-  const data = spec.lead ? { members, lead: spec.lead } : { members };
-  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name: `${metadata.name}-members`{{jsNamespace}} }, data };
-}
-
-/** Writes the status, unless it is right. */
-function report(owner, lister, status, reason, message) {
-  const observedGeneration = owner.metadata.generation;
-  const ready = { type: "Ready", status, reason, message, observedGeneration };
-  const wanted = {
-    members: owner.spec.members.length,
-    observedGeneration,
-    conditions: setCondition(owner.status?.conditions, ready, lister.now()),
+  return {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: metadata.name{{jsNamespace}} },
+    data: { text: spec.text },
   };
-  const patch = patchStatus(KIND, owner, wanted);
-  return Step.sequential(patch ? [patch] : []);
 }

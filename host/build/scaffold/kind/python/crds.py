@@ -10,9 +10,8 @@ if __name__ == "__main__":
             plural="{{plural}}",
             scope="{{scope}}",
             categories=["all"],
-            description="{{Kind}} has members, which a ConfigMap lists.",
+            description="{{Kind}} has a text, which a ConfigMap shows.",
             columns=[
-                Column("Members", "integer", ".status.members"),
                 Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
                 Column("Age", "date", ".metadata.creationTimestamp"),
             ],

@@ -7,15 +7,7 @@ import Type, { type Static } from "typebox";
 /** What the user wants. */
 export const {{Kind}}Spec = Type.Object(
   {
-    members: Type.Array(Type.String({ maxLength: 63, pattern: "^[a-z]([-a-z0-9]*[a-z0-9])?$" }), {
-      minItems: 1,
-      "x-kubernetes-list-type": "set",
-      description: "Names of the members.",
-    }),
-    lead: Type.Optional(Type.String({ description: "Member that leads, if any." })),
-    format: Type.Optional(
-      Type.Enum(["Lines", "Commas"], { default: "Lines", description: "How the ConfigMap lists the members." }),
-    ),
+    text: Type.String({ description: "Text of the ConfigMap." }),
   },
   { description: "What the user wants." },
 );
@@ -24,7 +16,6 @@ export type {{Kind}}Spec = Static<typeof {{Kind}}Spec>;
 /** What the controller has found. */
 export const {{Kind}}Status = Type.Object(
   {
-    members: Type.Optional(Type.Integer({ format: "int32", description: "Number of members." })),
     observedGeneration: Type.Optional(
       Type.Integer({ format: "int64", description: "Generation of the spec that the status is about." }),
     ),

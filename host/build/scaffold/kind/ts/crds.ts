@@ -8,9 +8,8 @@ print(
     plural: "{{plural}}",
     scope: "{{scope}}",
     categories: ["all"],
-    description: "{{Kind}} has members, which a ConfigMap lists.",
+    description: "{{Kind}} has a text, which a ConfigMap shows.",
     columns: [
-      { name: "Members", type: "integer", jsonPath: ".status.members" },
       { name: "Ready", type: "string", jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
       { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
     ],

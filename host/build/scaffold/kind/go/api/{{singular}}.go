@@ -6,11 +6,10 @@ package api
 
 import pintle "pintle.dev/sdk"
 
-// {{Kind}} has members, which a ConfigMap lists.
+// {{Kind}} has a text, which a ConfigMap shows.
 //
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path={{plural}},scope={{scope}},categories=all
-// +kubebuilder:printcolumn:name="Members",type=integer,JSONPath=.status.members
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=.status.conditions[?(@.type=="Ready")].status
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=.metadata.creationTimestamp
 type {{Kind}} struct {
@@ -23,38 +22,12 @@ type {{Kind}} struct {
 
 // {{Kind}}Spec is what the user wants.
 type {{Kind}}Spec struct {
-	// Names of the members.
-	//
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:items:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
-	// +listType=set
-	Members []string `json:"members"`
-
-	// Member that leads, if any.
-	Lead string `json:"lead,omitempty"`
-
-	// How the ConfigMap lists the members.
-	//
-	// +kubebuilder:default=Lines
-	Format Format `json:"format,omitempty"`
+	// Text of the ConfigMap.
+	Text string `json:"text"`
 }
-
-// Format is how the ConfigMap lists the members: one in each line, or all in one line with commas.
-//
-// +kubebuilder:validation:Enum=Lines;Commas
-type Format string
-
-const (
-	Lines  Format = "Lines"
-	Commas Format = "Commas"
-)
 
 // {{Kind}}Status is what the controller has found.
 type {{Kind}}Status struct {
-	// Number of members.
-	Members int32 `json:"members,omitempty"`
-
 	// Generation of the spec that the status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

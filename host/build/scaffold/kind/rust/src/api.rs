@@ -19,42 +19,14 @@ use serde::{Deserialize, Serialize};
         root = "{{Kind}}Definition",{{rustScope}}
         status = "{{Kind}}Status",
         category = "all",
-        doc = "{{Kind}} has members, which a ConfigMap lists.",
-        printcolumn(name = "Members", type_ = "integer", json_path = ".status.members"),
+        doc = "{{Kind}} has a text, which a ConfigMap shows.",
         printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
         printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
     )
 )]
 pub struct {{Kind}}Spec {
-    /// Names of the members.
-    #[cfg_attr(
-        feature = "crds",
-        schemars(
-            length(min = 1),
-            inner(length(max = 63), regex(pattern = "^[a-z]([-a-z0-9]*[a-z0-9])?$")),
-            extend("x-kubernetes-list-type" = "set")
-        )
-    )]
-    pub members: Vec<String>,
-
-    /// Member that leads, if any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lead: Option<String>,
-
-    /// How the ConfigMap lists the members.
-    #[serde(default)]
-    pub format: Format,
-}
-
-/// How the ConfigMap lists the members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "crds", derive(schemars::JsonSchema))]
-pub enum Format {
-    /// One in each line.
-    #[default]
-    Lines,
-    /// All in one line.
-    Commas,
+    /// Text of the ConfigMap.
+    pub text: String,
 }
 
 /// What the controller has found.
@@ -62,10 +34,6 @@ pub enum Format {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "crds", derive(schemars::JsonSchema))]
 pub struct {{Kind}}Status {
-    /// Number of members.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub members: Option<i32>,
-
     /// Generation of the spec that the status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
