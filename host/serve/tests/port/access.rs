@@ -116,7 +116,9 @@ async fn a_review_that_fails_is_repeated_and_never_a_permission() {
     assert_eq!((status.as_u16(), reviews()), (500, 1));
     assert!(body.contains("the API server has no SubjectAccessReview (authorization.k8s.io/v1)"), "{body}");
     *port.api.failures.lock() = (1, 403);
-    assert!(port.get("/metrics", None).await.1.contains("apply the roles that `pintle rbac` prints"));
+    assert!(
+        port.get("/metrics", None).await.1.contains("run, as an administrator, `pintle rbac | kubectl apply -f -`")
+    );
     // No failure is remembered.
     assert_eq!(port.get("/metrics", Some("good")).await, secret());
 }
