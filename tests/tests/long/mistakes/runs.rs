@@ -57,7 +57,7 @@ static MISTAKES: [Mistake; 13] = [
     Mistake {
         name: "global",
         only: ALL,
-        says: &["the plugin keeps something from run to run (a global variable", "-  runs: '1'", "+  runs: '2'"],
+        says: &["the outcome depends on earlier runs of the instance", "-  runs: '1'", "+  runs: '2'"],
         places: &[],
     },
     Mistake {
