@@ -2,10 +2,10 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, ensure};
 
 /// How often a program with a time limit is looked at.
 const POLL: Duration = Duration::from_millis(50);
@@ -33,9 +33,11 @@ pub fn cargo(folder: &Path) -> Command {
 /// If it cannot be started or does not succeed; the text holds the command line.
 pub fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command.stdout(std::io::stderr()).status().with_context(|| format!("start {}", line(command)))?;
-    if !status.success() {
-        bail!("{} failed: {status}", line(command));
-    }
+    check(command, status)
+}
+
+fn check(command: &Command, status: ExitStatus) -> anyhow::Result<()> {
+    ensure!(status.success(), "{} failed: {status}", line(command));
     Ok(())
 }
 
@@ -45,9 +47,7 @@ pub fn run(command: &mut Command) -> anyhow::Result<()> {
 /// As for [`run`].
 pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("start {}", line(command)))?;
-    if !output.status.success() {
-        bail!("{} failed: {}", line(command), output.status);
-    }
+    check(command, output.status)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -68,10 +68,8 @@ pub fn told(command: &mut Command) -> Result<String, Failed> {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let done = command.stdin(Stdio::null()).output().with_context(|| format!("start {}", line(command)));
     let done = done.map_err(|why| Failed { why, errors: String::new() })?;
-    if done.status.success() {
-        return Ok(text(done.stdout));
-    }
-    Err(Failed { why: anyhow!("{} failed: {}", line(command), done.status), errors: text(done.stderr) })
+    let checked = check(command, done.status);
+    checked.map(|()| text(done.stdout)).map_err(|why| Failed { why, errors: text(done.stderr) })
 }
 
 /// As [`run`], but what it prints on standard output is shown only if it fails.
@@ -80,11 +78,7 @@ pub fn told(command: &mut Command) -> Result<String, Failed> {
 /// As for [`run`].
 pub fn run_silently(command: &mut Command) -> anyhow::Result<()> {
     let done = command.stderr(Stdio::inherit()).output().with_context(|| format!("start {}", line(command)))?;
-    if !done.status.success() {
-        let _ = std::io::stderr().write_all(&done.stdout);
-        bail!("{} failed: {}", line(command), done.status);
-    }
-    Ok(())
+    check(command, done.status).inspect_err(|_| drop(std::io::stderr().write_all(&done.stdout)))
 }
 
 /// Runs a command quietly. Whether it succeeded.
