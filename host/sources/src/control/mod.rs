@@ -367,14 +367,13 @@ impl Control {
         Ok(())
     }
 
-    /// Loads a plugin under a new name.
+    /// Loads a plugin under a new name, which is that of its manifest.
     ///
     /// # Errors
     /// [`Refusal`]; nothing was loaded.
-    pub async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
-        let name = &self.name_of(&wanted).await?;
+    pub async fn load(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         let origin = wanted.origin.clone();
-        if self.plugins.status().iter().any(|plugin| plugin.name == *name) {
+        if self.plugins.status().iter().any(|plugin| plugin.name == name) {
             return Err(Refusal::new(
                 reason::ALREADY_LOADED,
                 format!("plugin {name} is already loaded; replace it with `pintle plugin swap {name} FILE`"),
@@ -443,7 +442,7 @@ impl Control {
     /// # Errors
     /// [`Refusal`]; the running version is unchanged.
     pub async fn put(&self, name: &str, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
-        if self.known(name).is_ok() { self.swap(name, wanted).await } else { self.load(wanted).await }
+        if self.known(name).is_ok() { self.swap(name, wanted).await } else { self.load(name, wanted).await }
     }
 
     /// Replaces the running version of a plugin.

@@ -71,9 +71,12 @@ impl Operator<'_> {
     /// As there.
     pub async fn load(&self, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
         let origin = wanted.origin.clone();
-        let name = self.control.name_of(&wanted).await.unwrap_or_default();
+        let name = match self.control.name_of(&wanted).await {
+            Ok(name) => name,
+            Err(why) => return self.noted("", "load", Err(why)),
+        };
         self.noted(&name, "load", self.control.exclusion(&name).map_or(Ok(()), Err))?;
-        let report = self.noted(&name, "load", self.control.load(wanted).await)?;
+        let report = self.noted(&name, "load", self.control.load(&name, wanted).await)?;
         tracing::info!(plugin = name, by = self.who, origin, "loaded through the admin API");
         let message = format!("plugin {name} is loaded from {origin} by {}", self.who);
         self.control.plugins.record_event(&name, false, "Loaded", message);

@@ -31,6 +31,12 @@ fn reason<T>(result: Result<T, Refusal>) -> String {
     result.err().map(|why| why.reason).unwrap_or_default()
 }
 
+/// Loads a component under the name in its manifest.
+async fn load(control: &Control, wanted: Wanted<'_>) -> Result<SwapReport, Refusal> {
+    let name = control.name_of(&wanted).await?;
+    control.load(&name, wanted).await
+}
+
 #[tokio::test]
 async fn a_name_that_the_command_line_excludes_is_loaded_by_no_source() {
     let host = Fixture::excluding(&["p"]);
@@ -73,15 +79,15 @@ async fn a_standby_refuses_what_would_change_nothing() {
 async fn a_plugin_is_called_by_its_alias_if_no_other_one_has_it() {
     let host = Fixture::new();
     let control = &host.control;
-    control.load(wanted("p 1")).await.unwrap();
+    load(control, wanted("p 1")).await.unwrap();
     let resolve = |name: &str| control.resolve(name.to_owned()).map_err(|why| why.message);
     assert_eq!(resolve("alias-of-p").as_deref(), Ok("p"));
     assert_eq!(resolve("nobody").as_deref(), Ok("nobody"));
     // A plugin's own name is stronger than an alias of another one.
-    control.load(wanted("alias-of-p 1")).await.unwrap();
+    load(control, wanted("alias-of-p 1")).await.unwrap();
     assert_eq!(resolve("alias-of-p").as_deref(), Ok("alias-of-p"));
-    control.load(wanted("twin 1")).await.unwrap();
-    control.load(wanted("twin-2 1")).await.unwrap();
+    load(control, wanted("twin 1")).await.unwrap();
+    load(control, wanted("twin-2 1")).await.unwrap();
     let why = resolve("alias-of-twins").unwrap_err();
     assert_eq!(why, r#""alias-of-twins" is an alias of twin and of twin-2; write the name"#);
 }
@@ -187,7 +193,7 @@ async fn a_change_that_the_source_does_not_declare_is_a_condition_until_the_sour
 
         operator.disable("p", "").unwrap();
         control.release(source, "p").await.unwrap();
-        control.load(wanted("p 1")).await.unwrap();
+        load(control, wanted("p 1")).await.unwrap();
         assert_eq!(overridden(&host), None);
     }
 }
@@ -251,7 +257,7 @@ async fn a_built_in_plugin_is_loaded_again_as_if_it_had_not_been_unloaded() {
 
     let host = Fixture::new();
     let built_in = host.control.built_in("p", &Overrides::NONE).unwrap();
-    host.control.load(built_in).await.unwrap();
+    load(&host.control, built_in).await.unwrap();
     assert_eq!(host.control.listing().items[0].source, "admin", "the command line did not start it");
     assert_eq!(reason(host.control.built_in("q", &Overrides::NONE).map(drop)), "NotFound");
 }
@@ -261,8 +267,8 @@ async fn loading_needs_a_new_name_and_swapping_a_known_one() {
     let host = Fixture::new();
     let control = &host.control;
     assert_eq!(reason(control.swap("p", wanted("p 2")).await), "NotFound");
-    control.load(wanted("p 1")).await.unwrap();
-    assert_eq!(reason(control.load(wanted("p 2")).await), "AlreadyLoaded");
+    load(control, wanted("p 1")).await.unwrap();
+    assert_eq!(reason(load(control, wanted("p 2")).await), "AlreadyLoaded");
     assert_eq!(reason(control.swap("p", wanted("q 2")).await), "OtherPlugin");
     control.swap("p", wanted("p 2")).await.unwrap();
     assert_eq!((host.versions(), control.listing().items[0].source.as_str()), (vec!["p 2".into()], "admin"));
@@ -275,7 +281,7 @@ async fn a_swap_without_a_spec_keeps_the_running_versions_spec() {
     let host = Fixture::new();
     let control = &host.control;
     let spec = Spec { digest: Some("p 1".into()), config: json!({"a": "x"}), ..Spec::default() };
-    control.load(Wanted { spec: Some(spec), ..wanted("p 1") }).await.unwrap();
+    load(control, Wanted { spec: Some(spec), ..wanted("p 1") }).await.unwrap();
     let overrides = Overrides { probation_runs: Some(3), ..Overrides::default() };
     control.swap("p", Wanted { spec: None, overrides: &overrides, ..wanted("p 2") }).await.unwrap();
     let now = host.spec("p");
