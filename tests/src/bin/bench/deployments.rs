@@ -6,13 +6,13 @@ use anyhow::{Context, Result, bail};
 use pintle_tests::scenarios::subject;
 use pintle_tests::{ControlPlane, Options, eventually};
 
+use crate::DEADLINE;
 use crate::arguments::Args;
 use crate::memory::memory;
 use crate::objects::{count, create_all, deployment, prepare, small_pod};
 use crate::report::{self, Implementation, Sample};
 use crate::rounds;
 use crate::running::{start, usage_at_rest};
-use crate::{CONTROLLERS, DEADLINE};
 
 /// What is measured with a number of Deployments and of Pods of each.
 #[derive(Clone, Copy)]
@@ -71,7 +71,7 @@ async fn rollout(args: &Args, implementation: Implementation, deployments: usize
     let plane = ControlPlane::start(Options::default()).await?;
     let client = plane.client();
     prepare(&client).await?;
-    let subject = start(args, &plane, implementation, &CONTROLLERS).await?;
+    let subject = start(args, &plane, implementation, &subject::CONTROLLERS).await?;
     let before = match &subject {
         Some(subject) => Some(usage_at_rest(subject).await?),
         None => None,

@@ -32,8 +32,6 @@ use crate::arguments::Args;
 /// The longest that one scenario may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
 
-pub(crate) const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
-
 #[tokio::main]
 async fn main() -> ExitCode {
     match run().await {

@@ -1,9 +1,9 @@
 //! Memory with many Pods in the cache.
 
 use anyhow::{Context, Result};
+use pintle_tests::scenarios::subject;
 use pintle_tests::{ControlPlane, Options};
 
-use crate::CONTROLLERS;
 use crate::arguments::Args;
 use crate::objects::{create_all, prepare, realistic_pod};
 use crate::report::{Implementation, Sample};
@@ -20,7 +20,7 @@ pub(crate) async fn memory(args: &Args) -> Result<Vec<(Implementation, Sample)>>
     let mut samples = Vec::new();
     for round in 0..args.rounds() {
         for implementation in args.turns(round, &[Implementation::KubeControllerManager]) {
-            let subject = start(args, &plane, implementation, &CONTROLLERS).await?.context("nothing runs")?;
+            let subject = start(args, &plane, implementation, &subject::CONTROLLERS).await?.context("nothing runs")?;
             let first = usage_at_rest(&subject).await?;
             tokio::time::sleep(args.settle()).await;
             let usage = usage_at_rest(&subject).await?;

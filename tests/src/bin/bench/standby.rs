@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use pintle_tests::controlplane::Audit;
+use pintle_tests::scenarios::subject;
 use pintle_tests::{ControlPlane, Options, standby_times};
 use serde_json::json;
 
-use crate::CONTROLLERS;
 use crate::arguments::Args;
 use crate::objects::{create_all, deployment, prepare, realistic_pod};
 use crate::report::{Implementation, median, write};
@@ -25,7 +25,7 @@ pub(crate) async fn standby(args: &Args) -> Result<()> {
     for round in 0..args.rounds() {
         for implementation in args.turns(round, &[Implementation::KubeControllerManager]) {
             let subject = args.subject(implementation)?.context("nothing runs")?;
-            let took = standby_times::measure(&plane, &subject, &CONTROLLERS, PATH).await?;
+            let took = standby_times::measure(&plane, &subject, &subject::CONTROLLERS, PATH).await?;
             eprintln!("round {} standby {}: {took:.1?}", round + 1, implementation.name());
             samples.entry(implementation).or_default().push(took.as_secs_f64());
         }
