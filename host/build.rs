@@ -1,5 +1,5 @@
 //! Puts the built-in components into the binary: every `*.wasm` of `target/plugins`, which `cargo xtask build` fills first. Their
-//! manifests stand beside them, so that the command line knows their flags without reading components.
+//! manifests stand beside them, so that the command line has their flags without reading components.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

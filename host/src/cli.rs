@@ -48,7 +48,7 @@ pub enum Command {
     /// Start an embedded cluster with the built-in controllers, for development and trials. Nothing else needs to be installed.
     ///
     /// It enforces no RBAC, webhooks or admission policies, and runs no containers; `host/docs/embedded-cluster.md` lists what it lacks.
-    // No rate limit: this is a local cluster, and nobody else runs its controllers.
+    // No rate limit: this is a local cluster, and no other process runs its controllers.
     #[command(
         mut_arg("controllers", |arg| arg.default_value("*")),
         mut_arg("kube_api_qps", |arg| arg.default_value("0")),

@@ -112,7 +112,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     host.manager
         .run(async {
             let open = sources.open(&host, &connection);
-            // With standard output gone there is nobody left to notify.
+            // Without standard output there is no place for a message.
             let report = |line: &str| drop(output::line(line));
             let started = Arc::new(Started::new(followed.len()));
             let follow = |(n, (plugin, definitions)): (usize, (Followed, Definitions))| {
@@ -144,7 +144,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `makes_pods`: whether somebody makes the Pods of a Deployment.
+/// `makes_pods`: whether a controller creates the Pods of a Deployment.
 fn greeting(args: &DevArgs, url: &str, serving: SocketAddr, makes_pods: bool) -> String {
     let kubeconfig = args.kubeconfig.display();
     let commands = if makes_pods {

@@ -97,7 +97,7 @@ fn flags(args: &KubectlArgs) -> Vec<OsString> {
     single.chain(groups).map(|(name, value)| format!("--{name}={value}").into()).collect()
 }
 
-/// The arguments of kubectl that run `pintle` in a Pod. `is_terminal`: whether somebody sits at one; then Ctrl-C ends the command there,
+/// The arguments of kubectl that run `pintle` in a Pod. `is_terminal`: whether standard input is one; then Ctrl-C ends the command there,
 /// too.
 fn exec(place: &PlaceArgs, pod: &str, is_terminal: bool, words: Vec<OsString>) -> Vec<OsString> {
     let own = ["exec", "-n", &place.namespace, pod, "-c", &place.container];

@@ -100,7 +100,7 @@ fn of_upstream(why: &clap::Error, given: &[OsString]) -> Option<String> {
     Some(if all.contains(&first) { all.join("; ") } else { first })
 }
 
-/// The error and the remedy in one line, with the command whose help tells more.
+/// The error and the remedy in one line, with the command whose help explains more.
 fn mistake(text: &str) -> String {
     let (what, usage) = text.split_once("Usage:").unwrap_or((text, ""));
     let lines = what.lines().map(str::trim).filter(|line| {

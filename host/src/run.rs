@@ -99,7 +99,7 @@ pub async fn on<F: Future<Output = ()>>(
     let flag = ControllersFlag::beside(!args.plugins.plugins.is_empty(), &args.plugins.controllers)?;
     let (runs_some, leader_elect) = (!of_kube_controller_manager.is_empty(), args.leader.lease.leader_elect);
     let stance = Stance::of(runs_some, args.beside_kube_controller_manager, &flag, leader_elect);
-    // Whether nobody else runs controllers of kube-controller-manager.
+    // Whether no other process runs controllers of kube-controller-manager.
     let replaces = stance.replaces();
     let candidacy = Candidacy::new(args, replaces, &surroundings)?;
     // Who asks for an election has said that this host may take over.

@@ -33,7 +33,7 @@ impl Signals {
             flag::register_conditional_shutdown(signal, KILLED, stopping.clone()).context("handle signals")?;
             flag::register(signal, stopping.clone()).context("handle signals")?;
         }
-        // After the flags: whoever hears of the first signal can send the second one.
+        // After the flags: a task that sees the first signal may send the second one.
         let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
         let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
         Ok(Self { interrupt, terminate, stopping })

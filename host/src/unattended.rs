@@ -40,7 +40,7 @@ fn missing(kind: &Kind, running: impl FnOnce() -> BTreeSet<Kind>) -> Option<Stri
 /// Kinds of the core group that the simulated nodes of `pintle dev` act on.
 const BY_NODES: [&str; 2] = ["PersistentVolumeClaim", "PersistentVolume"];
 
-/// What `pintle dev` tells clients that create objects. Without a manager, nothing.
+/// Warnings of `pintle dev` for clients that create objects. Without a manager, none.
 #[derive(Debug, Default)]
 pub(crate) struct Unattended {
     manager: OnceLock<Weak<Manager>>,

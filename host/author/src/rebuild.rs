@@ -166,7 +166,7 @@ fn shown(took: Duration) -> String {
     }
 }
 
-/// What became of a save. `has_run`: whether a version of the plugin runs.
+/// The result of a save. `has_run`: whether a version of the plugin runs.
 fn failed(path: &Path, has_run: bool, why: &anyhow::Error) -> String {
     let running = if has_run { "the running version stays" } else { "no version runs yet" };
     format!("{}: {running}: {why:#}", path.display())

@@ -1,6 +1,6 @@
-//! What a component may import and must export, said so that its author knows what to change.
+//! What a component may import and must export, in messages that show the author what to change.
 //!
-//! The host checks the same when it loads a component (`pintle-wasm`); it knows nothing of languages.
+//! The host checks the same when it loads a component (`pintle-wasm`); it is independent of languages.
 
 use anyhow::{bail, ensure};
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
@@ -210,7 +210,7 @@ mod tests {
     fn a_component_of_the_contract_is_taken() {
         let log = r#"(import "pintle:controller/log@0.2.0" (instance))"#;
         assert_eq!(wrong(Language::Go, &format!("{log} {RECONCILE}")), "");
-        // A function that tools add hurts nobody.
+        // A function that tools add is harmless.
         let more = format!(r#"{RECONCILE} (export "init" (func $f))"#);
         assert_eq!(wrong(Language::JavaScript, &more), "");
     }

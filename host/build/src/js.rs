@@ -1,5 +1,5 @@
 //! JavaScript and TypeScript: a program of the SDK bundles the sources with esbuild, and puts them and QuickJS into a component with
-//! componentize-qjs. Both tools are libraries of Node.js, so the program that knows how to call them is written for it, too.
+//! componentize-qjs. Both tools are libraries of Node.js, so the program that calls them is written for it, too.
 //!
 //! componentize-qjs starts the engine with the clock and the random numbers of the machine, so the same sources give other bytes each time.
 //!
@@ -19,7 +19,7 @@ use crate::project::Project;
 /// That program, in the SDK's folder.
 const PROGRAM: &str = "build.js";
 
-/// Settings of the TypeScript compiler. A project that has them wants its types checked, also those in comments of plain JavaScript.
+/// Settings of the TypeScript compiler. In a project that has them, types are checked, also those in comments of plain JavaScript.
 const SETTINGS: &str = "tsconfig.json";
 
 /// The compiler, in a folder with libraries of Node.js.

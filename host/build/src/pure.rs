@@ -1,7 +1,7 @@
 //! Warns of a clock or a network in the sources of a plugin, which has neither.
 //!
 //! Run-time libraries need both, so a component looks the same with and without them: a clock stands still, and a connection fails when
-//! it is opened. This reads lines of the plugin's own files and knows no scopes, so what it finds is a warning.
+//! it is opened. This reads lines of the plugin's own files and has no notion of scopes, so what it finds is a warning.
 
 use std::fs;
 use std::path::Path;

@@ -59,7 +59,7 @@ pub struct InformerStats {
     pub n_objects: u64,
     /// Texts of each of them.
     pub n_texts: usize,
-    /// Bytes of their texts and of what the host knows of them (estimated).
+    /// Bytes of their texts and of their metadata (estimated).
     pub cached_bytes: u64,
     /// Lists begun, streaming ones included.
     pub lists: u64,
@@ -74,7 +74,7 @@ pub struct InformerStats {
 }
 
 impl Caches {
-    /// Caches that read from this API server. Nothing is read before somebody asks.
+    /// Caches that read from this API server. Nothing is read before the first subscription.
     pub fn new(reader: Arc<dyn ApiReader>, config: CachesConfig) -> Arc<Self> {
         let env = Env {
             reader,

@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! 1. Only the informer of a kind changes its store; a relist becomes visible all at once.
-//! 2. Handlers hear of a change after snapshots show it.
+//! 2. Handlers receive a change after snapshots show it.
 //! 3. A subscription sees the projections that its manifest declares, whoever else watches the kind and shares its texts.
 //!
 //! Everything is entered through [`Caches`].

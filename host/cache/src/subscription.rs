@@ -1,4 +1,4 @@
-//! What one plugin sees of the caches, and hears.
+//! One plugin's subscription to the caches.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,7 +21,7 @@ use crate::resources::Resources;
 use crate::snapshot::Snapshot;
 use crate::types::{ChangeHandler, Delta};
 
-/// What one plugin watches. Dropping it ends it; informers that nobody needs any more stop.
+/// What one plugin watches. Dropping it ends it; informers without subscribers stop.
 pub struct Subscription {
     state: Arc<SubscriptionState>,
 }
@@ -40,7 +40,7 @@ struct SubscriptionState {
 
 impl Caches {
     /// Starts or joins the informers that the manifest's watches need; watches of every kind follow discovery.
-    /// The handler first hears of everything that is there. To be called within a tokio runtime.
+    /// The handler receives all existing objects first. Call it within a tokio runtime.
     pub fn subscribe(self: &Arc<Self>, manifest: Arc<Manifest>, handler: Arc<dyn ChangeHandler>) -> Subscription {
         let state = SubscriptionState::new(self.clone(), manifest, handler);
         self.join(state.clone());

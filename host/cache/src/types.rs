@@ -86,7 +86,7 @@ pub struct RunContext {
     pub account: Option<Arc<Account>>,
 }
 
-/// Of somebody who looks without a run: no time, no state, an empty configuration.
+/// The context of reads outside a run: no time, no state, an empty configuration.
 impl Default for RunContext {
     fn default() -> Self {
         Self {

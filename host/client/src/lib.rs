@@ -171,7 +171,7 @@ fn may_listen(host: u32, own: u32) -> bool {
     host == 0 || host == own
 }
 
-/// Why nobody could be asked, and what to do.
+/// Why no host could be asked, and what to do.
 fn unreachable(socket: &Path, why: &std::io::Error) -> anyhow::Error {
     let shown = socket.display();
     match why.kind() {

@@ -25,7 +25,7 @@ pub fn printable(text: &str, max_bytes: usize) -> String {
 /// Stands for the signature of a token, in base64, which readers of tokens expect.
 const SIGNATURE: &str = "KioqKioqKio";
 
-/// The text with the signature of each token (JWT) replaced: it shows whose a token is, and nobody can use it.
+/// The text with the signature of each token (JWT) replaced: it shows the subject of a token, and is of no use as one.
 pub fn without_tokens(text: &str) -> Cow<'_, str> {
     /// The start of `{"` in base64, with which header and claims begin.
     const OBJECT: &str = "eyJ";

@@ -190,7 +190,7 @@ fn path(object: &Value, error: &ValidationError<'_>) -> String {
     path
 }
 
-/// What of an OpenAPI schema JSON Schema knows, in its form.
+/// The part of an OpenAPI schema that JSON Schema has, in the form of JSON Schema.
 fn json_schema(schema: &Value) -> Value {
     let Value::Object(given) = schema else { return schema.clone() };
     let mut made = Map::new();

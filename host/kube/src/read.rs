@@ -32,7 +32,7 @@ const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=met
 const MAX_REVIEW_BYTES: usize = 8 << 20;
 /// Maximum bytes of a page of a list, which is read at once. A longer one is asked for again with half as many objects.
 const MAX_PAGE_BYTES: usize = 32 << 20;
-/// Maximum bytes of one object, in an answer or a frame of a watch. Those of etcd have 1.5 MiB at most, unless it is told otherwise.
+/// Maximum bytes of one object, in an answer or a frame of a watch. By default, etcd stores at most 1.5 MiB.
 pub(crate) const MAX_OBJECT_BYTES: usize = 16 << 20;
 /// Maximum bytes of the body of a refusal that are read: a Status.
 const MAX_ERROR_BYTES: usize = 1 << 20;

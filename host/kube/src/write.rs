@@ -91,7 +91,7 @@ impl Writer {
         if !matches!(write.verb, WriteVerb::DeleteCollection { .. }) {
             return Ok(whole(body, MAX_OBJECT_BYTES).await?);
         }
-        // A list of all that was deleted, which nobody reads.
+        // A list of all deleted objects, which is not read.
         let mut chunks = body.into_data_stream();
         while let Some(chunk) = chunks.next().await {
             chunk.map_err(|why| error::from_body(&why))?;

@@ -32,7 +32,7 @@ pub(crate) async fn signatures(
 /// Adds a signature to those of a manifest. Concurrent signers may overwrite each other's signature, as with cosign.
 ///
 /// # Errors
-/// [`Error`], whose reason tells whether a retry may help; or the system has no random numbers. An interrupted call adds
+/// [`Error`], whose reason shows whether a retry may help; or the system has no random numbers. An interrupted call adds
 /// nothing: the manifest of all signatures is sent last.
 pub async fn add_signature(
     session: &Session,

@@ -19,7 +19,7 @@ pub(crate) enum Credentials {
 }
 
 impl Credentials {
-    /// The value of `Authorization`; empty for nobody.
+    /// The value of `Authorization`; empty without credentials.
     pub(crate) fn basic(&self) -> String {
         match self {
             Self::Anonymous => String::new(),

@@ -59,7 +59,7 @@ impl Fetcher {
     /// contains the signatures, which this function does not verify.
     ///
     /// # Errors
-    /// [`Error`]; [its reason](crate::Reason::retry_after) tells whether a retry may help.
+    /// [`Error`]; [its reason](crate::Reason::retry_after) shows whether a retry may help.
     pub async fn pull(&self, reference: &ArtifactRef) -> Result<Pulled, Error> {
         // Credentials are read only when the registry is needed.
         let mut session = None;
@@ -101,7 +101,7 @@ impl Fetcher {
         Ok(Pulled { origin, bytes, proof: Proof::of_artifact(&manifest, signatures) })
     }
 
-    /// A host without keys needs no signatures; a command sends them to a host whose keys it does not know.
+    /// A host without keys needs no signatures; a command sends them to a host, which has keys of its own.
     fn needs_signatures(&self) -> bool {
         self.trust.demands() || self.cache.is_none()
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, Reason};
 /// controllers have a third of it.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
 
-/// Opens a regular file for reading. Follows links. Anything else is rejected at once: opening a pipe would block until somebody
+/// Opens a regular file for reading. Follows links. Anything else is rejected at once: opening a pipe would block until another process
 /// writes to it, and a device has no end.
 ///
 /// # Errors

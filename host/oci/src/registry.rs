@@ -109,7 +109,7 @@ impl Session {
     /// Fetches a manifest and its digest, which matches the requested one.
     ///
     /// # Errors
-    /// [`Error`]; [its reason](Reason::retry_after) tells whether a retry may help.
+    /// [`Error`]; [its reason](Reason::retry_after) shows whether a retry may help.
     pub async fn manifest(&self, of: &ArtifactRef) -> Result<(Vec<u8>, Digest), Error> {
         let path = format!("manifests/{}", of.version());
         let asking = async {

@@ -214,7 +214,7 @@ impl Registry {
     /// Asks a token server.
     async fn ask(&self, mut realm: Url, service: Option<String>, scope: Scope) -> Result<HeaderValue, Failure> {
         let host = realm.host_str().unwrap_or_default().to_owned();
-        // Without TLS there is nothing that tells one port of a host from another.
+        // Without TLS nothing distinguishes one port of a host from another.
         let is_host = self.is_own(&realm) || (realm.scheme() == "https" && realm.host_str() == self.origin.host_str());
         if !is_host && realm.scheme() != "https" {
             return Err(Failure::Unusable(format!("its token server {} does not use TLS", place(&realm))));
@@ -253,7 +253,7 @@ impl Registry {
     }
 }
 
-/// How a registry wants to be convinced.
+/// The authentication that a registry asks for.
 enum Challenge {
     /// With a token of this server.
     Bearer { realm: Url, service: Option<String> },

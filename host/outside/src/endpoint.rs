@@ -157,7 +157,7 @@ impl Endpoint for BoundEndpoint {
     }
 }
 
-/// A request without an answer. The text of the library contains the address, which the plugin need not know.
+/// A request without an answer. The text of the library contains the address, which is not shown to the plugin.
 fn transport(why: reqwest::Error) -> NeedError {
     let why = why.without_url();
     let mut message = format!("the endpoint was not reached, or its answer broke off: {why}");

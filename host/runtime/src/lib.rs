@@ -7,7 +7,7 @@
 //!
 //! [`manager::Manager`] is the entry point. `pintle-core` contains all decisions.
 //!
-//! Not here: the API server (`pintle-kube`) and the sandbox (`pintle-wasm`); this crate knows only their traits in
+//! Not here: the API server (`pintle-kube`) and the sandbox (`pintle-wasm`); this crate uses only their traits in
 //! `pintle-core`.
 
 mod controller;

@@ -79,7 +79,7 @@ pub struct ManagerConfig {
     pub event_grace: Duration,
     /// The wall clock that plugins see. Default: the system clock.
     pub clock: WallClock,
-    /// How long the host has been running, as plugins see it. Default: since the manager was made, by a clock that nobody sets.
+    /// How long the host has been running, as plugins see it. Default: since the manager was made, by a monotonic clock.
     pub uptime: Option<Uptime>,
     /// Seed of all jitter.
     pub seed: u64,
@@ -607,7 +607,7 @@ impl Manager {
         self.metrics.text()
     }
 
-    /// Sets what metrics and overviews tell of the host: its version, the version of Kubernetes that it behaves as, and the feature gates that its
+    /// Sets what metrics and overviews show of the host: its version, the version of Kubernetes that it behaves as, and the feature gates that its
     /// controllers read, each with the word of its stage (empty for general availability) and its value.
     pub fn describe(&self, version: &str, kubernetes: &str, features: &[(&str, &str, bool)]) {
         self.metrics.report_build(version, kubernetes);

@@ -73,7 +73,7 @@ pub(crate) enum Permission {
     Forbidden { user: UserInfo, reason: String },
     /// There are too many reviews under way.
     Busy,
-    /// Nobody knows.
+    /// It is unknown.
     Failed(String),
 }
 

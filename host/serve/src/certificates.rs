@@ -42,7 +42,7 @@ pub(crate) fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> 
     PrivateKeyDer::from_pem_slice(pem).map_err(|why| format!("it contains no private key in PEM: {why}"))
 }
 
-/// A certificate that nobody has signed but itself, and its key, in PEM. For the names by which this machine is reached: its host
+/// A self-signed certificate and its key, in PEM. For the names by which this machine is reached: its host
 /// name, `localhost`, and the addresses.
 pub(crate) fn self_signed(addresses: &[IpAddr]) -> Result<(String, String), TlsError> {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Client certificates: accepted in the handshake from anybody who has their key, and verified for each request against the authorities
+//! Client certificates: accepted in the handshake from any client that has their key, and verified for each request against the authorities
 //! of that moment.
 //!
 //! A handshake that failed instead could not be answered with 401, and would lock out clients that send some certificate to everybody.
@@ -50,7 +50,7 @@ impl Authorities {
         verified.map(drop).map_err(|why| format!("the client's certificate is not accepted: {why}"))
     }
 
-    /// The user of a chain; none if the certificate names nobody.
+    /// The user of a chain; none if the certificate names no user.
     pub(crate) fn user(&self, chain: &[CertificateDer<'static>]) -> Result<Option<UserInfo>, String> {
         self.verify(chain)?;
         let first = chain.first().ok_or("there is no certificate")?;

@@ -99,7 +99,7 @@ pub struct Site {
 /// An answer.
 pub(crate) struct Answer {
     pub(crate) response: Response<Full<Bytes>>,
-    /// Whether the connection is closed afterwards: HTTP/2 connections are expensive, so nobody without credentials keeps one.
+    /// Whether the connection is closed afterwards: HTTP/2 connections are expensive, so clients without credentials do not keep one.
     pub(crate) closes: bool,
 }
 
@@ -110,7 +110,7 @@ impl Site {
         Self { checks, pages, access, scope, writing: Semaphore::new(MAX_PAGES), failed: Default::default() }
     }
 
-    /// Answers a request whose body nobody reads. `chain` are the client's certificates.
+    /// Answers a request. The body is not read. `chain` are the client's certificates.
     pub(crate) async fn answer(&self, request: &Parts, chain: &[CertificateDer<'static>]) -> Answer {
         let (mut response, closes) = match self.permitted(request, chain).await {
             Ok(anonymous) => (self.page(request), anonymous),
@@ -274,7 +274,7 @@ fn json(value: &Value) -> Response<Full<Bytes>> {
     response(StatusCode::OK, JSON, value.to_string())
 }
 
-/// A page in the form that the client wants.
+/// A page in the form that the client accepts.
 fn zpage(
     accept: &str,
     kind: &str,

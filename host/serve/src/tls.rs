@@ -258,7 +258,7 @@ impl Tls {
         }
     }
 
-    /// Who a client is by its certificates; none if they name nobody. `headers` count if a front proxy sends them.
+    /// The user that the certificates of a client name; none if they name no user. `headers` count if a front proxy sends them.
     ///
     /// # Errors
     /// The certificates are not accepted.

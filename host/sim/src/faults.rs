@@ -378,7 +378,7 @@ impl FaultScript {
         if self.is_killed(user_agent) { Err(ApiError::dropped()) } else { Ok(()) }
     }
 
-    /// Whether this client must not hear an answer any more.
+    /// Whether this client gets no more answers.
     pub(crate) fn is_killed(&self, user_agent: &str) -> bool {
         self.armed()
             && self

@@ -106,7 +106,7 @@ impl Default for SimConfig {
     }
 }
 
-/// What whoever runs a cluster tells its clients.
+/// Warnings that the program around a cluster sends to its clients.
 pub trait Notices: std::fmt::Debug + Send + Sync {
     /// Returns the warning for the client that created this object, if any. `kind`: as the request names it.
     fn created(&self, kind: &Kind, object: &Value) -> Option<String>;

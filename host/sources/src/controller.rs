@@ -1,15 +1,15 @@
-//! Keeps the plugins of the host as one source wants them: applies what is new or changed, releases what is gone, and retries what
+//! Keeps the plugins of the host as one source declares them: applies what is new or changed, releases what is gone, and retries what
 //! may succeed later. The plugin folder and the `ControllerPlugin` resources are two listers of it.
 //!
 //! ```text
-//! lister ──name -> what is wanted──> SourceController ──apply, release──> Control
+//! lister ──name -> desired state──> SourceController ──apply, release──> Control
 //! ```
 //!
 //! Invariants:
-//! 1. What is wanted is carried out once; again only when it has changed, when its retry is due, or when a source of higher
+//! 1. A desired state is carried out once; again only when it has changed, when its retry is due, or when a source of higher
 //!    precedence has released its name.
 //! 2. One task at a time for each name.
-//! 3. A rejection is a problem of the [`Control`] until what is wanted changes or succeeds.
+//! 3. A rejection is a problem of the [`Control`] until the desired state changes or is reached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use tokio::time::Instant;
 use crate::control::{Control, PluginSource};
 use crate::wire::{Refusal, reason};
 
-/// What a source wants, and how it is carried out.
+/// The desired state of a source, and how it is carried out.
 pub(crate) trait Source {
-    /// What is wanted for one name. Equal values are carried out once.
+    /// The desired state of one name. Equal values are carried out once.
     type Wanted: Clone + PartialEq + Send + 'static;
 
     /// Its place in the precedence of sources.
@@ -32,7 +32,7 @@ pub(crate) trait Source {
     /// What problems of this name are filed under.
     fn label(&self, name: &str, wanted: &Self::Wanted) -> String;
 
-    /// Carries out what is wanted; returns the digest of the component that runs.
+    /// Brings about the desired state; returns the digest of the component that runs.
     fn apply(&self, name: &str, wanted: Self::Wanted) -> BoxFuture<'static, Result<String, Refusal>>;
 }
 
@@ -68,13 +68,13 @@ pub(crate) struct Done<W> {
 }
 
 impl<S: Source> SourceController<S> {
-    /// Names that the source has claimed already are released if the first pass does not want them.
+    /// Names that the source has claimed already are released if the first pass does not contain them.
     pub(crate) fn new(source: S, control: Arc<Control>) -> Self {
         let claimed = control.claimed_by(S::SOURCE).into_iter().map(|name| (name, Entry::default()));
         Self { source, by_name: claimed.collect(), control, tasks: JoinSet::new() }
     }
 
-    /// Starts what is due. A name with `None` is left as it is: what it wants is not known yet. Returns when the next retry is due.
+    /// Starts what is due. A name with `None` is left as it is: its desired state is not known yet. Returns when the next retry is due.
     pub(crate) fn pass(&mut self, wanted: BTreeMap<String, Option<S::Wanted>>) -> Option<Instant> {
         let gone: Vec<String> = self.by_name.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for name in gone {
@@ -161,7 +161,7 @@ impl<S: Source> SourceController<S> {
         }
     }
 
-    /// The digest that runs for a name, or why what is wanted was rejected; `None` while it is carried out.
+    /// The digest that runs for a name, or why the desired state was rejected; `None` while it is brought about.
     pub(crate) fn result(&self, name: &str) -> Option<&Result<String, Refusal>> {
         let entry = self.by_name.get(name).filter(|entry| !entry.is_busy)?;
         entry.last.as_ref().filter(|(wanted, _)| wanted.is_some()).map(|(_, result)| result)

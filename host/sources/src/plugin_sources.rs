@@ -78,7 +78,7 @@ pub struct Open {
 }
 
 impl Open {
-    /// Stops the sources. The statuses of resources are marked first, as nobody keeps them up to date from now on; that takes
+    /// Stops the sources. The statuses of resources are marked first, as no host updates them from now on; that takes
     /// [`MARKING`] at most.
     pub async fn close(self) {
         self.stopping.cancel();

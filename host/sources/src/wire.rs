@@ -330,7 +330,7 @@ pub mod reason {
     pub const EXCLUDED: &str = "Excluded";
     /// The plugin runs on another host, which leads.
     pub const STANDBY: &str = "Standby";
-    /// The source may give another component at any time, and nothing tells which one the operator means.
+    /// The source may give another component at any time, and the name does not show which one the operator means.
     pub const UNPINNED: &str = "Unpinned";
     /// The component is older than the one before, and only a signature admits it.
     pub const DOWNGRADE: &str = "Downgrade";

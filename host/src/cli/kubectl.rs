@@ -101,7 +101,7 @@ pub struct PlaceArgs {
     #[arg(long, global = true, value_name = "NAME", default_value = DEFAULT_CLASS, value_parser = flags::class)]
     pub plugin_class: String,
 
-    /// Name of the Lease whose holder is asked. Default: `pintle`, or `pintle-CLASS` with --plugin-class; if nobody holds that, the one of
+    /// Name of the Lease whose holder is asked. Default: `pintle`, or `pintle-CLASS` with --plugin-class; if that has no holder, the one of
     /// kube-controller-manager, if a Pintle holds it.
     #[arg(long, global = true, value_name = "NAME", value_parser = flags::object_name)]
     pub leader_elect_resource_name: Option<String>,

@@ -115,7 +115,7 @@ pub(crate) struct Field {
     /// Names of the path, from the outside.
     pub(crate) path: Vec<String>,
     pub(crate) arg: Arg,
-    /// The default, for the flags of controllers, which the parser of the command line does not know.
+    /// The default, for the flags of controllers, which are not in the parser of the command line.
     pub(crate) default: Option<serde_json::Value>,
 }
 

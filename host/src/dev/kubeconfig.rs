@@ -76,7 +76,7 @@ impl Kubeconfig {
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
         match self.is_unchanged() {
-            // It may be removed already by somebody else.
+            // Another process may have removed it already.
             Ok(true) => drop(fs::remove_file(&self.path)),
             Ok(false) => {
                 tracing::warn!(file = %self.path.display(), "the kubeconfig has changed since it was written, and is left in place");
@@ -105,7 +105,7 @@ fn may_replace(path: &Path) -> anyhow::Result<()> {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
         about => about.with_context(|| cannot_write(path))?,
     };
-    // What a link leads to is somebody's choice, and may not exist yet.
+    // The target of a link may not exist yet.
     if !about.is_file() {
         bail!(
             "{shown} is not a regular file; `pintle dev` writes its own kubeconfig: choose another file with --kubeconfig"

@@ -33,7 +33,7 @@ impl Started {
         Self { results: Mutex::new(vec![None; n_plugins]), changed: Notify::new() }
     }
 
-    /// Notes what became of a save.
+    /// Records the result of a save.
     pub(super) fn report(&self, n: usize, result: Result<(), &str>) {
         let mut results = self.results.lock();
         if let Some(first) = results.get_mut(n) {

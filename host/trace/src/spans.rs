@@ -229,7 +229,7 @@ fn call_facts(call: &TracedCall) -> (Attributes, Status) {
     }
 }
 
-/// `patch apps/v1/Deployment/status`. The API server knows the kinds of requests that were sent, and bounds their number thereby.
+/// `patch apps/v1/Deployment/status`. The API server has the kinds of requests that were sent, which bounds their number.
 fn request_name(request: &TracedRequest) -> Cow<'static, str> {
     let Some(kind) = request.kind.as_ref().filter(|_| request.method.is_some()) else { return request.verb.into() };
     match &request.subresource {

@@ -1,4 +1,4 @@
-//! Descriptions as comments. A description is text of somebody else: it must neither end a comment nor hide code.
+//! Descriptions as comments. A description is untrusted text: it must neither end a comment nor hide code.
 
 use crate::model::{Field, Type};
 
@@ -49,7 +49,7 @@ fn wrap(line: &str, width: usize, lines: &mut Vec<String>) {
     lines.push(current);
 }
 
-/// What a comment tells of a field: its description, the form of its value if the type does not show it, and its default.
+/// The comment of a field: its description, the form of its value if the type does not show it, and its default.
 pub(crate) fn of_field(field: &Field, of_type: impl Fn(&Type) -> Option<&'static str>) -> String {
     let mut parts = vec![field.doc.trim().to_owned()];
     parts.extend(innermost(&field.ty, &of_type).map(str::to_owned));

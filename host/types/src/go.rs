@@ -151,7 +151,7 @@ fn is_tag(c: char) -> bool {
     c.is_alphanumeric() || "!#$%&()*+-./:;<=>?@[]^_{|}~ ".contains(c)
 }
 
-/// What a struct without a description is; `None` if its name tells as much.
+/// What a struct without a description is; `None` if its name says as much.
 fn what(model: &Model, found: &Struct) -> Option<String> {
     let kind = found.kind.map(|kind| format!("an object of the kind {}", model.kinds[kind].text()));
     kind.or_else(|| found.place(""))

@@ -1,7 +1,7 @@
 //! Types of Kubernetes kinds, in the languages of the SDKs, from CustomResourceDefinitions and OpenAPI documents.
 //!
 //! *Flow*: [`generate`]: texts -> [`source`] (kinds and where their schemas are) -> [`lower`] (schemas to [`model`], the form that
-//! knows no language) -> one printer for each language.
+//! has no language) -> one printer for each language.
 //!
 //! *Invariants*: no I/O; the same texts give the same result; no text of a schema can end a comment or a string of the result.
 //!
@@ -22,7 +22,7 @@ use source::Sources;
 /// A text with definitions.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// Its name in errors; the last part of it also stands in what is generated.
+    /// Its name in errors; its last segment appears in the generated file.
     pub name: &'a str,
     /// YAML, perhaps several documents, or JSON.
     pub text: &'a str,

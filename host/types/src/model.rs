@@ -32,7 +32,7 @@ pub(crate) struct KindType {
     pub(crate) name: String,
     /// Its struct.
     pub(crate) root: StructId,
-    /// Whether its objects live in namespaces, if the source tells.
+    /// Whether its objects live in namespaces, if the source shows it.
     pub(crate) is_namespaced: Option<bool>,
 }
 

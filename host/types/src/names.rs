@@ -104,7 +104,7 @@ impl Scope {
             if self.reserved.contains(&wanted) { format!("{wanted}{}", self.suffix) } else { wanted.to_owned() };
         let mut name = wanted.clone();
         let mut n = 2;
-        // Two texts of a scope are not made of different cases of the same letters: not all file systems and tools tell them apart.
+        // Two texts of a scope are not made of different cases of the same letters: not all file systems and tools distinguish them.
         while group(&name).iter().any(|name| self.taken.contains(name) || self.reserved.contains(&name.as_str())) {
             name = format!("{wanted}{}{n}", if wanted.ends_with(|c: char| c.is_ascii_digit()) { "_" } else { "" });
             n += 1;

@@ -14,7 +14,7 @@ pub(crate) struct Definition {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) kind: String,
-    /// Whether its objects live in namespaces, if the source tells.
+    /// Whether its objects live in namespaces, if the source shows it.
     pub(crate) is_namespaced: Option<bool>,
     /// Whether the API server serves this version.
     pub(crate) is_served: bool,

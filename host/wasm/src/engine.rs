@@ -55,7 +55,7 @@ pub struct WasmConfig {
     /// Upper bounds for every plugin, whatever its manifest or its operator requests. An absent field means the host's own
     /// bound.
     pub max_limits: Limits,
-    /// Whether somebody waits for each new version of a component: `cache_dir` keeps compiled functions, too, so that only others are
+    /// Whether a developer waits for each new version of a component: `cache_dir` keeps compiled functions, too, so that only others are
     /// compiled, on all processors. A first version takes longer. Default no.
     pub keep_functions: bool,
     /// Whether guests share the processors in slices of real time, and the limits of time apply. Without it, a call runs to its end as

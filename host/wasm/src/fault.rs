@@ -63,7 +63,7 @@ impl HostTrap {
 }
 
 /// The fault for an error of creating or calling an instance. `last_error` is the last error line in the log of the run;
-/// after a trap it has what WebAssembly does not know: the message of a panic, and its source position.
+/// after a trap it has what WebAssembly does not record: the message of a panic, and its source position.
 pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_error: Option<&str>) -> PluginFault {
     let mut message = error.root_cause().to_string();
     let kind = if let Some(trap) = error.downcast_ref::<HostTrap>() {

@@ -24,7 +24,7 @@ use super::{order, render};
 /// Calls of one run, as in the host.
 const MAX_ROUNDS: usize = 8;
 
-/// What became of a case.
+/// The result of a case.
 pub(crate) struct Tried {
     pub(crate) name: String,
     pub(crate) key: Key,
@@ -124,7 +124,7 @@ struct Ran {
     usage: Usage,
 }
 
-/// What a run wanted: all that says whether it is granted.
+/// The writes of a run, with all that decides whether they are granted.
 struct Wanted {
     answers: Answers,
     asked: Vec<Need>,

@@ -43,7 +43,7 @@ pub(crate) struct Input {
     /// The time of the run.
     #[serde(default = "default_now")]
     pub(crate) now: String,
-    /// Seconds since the start of the host, by a clock that nobody sets.
+    /// Seconds since the start of the host, by a monotonic clock.
     #[serde(default, skip_serializing_if = "is_at_start")]
     pub(crate) uptime: f64,
     /// Failures of this key in a row, before this run.
@@ -85,7 +85,7 @@ pub(crate) struct Input {
     /// What a discovery in the course of the run finds.
     #[serde(default, skip_serializing_if = "InputDiscovery::is_nothing")]
     pub(crate) discovery: InputDiscovery,
-    /// Carries the outcomes out, until the plugin wants nothing more. The end is the third document of the file.
+    /// Carries out the outcomes until the plugin writes nothing more. The end is the third document of the file.
     #[serde(skip_serializing)]
     pub(crate) settle: Option<Settle>,
     /// A place for YAML anchors.

@@ -1,4 +1,4 @@
-//! What of an input nobody sees who did not ask for it: values of Secrets, and tokens.
+//! Masks the parts of an input that are shown only on request: values of Secrets, and tokens.
 //!
 //! *Not here*: whatever else a plugin takes for secret: its state, its log, fields of other kinds.
 

@@ -9,7 +9,7 @@
 //!
 //! A case with `settle` is also carried out on the embedded API server, again and again ([`settle`]).
 //!
-//! *Not here*: anything that writes to a cluster of somebody.
+//! *Not here*: anything that writes to a real cluster.
 
 mod checks;
 mod cluster;
@@ -55,7 +55,7 @@ pub struct Options {
     pub settle: bool,
 }
 
-/// What became of the cases.
+/// The results of the cases.
 pub struct Report {
     plugin: Plugin,
     tried: Vec<Tried>,

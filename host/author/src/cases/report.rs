@@ -1,4 +1,4 @@
-//! What `pintle test` tells.
+//! The report of `pintle test`.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -241,7 +241,7 @@ fn quoted(yaml: &str, object: &Value) -> String {
     if is_same { text } else { yaml.to_owned() }
 }
 
-/// What an API server rejects in a definition, as far as its schema tells.
+/// Reasons for which an API server rejects a definition, as far as its schema shows them.
 fn verify(definition: &Value) -> anyhow::Result<()> {
     let spec = &definition["spec"];
     let name = name_of(definition);

@@ -6,7 +6,7 @@ use pintle_core::object::id::guessed_plural;
 
 use crate::Language;
 
-/// Groups that belong to Kubernetes have these endings; API servers want an approval in their definitions.
+/// Groups that belong to Kubernetes have these endings; API servers require an approval in their definitions.
 const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];
 
 /// A custom kind.

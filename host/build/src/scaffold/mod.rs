@@ -1,6 +1,6 @@
 //! `pintle new`: a small plugin that works, with cases and the SDK that it is written against.
 //!
-//! Templates are `scaffold/common` and `scaffold/<language>`; `{{name}}` and the like stand for what [`Scaffold`] knows. With a custom
+//! Templates are `scaffold/common` and `scaffold/<language>`; `{{name}}` and the like stand for the fields of [`Scaffold`]. With a custom
 //! kind, `scaffold/kind` has more of them, which replace those of the same name; with the example, `scaffold/example` as well.
 
 mod kind;

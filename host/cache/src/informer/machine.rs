@@ -304,7 +304,7 @@ impl Machine {
         }
     }
 
-    /// The streaming list has said nothing for long: the server does not know what it is.
+    /// The streaming list has been silent for long: the server does not support it.
     pub(crate) fn stream_silent(&mut self) {
         self.streams = false;
         self.state = State::Start;
@@ -340,7 +340,7 @@ fn is_invalid(error: &ApiError) -> bool {
     error.class == ApiErrorClass::Invalid
 }
 
-/// The server knows what we want and does not have it or does not give it.
+/// The server understands the request, and does not have the data or does not give it.
 fn refuses(error: &ApiError) -> bool {
     matches!(error.class, ApiErrorClass::NotFound | ApiErrorClass::Forbidden) || matches!(error.code, 403..=405)
 }

@@ -36,7 +36,7 @@ pub(crate) struct Env {
     pub(crate) reader: Arc<dyn ApiReader>,
     pub(crate) config: CachesConfig,
     pub(crate) stores: StoreSet,
-    /// Between the discovery task and those who want to know more.
+    /// Shared by the discovery task and its callers.
     pub(crate) rounds: Arc<Rounds>,
     pub(crate) supervisor: Arc<Supervisor>,
     /// Changes when the server answers again after an outage.
@@ -165,7 +165,7 @@ impl Informer {
         &self.shared
     }
 
-    /// Adds a listener with its demand. It hears nothing before [`Informer::register`].
+    /// Adds a listener with its demand. It receives nothing before [`Informer::register`].
     pub(crate) fn join(&self, demand: &Arc<Demand>, new: NewListener) -> Arc<Listener> {
         let mut state = self.shared.state.lock();
         let listener = Arc::new(Listener {
@@ -187,7 +187,7 @@ impl Informer {
         listener
     }
 
-    /// Lets a listener that has joined hear of the objects.
+    /// Sends the objects to a listener that has joined, and all changes from then on.
     pub(crate) fn register(&self, listener: &Listener) {
         if !listener.registered.swap(true, Ordering::AcqRel) {
             self.shared.changed.notify_one();
@@ -200,7 +200,7 @@ impl Informer {
         self.shared.changed.notify_one();
     }
 
-    /// Takes a listener away; true if nobody is left.
+    /// Removes a listener; true if it was the last one.
     pub(crate) fn leave(&self, listener: &Arc<Listener>) -> bool {
         listener.cancelled.store(true, Ordering::Release);
         let mut state = self.shared.state.lock();
@@ -246,7 +246,7 @@ mod tests {
         fn on_progress(&self, _: &Kind) {}
     }
 
-    /// The subscription has no table before that, and would not know what the objects are to it.
+    /// The subscription has no table before that, and could not classify the objects.
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_complete_before_the_subscription_is_waits_for_it() {
         let config = CachesConfig::default();

@@ -1,7 +1,7 @@
 //! What the subscribers of one informer need, merged into one ingest plan.
 //!
 //! Invariant: the generation grows exactly when the plan changes: when something is needed that it does not take out of the objects,
-//! or in a separate text for which there is room again. What nobody needs any more stays until then.
+//! or in a separate text for which there is room again. Texts that are no longer needed stay until then.
 
 use std::sync::Arc;
 

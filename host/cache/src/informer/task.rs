@@ -1,4 +1,4 @@
-//! The informer's task: carries out what the machine says, and tells the listeners.
+//! The informer's task: runs the steps of the machine, and notifies the listeners.
 
 use std::cmp::Ordering as Order;
 use std::future::Future;
@@ -181,7 +181,7 @@ impl Task {
         }
     }
 
-    /// Opens a new watch where the present one is, if somebody misses something that it should have brought.
+    /// Reopens the watch at its last version if a listener misses a change that it should have delivered.
     fn reopen(&mut self) {
         if self.shared.reopen.swap(false, Ordering::AcqRel) && self.machine.reopen(now()) {
             info!(kind = %self.shared.scope.kind, "watch is silent or late; opening another one");
@@ -358,7 +358,7 @@ impl Task {
         self.apply(changes);
     }
 
-    /// Brings changes into the store, all at once, and tells of them.
+    /// Applies changes to the store, all at once, and notifies the listeners.
     fn apply(&mut self, changes: Vec<Change>) {
         if changes.is_empty() {
             return;
@@ -510,7 +510,7 @@ fn unparsed(json: &str) -> Option<Unparsed> {
     serde_json::from_str(json).ok()
 }
 
-/// Whether the store knows this state of the object, or a later one, or that it is gone since.
+/// Whether the store has this state of the object, or a later one, or the object was deleted since.
 fn is_late(store: &Store, known: Option<&Arc<Object>>, object: &Object) -> bool {
     match known {
         Some(known) => {

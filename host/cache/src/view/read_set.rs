@@ -19,7 +19,7 @@ use crate::store::Store;
 /// Maximum bytes of the objects and answers of one run: a larger case is not useful for debugging.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
-/// Work of one read beside that of repeating all reads of one run, which nobody waits for.
+/// Work of one read beside that of repeating all reads of one run, which delays no other work.
 const LESS_WORK: u64 = 8;
 
 /// The reads that were replayed so far.

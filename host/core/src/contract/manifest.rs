@@ -37,7 +37,7 @@ pub const SECTION: &str = "pintle:manifest";
 /// Versions of the contract (`wit/`) that this host supports.
 pub const CONTRACT_VERSIONS: &[&str] = &["0.2"];
 
-/// The JSON Schema of a manifest, for editors and references. Its dialect is draft 7, the newest that all editors know.
+/// The JSON Schema of a manifest, for editors and references. Its dialect is draft 7, the newest that all editors support.
 pub fn schema() -> serde_json::Value {
     SchemaSettings::draft07().into_generator().into_root_schema_for::<Manifest>().to_value()
 }

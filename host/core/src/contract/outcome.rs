@@ -91,7 +91,7 @@ pub enum ReconcileError {
     Retry {
         /// Untrusted text.
         message: String,
-        /// Delay, if the plugin knows better than the queue.
+        /// Delay, if the plugin overrides that of the queue.
         after: Option<Duration>,
     },
     /// A retry is useless until the cluster changes.

@@ -27,14 +27,14 @@ pub fn shown<O: Borrow<Outcome>>(answer: &Answer<O>) -> Value {
     }
 }
 
-/// Whether the outcome wants to write anything, events aside.
+/// Whether the outcome has a write, events aside.
 pub fn has_writes<O: Borrow<Outcome>>(answer: &Answer<O>) -> bool {
     let Ok(Ok(outcome)) = answer else { return false };
     let mut mutations = outcome.borrow().steps.iter().flat_map(|step| &step.mutations);
     mutations.any(|mutation| !matches!(mutation.action, Action::Event(_)))
 }
 
-/// Deletions that the outcome wants. A collection counts as one.
+/// Deletions of the outcome. A collection counts as one.
 pub fn n_deletions<O: Borrow<Outcome>>(answer: &Answer<O>) -> u32 {
     let Ok(Ok(outcome)) = answer else { return 0 };
     let mutations = outcome.borrow().steps.iter().flat_map(|step| &step.mutations);

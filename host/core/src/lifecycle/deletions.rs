@@ -1,4 +1,4 @@
-//! Holds a new version that wants to delete much: decides whether the deletions of a run are sent.
+//! Holds a new version that would delete much: decides whether the deletions of a run are sent.
 //!
 //! Faults roll a version back, but a version that deletes what it should keep runs without a fault. So in its probation a version may
 //! delete few objects, or a small share of what the plugin owns, in a minute. More is held until an operator agrees.
@@ -22,7 +22,7 @@ pub const WINDOW: Duration = Duration::from_secs(60);
 /// Deletions that were not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// What the run wants to delete.
+    /// The deletions of the run.
     pub n_wanted: u64,
     /// What was deleted in the last minute.
     pub n_recent: u64,

@@ -1,6 +1,6 @@
 //! Declared fields of custom kinds that objects do not have, by their schema or as far as objects were seen.
 //!
-//! Only parts that no schema describes are compared with objects: an optional field that nobody uses is not an error.
+//! Only parts that no schema describes are compared with objects: an optional field that no object uses is not an error.
 //!
 //! Not here: built-in kinds, whose paths the manifest is checked with (`contract::manifest`).
 

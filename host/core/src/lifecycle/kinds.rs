@@ -38,7 +38,7 @@ impl MissingKind {
         matches!(self.cause, MissingCause::NotServed { .. })
     }
 
-    /// Whether only somebody else can end it: an administrator, or the owner of an aggregated API.
+    /// Whether only others can end it: an administrator, or the owner of an aggregated API.
     pub fn is_stuck(&self) -> bool {
         !matches!(self.cause, MissingCause::Listing)
     }

@@ -251,7 +251,7 @@ pub struct SwapReport {
 pub struct Condition {
     /// `Ready` (runs, caches synced), `Healthy` (no recent fault), `Progressing` (a new version is being applied); only while they are
     /// true `Overridden` (an operator has changed what its source declares) `FieldsMissing` (declared fields do not exist)
-    /// and `DeletionsHeld` (a version on probation wants to delete much).
+    /// and `DeletionsHeld` (a version on probation would delete much).
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
@@ -286,7 +286,7 @@ pub struct ShadowReport {
     pub n_runs: u32,
     /// Distinct keys of these runs.
     pub n_keys: u32,
-    /// Runs in which one of the versions wanted to write something. Of the others, the comparison shows little.
+    /// Runs in which one of the versions has a write. Runs without writes are weak evidence.
     pub n_with_writes: u32,
     /// Objects that the new version would have deleted and the old one not.
     pub n_deletions: u32,

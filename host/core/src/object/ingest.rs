@@ -220,7 +220,7 @@ impl<'de> Visitor<'de> for Root<'_> {
 struct Metadata<'a> {
     node: Option<&'a Node>,
     used: Bits,
-    /// Who wants all of it.
+    /// The projections that contain all of it.
     keep: Bits,
     sink: &'a mut Sink,
     interner: &'a mut Interner,
@@ -319,7 +319,7 @@ fn string<'a, E: serde::de::Error>(raw: &'a RawValue) -> Result<Option<Cow<'a, s
 #[derive(Debug, Default)]
 struct Interner {
     texts: HashSet<Arc<str>>,
-    /// Forget what nobody uses when there are so many.
+    /// Unused entries are dropped at this number.
     sweep_at: usize,
     owner_kinds: Vec<(Box<str>, Kind)>,
 }

@@ -1,7 +1,7 @@
 //! Takes parts out of JSON text in one pass, for many projections at once, without building a tree of values.
 //!
-//! Flow: paths of all projections -> one trie whose nodes say, in one bit for each projection, who wants what -> a walk over the
-//! text that skips what nobody wants and copies the rest verbatim, each to its own text.
+//! Flow: paths of all projections -> one trie whose nodes say, in one bit for each projection, which projection contains what -> a walk over the
+//! text that skips fields without a reader and copies the others verbatim, each to its own text.
 //!
 //! Invariants:
 //! 1. What is copied is copied as it was written: numbers and escapes are not changed.
@@ -30,9 +30,9 @@ const _: () = assert!(MAX_TEXTS <= Bits::BITS as usize, "a walk writes all texts
 /// What to do with the value of one field.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// Who wants the whole value.
+    /// The projections that contain the whole value.
     keep: Bits,
-    /// Who wants the value or something inside it.
+    /// The projections that contain the value or a part of it.
     through: Bits,
     captures: Vec<Capture>,
     /// Whether a node below has captures.
@@ -166,7 +166,7 @@ impl Sink {
         }
     }
 
-    /// Takes what the indexes and selectors at this very node want of its value.
+    /// Takes the values of the indexes and selectors at this node.
     pub(crate) fn capture_all(&mut self, node: &Node, raw: &RawValue) {
         for &capture in &node.captures {
             self.capture(capture, raw);
@@ -223,7 +223,7 @@ pub(crate) fn push_json_string(text: &mut String, value: &str) {
 /// The value of a field; yields who got something.
 pub(crate) struct ValueSeed<'a> {
     pub(crate) node: &'a Node,
-    /// Who wants the whole value because of a node above.
+    /// The projections that contain the whole value because of a node above.
     pub(crate) keep: Bits,
     pub(crate) sink: &'a mut Sink,
 }

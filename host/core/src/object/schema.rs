@@ -1,4 +1,4 @@
-//! The fields that objects of a kind can have, as far as a schema tells.
+//! The fields that objects of a kind can have, as far as a schema describes them.
 //!
 //! ```text
 //! kubernetes.txt (built-in kinds), a CustomResourceDefinition, OpenAPI of a server ──> KindSchema ──check(path)──> known | open | unknown
@@ -89,7 +89,7 @@ enum Shape {
     Kubernetes(&'static str),
 }
 
-/// What a schema tells of a path that it does not reject.
+/// The part of a path that a schema describes, for a path that it does not reject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// The schema has the field.
@@ -111,7 +111,7 @@ pub struct UnknownField {
 }
 
 impl KindSchema {
-    /// A built-in kind of Kubernetes. `None` for others, and for versions that this build does not know.
+    /// A built-in kind of Kubernetes. `None` for others, and for versions that are not in this build.
     pub fn of_kubernetes(kind: &Kind) -> Option<Self> {
         let name = KUBERNETES.kinds.get(kind.to_string().as_str())?;
         Some(Self { name: kind.to_string(), root: Shape::Kubernetes(name) })

@@ -137,7 +137,7 @@ struct Group {
 }
 
 /// Merges masks until so few are left. Each step merges the two groups whose readers then pass over the fewest fields of others;
-/// with a whole object's field, the fields in it that somebody names count as well.
+/// with a whole object's field, the fields in it that a projection names count as well.
 fn merge(masks: Vec<&FieldMask>, n_texts: usize) -> Vec<FieldMask> {
     let named: BTreeSet<&FieldPath> = masks.iter().flat_map(|mask| mask.paths()).collect();
     let mut groups: Vec<Group> = masks.into_iter().map(|mask| Group::new(mask, &named)).collect();

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Memory is bounded, whatever the number of plugins and however often somebody looks: [`MAX_PLUGINS`], [`MAX_POINTS`].
+//! 1. Memory is bounded, whatever the number of plugins and of requests: [`MAX_PLUGINS`], [`MAX_POINTS`].
 //! 2. An overview takes time in proportion to the plugins, not to their keys or runs.
 //! 3. Names and messages are untrusted text; whoever shows them escapes them.
 //!
@@ -73,7 +73,7 @@ pub struct ElectionOverview {
     pub lease: String,
     /// Identity of this host.
     pub identity: String,
-    /// Holder of the Lease as it was seen last; empty if nobody holds it, absent if the Lease was not read yet.
+    /// Holder of the Lease as it was seen last; empty if it is free, absent if the Lease was not read yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// Whether this host leads.

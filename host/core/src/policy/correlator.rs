@@ -44,7 +44,7 @@ const MAX_NAME_BYTES: usize = 253;
 
 const COMBINED: &str = "(combined from similar events): ";
 
-/// Stands for the texts of a key: they may be long, and plugins choose them. The hasher has a random key of its own, so nobody can
+/// Stands for the texts of a key: they may be long, and plugins choose them. The hasher has a random key of its own, so they cannot
 /// make two alike.
 type Digest = u64;
 

@@ -46,7 +46,7 @@ impl FileAccess {
         if mode & WRITABLE == 0 { Ok(()) } else { Err(ChangedBy::Others { mode }) }
     }
 
-    /// Checks a folder on the way to another one: nobody but root and `user` may put another entry in the place of the next
+    /// Checks a folder on the way to another one: only root and `user` may put another entry in the place of the next
     /// folder. In a sticky folder, only the owner of an entry may.
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 //! 3. A denial names the missing grant, and where to add it.
 //! 4. `*` never includes what gives rights to others or leads into Pods: special verbs, and some subresources.
 //!
-//! Not here: ownership (the writer knows the caches), RBAC of the API server (which applies as well).
+//! Not here: ownership (the writer has the caches), RBAC of the API server (which applies as well).
 
 mod denial;
 mod missing;

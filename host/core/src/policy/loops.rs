@@ -95,7 +95,7 @@ impl<K> Default for Loops<K> {
 }
 
 impl<K: Hash + Eq + Clone> Loops<K> {
-    /// A change has enqueued a key. Without its stamp, it is of somebody else.
+    /// A change has enqueued a key. Without its stamp, it comes from another writer.
     pub fn caused(&mut self, key: &K, change: Option<Stamp>) {
         let Some(followed) = self.keys.get_mut(key) else { return };
         match change {

@@ -511,7 +511,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         unfinished
     }
 
-    /// Number of keys that the queue knows: those that will run, run, are held or are suspects.
+    /// Number of keys in the queue: those that will run, run, are held or are suspects.
     pub fn n_known(&self) -> usize {
         self.items.len() + self.delays.len() + self.suspects.len()
     }

@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(reach.attempted(None, start + seconds(5)), None);
         assert_eq!(reach.attempted(Some(503), start + seconds(24)), None);
         assert_eq!(reach.outage(start + seconds(24)), None, "19 s");
-        // Time passes without an attempt: nobody asks, and nothing has answered.
+        // Time passes without an attempt: there was no request, and no answer.
         assert_eq!(reach.outage(start + seconds(25)), Some(Outage { lasts: GONE_AFTER, code: Some(503) }));
         assert_eq!(reach.attempted(None, start + seconds(30)), Some(Change::Gone));
         assert_eq!(reach.attempted(None, start + seconds(40)), None, "reported once");

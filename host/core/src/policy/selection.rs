@@ -1,4 +1,4 @@
-//! Whether the selectors of a watch let it show an object, as far as the answer to a write tells.
+//! Whether a watch with selectors shows an object, as far as the answer to a write allows a decision.
 //!
 //! Source: `k8s.io/apimachinery/pkg/fields`. Every kind supports the fields `metadata.name` and `metadata.namespace`; others
 //! depend on the kind, and the answer to a write does not contain them.
@@ -16,7 +16,7 @@ pub enum Selected {
     Yes,
     /// It does not: its caches do not contain the object.
     No,
-    /// Only the API server can tell.
+    /// Only the API server can decide.
     Unknown,
 }
 

@@ -387,7 +387,7 @@ impl ApiError {
         }
     }
 
-    /// The delay after which the same request may be sent again although its caller knows nothing of it: the server's request
+    /// The delay after which the same request may be sent again although its caller is not informed: the server's request
     /// queueing answers 429 before any handler sees the request.
     pub fn repeat_after(&self) -> Option<Duration> {
         self.retry_after().filter(|_| self.code == 429)

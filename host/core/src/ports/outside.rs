@@ -34,7 +34,7 @@ pub trait SigningKey: Send + Sync {
     /// A compact JWS of these claims, which are a JSON object.
     ///
     /// # Cancel safety
-    /// Safe: a signature that nobody receives has no effect.
+    /// Safe: a signature that is not delivered has no effect.
     fn sign(&self, claims: String) -> BoxFuture<'static, OutsideAnswer>;
 }
 
@@ -43,7 +43,7 @@ pub trait Authority: Send + Sync {
     /// The certificate in PEM.
     ///
     /// # Cancel safety
-    /// Safe: a certificate that nobody receives has no effect.
+    /// Safe: a certificate that is not delivered has no effect.
     fn sign(&self, request: CertificateRequest) -> BoxFuture<'static, OutsideAnswer>;
 }
 

@@ -47,7 +47,7 @@ impl fmt::Display for SpanRef {
     }
 }
 
-/// Records runs as traces. Every method returns at once, whatever became of the traces before.
+/// Records runs as traces. Every method returns at once, also if earlier traces were not exported.
 pub trait RunTracer: Send + Sync {
     /// Decides whether the run that begins now is recorded; returns its span then.
     fn sample(&self) -> Option<SpanRef>;

@@ -4,7 +4,7 @@
 //! 1. There are at most [`MAX_CONNECTIONS`], and at most [`MAX_OF_PEER`] of one client: an IPv4 address, or the /64 of an IPv6 address,
 //!    which is what one machine may choose its addresses from.
 //! 2. A new connection takes the place of one that waits for its client: the one that has waited longest, of the same client if
-//!    that has too many. So clients that send nothing, or one byte at a time, keep nobody out.
+//!    that has too many. So clients that send nothing, or one byte at a time, keep no other client out.
 //! 3. A connection whose request is being answered is never closed for another one.
 //!
 //! Not here: sockets, and times after which a connection ends without need.

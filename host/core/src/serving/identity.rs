@@ -69,7 +69,7 @@ pub fn token_review(token: &str) -> Value {
 /// The user of an answered TokenReview; none if the token is not valid.
 ///
 /// # Errors
-/// The answer is none, or the API server could not tell.
+/// The answer is none, or the API server could not decide.
 pub fn reviewed(answer: &str) -> Result<Option<UserInfo>, String> {
     #[derive(Deserialize)]
     struct Review {
@@ -93,7 +93,7 @@ pub fn reviewed(answer: &str) -> Result<Option<UserInfo>, String> {
     }
 }
 
-/// How a front proxy passes on whom it has authenticated. Header names are lower-case.
+/// The headers in which a front proxy passes on the authenticated user. Header names are lower-case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrontProxy {
     /// Common names of its certificate; any if empty.
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(reviewed(r#"{"status":{}}"#), Ok(None));
         assert_eq!(reviewed(r#"{"status":{"authenticated":false,"user":{"username":"u"}}}"#), Ok(None));
         assert_eq!(reviewed(r#"{"status":{"error":"expired"}}"#), Err("expired".to_owned()));
-        // Nothing that names nobody is somebody.
+        // Credentials without a name authenticate no user.
         for answer in
             [r#"{"status":{"authenticated":true}}"#, r#"{"status":{"authenticated":true,"user":{}}}"#, "{}", "x"]
         {

@@ -1,7 +1,7 @@
-//! `/flagz` and `/statusz`: their forms, and which of them a client wants.
+//! `/flagz` and `/statusz`: their forms, and which of them a client accepts.
 //!
 //! Source: k8s.io/apiserver/pkg/server/flagz, .../statusz (texts, and objects of `config.k8s.io`), and
-//! .../pkg/endpoints/handlers/negotiation. Upstream separates names from values with one of four separators by chance, so that nobody
+//! .../pkg/endpoints/handlers/negotiation. Upstream separates names from values with one of four separators by chance, so that no client
 //! parses the text; here it is always the same one of them. A host is not written in Go, so there is no version of it.
 
 use std::collections::{BTreeMap, BTreeSet};

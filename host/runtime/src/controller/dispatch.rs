@@ -214,7 +214,7 @@ impl Controller {
             own.work_queue.done(key, now);
         }
         inner.add(key.clone(), Some(self.stale_bound), Priority::Normal, now);
-        // A trial ends with its run, whatever became of the result; otherwise the plugin would stay paused.
+        // A trial ends with its run, whatever the result; otherwise the plugin would stay paused.
         inner.health.supervisor.ran(key, true, now);
         drop(inner);
         self.wake.notify_one();
@@ -245,7 +245,7 @@ impl Controller {
         }
         let mut inner = self.inner.lock();
         if !inner.leads {
-            // What became of the run is the next leader's business.
+            // The next leader handles the result.
             if let Some(own) = inner.queues.get_mut(queue) {
                 own.work_queue.done(key, now);
             }

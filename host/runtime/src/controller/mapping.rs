@@ -64,7 +64,7 @@ enum Next {
     Everything,
 }
 
-/// What became of the keys of a change.
+/// The result of the keys of a change.
 enum Mapped {
     Enqueued,
     /// Why not.

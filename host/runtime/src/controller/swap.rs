@@ -75,7 +75,7 @@ impl History {
         }
     }
 
-    /// Whether no run starts, because the version wants to delete much.
+    /// Whether no run starts, because the version would delete much.
     pub(super) fn holds_deletions(&self) -> bool {
         self.deletions.as_ref().is_some_and(|deletions| deletions.held().is_some())
     }

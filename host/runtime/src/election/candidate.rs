@@ -1,4 +1,4 @@
-//! Keeps a LeaseCandidate, by which the API server knows that this process takes part in its election.
+//! Keeps a LeaseCandidate, by which this process takes part in the election of the API server.
 //!
 //! *Flow*: it is created, renewed when the API server asks and every five minutes, and deleted at the end, so that the API server does
 //! not wait for an answer.

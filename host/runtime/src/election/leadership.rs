@@ -78,7 +78,7 @@ impl Sharing {
         self.shares.lock().share(group, times)
     }
 
-    /// Takes note of a Lease. `holder`: empty if nobody holds it.
+    /// Records a Lease. `holder`: empty if it is free.
     pub(super) fn saw(&self, group: GroupId, holder: &str, wanted_by: Option<&str>) {
         let is_new = self.shares.lock().saw(group, holder, wanted_by);
         if is_new {

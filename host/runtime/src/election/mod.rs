@@ -79,12 +79,12 @@ pub struct ElectionConfig {
     pub seed: u64,
 }
 
-/// What an observer may know of an election.
+/// The public state of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Identity of this process.
     pub identity: String,
-    /// Holder of the Lease as it was seen last; empty if nobody holds it, absent if the Lease was not read yet.
+    /// Holder of the Lease as it was seen last; empty if it is free, absent if the Lease was not read yet.
     pub holder: Option<String>,
     /// Whether this process leads.
     pub leads: bool,
@@ -161,7 +161,7 @@ impl Election {
         }
     }
 
-    /// What others may know of it.
+    /// Its public state.
     pub fn standing(&self) -> watch::Receiver<Standing> {
         self.standing.subscribe()
     }
@@ -427,7 +427,7 @@ impl Election {
         was_leader
     }
 
-    /// Writes that nobody holds the Lease; returns whether this process held it.
+    /// Removes the holder of the Lease; returns whether it was this process.
     async fn write_release(&mut self, to: Option<&str>) -> Result<bool, ApiError> {
         // If this term ends before it has begun, the next leader inherits the same.
         let of_term = || self.manager.last_writes(self.config.group);

@@ -265,7 +265,7 @@ impl Metrics {
         self.caches.refresh(informers);
     }
 
-    /// Resident memory of this process; none if the system does not tell.
+    /// Resident memory of this process; none if the system does not report it.
     pub(crate) fn resident_bytes(&self) -> Option<u64> {
         self.process.resident_bytes()
     }

@@ -54,7 +54,7 @@ impl ProcessMetrics {
         metrics
     }
 
-    /// Resident memory of this process now; none if the system does not tell.
+    /// Resident memory of this process now; none if the system does not report it.
     pub(super) fn resident_bytes(&self) -> Option<u64> {
         let mut system = self.system.lock();
         let (system, pid) = system.as_mut()?;
@@ -63,7 +63,7 @@ impl ProcessMetrics {
         system.process(*pid).map(sysinfo::Process::memory).filter(|bytes| *bytes > 0)
     }
 
-    /// Measures this process. Values that the system does not tell stay as they are.
+    /// Measures this process. Values that the system does not report stay as they are.
     pub(super) fn refresh(&self) {
         let mut system = self.system.lock();
         let Some((system, pid)) = &mut *system else { return };

@@ -117,7 +117,7 @@ pub(crate) struct QueueMetrics {
 }
 
 impl QueueMetrics {
-    /// Metrics that nobody reads, for a queue that is not in use.
+    /// Metrics that are not exposed, for a queue that is not in use.
     pub(crate) fn unread() -> Self {
         let histogram = || Histogram::new(std::iter::empty());
         Self {

@@ -66,7 +66,7 @@ fn list(node: Node<'_>, kind: &ListKind, items: &[Value], path: &mut String) -> 
     Ok(())
 }
 
-/// Why an element has no place in a list whose elements are told apart.
+/// Why an element has no place in a list with keys.
 fn misfit(node: Node<'_>, kind: &ListKind, item: &Value) -> Option<String> {
     match (kind, item) {
         (ListKind::Atomic, _) => None,

@@ -104,7 +104,7 @@ fn subject(subject: &Value, path: &str, errors: &mut Vec<Cause>) {
     }
 }
 
-/// The values of a requirement that its operator wants. `one`: operators that compare numbers exist, too.
+/// The values that the operator of a requirement takes. `one`: operators that compare numbers exist, too.
 fn requirement(value: &Value, path: &str, with_values: &[&str], compares: bool, errors: &mut Vec<Cause>) {
     let (operator, values) = (value["operator"].as_str().unwrap_or_default(), list(&value["values"]));
     let field = format!("{path}.values");

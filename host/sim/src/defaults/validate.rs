@@ -56,7 +56,7 @@ const CHECKS: &[(&str, &str, Check)] = &[
 pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, object: &Value) -> Vec<Cause> {
     let mut errors = Vec::new();
     validate_metadata(object, &mut errors);
-    // These two are served by other libraries, which know no standard names.
+    // These two are served by other libraries, without standard names.
     if !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io") {
         finalizers(object, "metadata", &mut errors);
     }

@@ -1,4 +1,4 @@
-//! Which kinds the embedded cluster serves, built in and custom, and the documents that tell clients.
+//! The kinds that the embedded cluster serves, built in and custom, and their discovery documents.
 //!
 //! *Flow*: [`Registry::builtin`] is read once from `builtin.txt`; each CustomResourceDefinition that is established, changed or removed makes a new registry.
 //! Requests look up a [`Resource`] in the registry of the moment.

@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::{Node, Scalar, Shape, TypeRef, quantity};
 
-/// Removes what the schema does not know and returns the paths of what was removed, for example `spec.foo`.
+/// Removes the fields that are not in the schema and returns their paths, for example `spec.foo`.
 pub fn prune(schema: &TypeRef, object: &mut Value) -> Vec<String> {
     let mut removed = Vec::new();
     prune_at(Node::Struct(schema), object, &mut String::new(), &mut removed);
     removed
 }
 
-/// The paths of fields that the schema does not know.
+/// The paths of fields that are not in the schema.
 pub fn unknown_fields(schema: &TypeRef, object: &Value) -> Vec<String> {
     let mut copy = object.clone();
     prune(schema, &mut copy)

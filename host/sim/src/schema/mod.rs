@@ -1,4 +1,4 @@
-//! What the server knows about the shape of objects: fields, list types and keys, patch strategies.
+//! The shape of objects: fields, list types and keys, patch strategies.
 //!
 //! Flow: `builtin.txt` (facts about the built-in kinds) is parsed once, on first use; a CustomResourceDefinition's
 //! `openAPIV3Schema` is turned into the same [`TypeSchema`]. Patching, server-side apply, pruning and the OpenAPI
@@ -57,7 +57,7 @@ pub struct Field {
     pub required: bool,
     /// How a strategic merge patch treats it.
     pub patch: PatchStrategy,
-    /// The value that stands in for an absent one.
+    /// The default of an absent value.
     pub default: Option<Value>,
     /// The server shows the field even when it is zero or empty.
     pub always: bool,
@@ -70,7 +70,7 @@ pub struct Field {
 pub struct PatchStrategy {
     /// Lists are merged rather than replaced.
     pub merge: bool,
-    /// The field that tells list elements apart; absent for lists of scalars.
+    /// The key of list elements; absent for lists of scalars.
     pub merge_key: Option<String>,
     /// Absent union members are cleared (`$retainKeys`).
     pub retain_keys: bool,
@@ -100,12 +100,12 @@ pub enum Shape {
     List {
         /// Shape of each element.
         item: Box<Shape>,
-        /// How elements are told apart.
+        /// The keys of the elements.
         kind: ListKind,
     },
 }
 
-/// Scalar types, as OpenAPI tells them apart.
+/// Scalar types of OpenAPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
     /// Text.
@@ -130,14 +130,14 @@ pub enum Scalar {
     Quantity,
 }
 
-/// How the elements of a list are told apart in server-side apply.
+/// How server-side apply identifies the elements of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListKind {
     /// The list is one value.
     Atomic,
     /// Scalars, each at most once.
     Set,
-    /// Structs, told apart by these fields.
+    /// Structs, identified by these fields.
     Map(Vec<String>),
 }
 
@@ -203,7 +203,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// How the elements of a list are told apart.
+    /// How the elements of a list are identified.
     pub fn list_kind(self) -> &'a ListKind {
         match self {
             Node::Shape(Shape::List { kind, .. }) => kind,

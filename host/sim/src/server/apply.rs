@@ -62,7 +62,7 @@ impl Api {
             let mut new = absent?;
             metadata_mut(&mut new).remove("resourceVersion");
             match self.create_owned(call, new, &mut warnings, WriteVerb::Patch, Ownership::Applied) {
-                // As upstream, it is applied to what somebody else created meanwhile.
+                // As upstream, it is applied to the object that another client has created meanwhile.
                 Err(error) if error.reason == "AlreadyExists" => {}
                 other => return self.reply_written(call, &other?, warnings),
             }

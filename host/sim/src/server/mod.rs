@@ -6,7 +6,7 @@
 //! connection ─> path ─> resource ─> fault? ─> read | watch | write | delete | subresource ─> fault? ─> response
 //! ```
 //!
-//! *Invariants*: 1. no verb holds the store's lock across an await; 2. every failure is a `Status`; 3. a killed client hears nothing.
+//! *Invariants*: 1. no verb holds the store's lock across an await; 2. every failure is a `Status`; 3. a killed client gets no answer.
 //!
 //! *Not here*: objects and versions (`store`), which kinds exist (`discovery`), what to break (`faults`).
 

@@ -23,7 +23,7 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The body of a response; an error in the middle breaks the connection.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// In which shape a client wants objects.
+/// The shape in which a client asks for objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// As they are.

@@ -244,7 +244,7 @@ impl Watcher {
     /// Obeys the fault script; an error breaks the connection.
     fn obey(&mut self, order: Result<WatchOrder, broadcast::error::RecvError>) -> Option<io::Error> {
         let Ok(order) = order else {
-            // Too many orders to know which ones were meant for this watch: the safe answer is to end it.
+            // Too many orders to decide which ones were meant for this watch: the safe answer is to end it.
             self.ended = true;
             return None;
         };

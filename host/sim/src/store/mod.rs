@@ -61,7 +61,7 @@ impl Event {
     }
 }
 
-/// What the committer knows about a write, for fault scripts and the history.
+/// The committer's record of a write, for fault scripts and the history.
 pub(crate) struct WriteContext<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) subresource: Option<&'a str>,

@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Base, Control};
 
-/// A component is text: `NAME VERSION`, or anything else, which is rejected. Its digest is the text. Settings that it knows: `a`.
+/// A component is text: `NAME VERSION`, or anything else, which is rejected. Its digest is the text. Its settings: `a`.
 #[derive(Default)]
 pub(crate) struct TextLoader(Mutex<Vec<String>>);
 

@@ -15,7 +15,7 @@ use crate::wire::{Refusal, reason};
 /// Longest spec beside a component: as much as a ConfigMap holds.
 const MAX_SPEC_BYTES: usize = 1 << 20;
 
-/// What tells that a file is another one than before, whether it was written or replaced.
+/// The identity of a file's contents: it differs once the file was written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     place: (u64, u64),
@@ -54,7 +54,7 @@ pub struct Files {
     pub spec: Option<(PathBuf, Option<Stamp>)>,
     /// `NAME.wasm.sig`, if there is such an entry and signatures are of interest.
     pub signature: Option<(PathBuf, Option<Stamp>)>,
-    /// `NAME.yml`, if there is such an entry: a spec that nobody reads.
+    /// `NAME.yml`, if there is such an entry: a spec with a name that is not read.
     pub misnamed: Option<(PathBuf, Option<Stamp>)>,
 }
 

@@ -18,7 +18,7 @@ use super::scan::Stamp;
 const QUIET: Duration = Duration::from_millis(100);
 /// A folder in which something changes all the time is looked at all the same.
 const LONGEST: Duration = Duration::from_secs(1);
-/// How often to look without being told.
+/// Time between two looks without an event.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Hears of changes below a folder.
@@ -29,7 +29,7 @@ pub struct FolderWatch {
     watcher: Option<RecommendedWatcher>,
     /// The folder that the watcher is for.
     of: Option<Stamp>,
-    /// How often to look without being told.
+    /// Time between two looks without an event.
     again: Duration,
 }
 
@@ -54,7 +54,7 @@ impl FolderWatch {
     /// Waits until something has changed and then has come to rest, or it is time to look again.
     ///
     /// # Cancel safety
-    /// A change that is not told of yet is told of by the next call.
+    /// A change that was not returned yet is returned by the next call.
     pub async fn changed(&mut self) {
         if timeout(self.again, self.heard.notified()).await.is_err() {
             self.renew();
@@ -100,7 +100,7 @@ impl FolderWatch {
     }
 }
 
-/// Whether an event is more than somebody's reading.
+/// Whether an event is more than a read.
 fn changes(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,

@@ -18,7 +18,7 @@ use serde_json::Value;
 pub(super) struct Floors(Mutex<BTreeMap<String, String>>);
 
 impl Floors {
-    /// Takes note of the version that `status` recorded, unless this process knows a later one.
+    /// Records the version of `status`, unless this process has a later one.
     pub(super) fn seen(&self, name: &str, status: &Value) {
         if let Some(version) = status["current"]["version"].as_str() {
             self.0.lock().entry(name.to_owned()).or_insert_with(|| version.to_owned());
@@ -33,7 +33,7 @@ impl Floors {
     /// Checks a version that only a signature admits.
     ///
     /// # Errors
-    /// It is older than the one that was applied last, or nothing tells; one line with the next step.
+    /// It is older than the one that was applied last, or has no version; one line with the next step.
     pub(super) fn check(&self, name: &str, version: &str) -> Result<(), String> {
         let floors = self.0.lock();
         let Some(floor) = floors.get(name).filter(|floor| *floor != version) else { return Ok(()) };

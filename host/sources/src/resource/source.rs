@@ -1,4 +1,4 @@
-//! Where the components of resources come from, and what tells that one has changed.
+//! The sources of the components of resources, and how a change of one is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::wire::{Refusal, reason};
 /// A component as its source has it now. What is equal need not be read again.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Found {
-    /// A file, and what tells it from another one; absent if the path leads nowhere. The same of its signature, where one is asked for.
+    /// A file and its identity; absent if there is no such file. The same of its signature, if one is needed.
     File(PathBuf, Option<Stamp>, Option<Stamp>),
     /// The name of its plugin.
     Builtin(String),
@@ -52,7 +52,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// `handler` hears of ConfigMaps that change. `with_signatures`: a signature that changes makes another source.
+    /// `handler` receives changes of ConfigMaps. `with_signatures`: a signature that changes makes another source.
     pub(super) fn new(
         caches: Arc<Caches>,
         handler: Arc<dyn ChangeHandler>,

@@ -23,7 +23,7 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
 /// Pause after a write that failed.
 const WRITE_RETRY: Duration = Duration::from_secs(10);
-/// Least time between two writes of the same status, if somebody else (another host, a user) overwrites it.
+/// Least time between two writes of the same status, if another client (another host, a user) overwrites it.
 const WRITE_AGAIN: Duration = Duration::from_secs(60);
 
 /// The writer for what concerns a plugin, by the plugin's name.
@@ -156,7 +156,7 @@ impl StatusWriter {
         self.tasks.join_next().await
     }
 
-    /// Marks the statuses that this host has written: it stops, and nobody keeps them up to date.
+    /// Marks the statuses that this host has written: it stops, and no host updates them.
     pub(super) async fn leave(mut self, plugins: impl Iterator<Item = &ControllerPlugin>) {
         while self.tasks.join_next().await.is_some() {}
         let Some(resource) = self.caches.resource(&resource_kind()) else { return };
@@ -251,7 +251,7 @@ pub(super) enum Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// What became of a declaration; the digest of its component, if it was applied.
+    /// The result of a declaration; the digest of its component, if it was applied.
     pub(super) fn of(result: Option<&'a Result<String, Refusal>>) -> Self {
         match result {
             Some(Ok(digest)) => Attempt::Taken(digest),

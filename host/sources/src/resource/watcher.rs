@@ -169,7 +169,7 @@ impl Watcher {
         }
     }
 
-    /// Follows until the host stops. Then the statuses are marked as nobody's.
+    /// Follows until the host stops. Then the statuses are marked as not up to date.
     pub async fn follow(mut self, stopping: CancellationToken) {
         let mut changes = self.control.changes();
         loop {

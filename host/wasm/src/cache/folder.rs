@@ -1,7 +1,7 @@
 //! The folder of compiled code, held open: what is read and written is in this folder, whatever becomes of its path.
 //!
-//! *Invariants*: 1. The folder belongs to the host's user and is closed to all others; nobody else can put another one in its place
-//! on the way to it. 2. A file is read only if it is a regular file of the host's user that nobody else may write to, and no link.
+//! *Invariants*: 1. The folder belongs to the host's user and is closed to all others; no other user can replace it
+//! on the way to it. 2. A file is read only if it is a regular file of the host's user that no other user may write to, and not a link.
 //!
 //! The file system is asked by way of `rustix`: it has `openat` with its flags, which the standard library lacks.
 

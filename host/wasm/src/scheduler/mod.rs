@@ -177,7 +177,7 @@ impl Slot {
     pub(crate) async fn yield_slot(self: Arc<Self>) {
         let id = self.id;
         match self.scheduler.step(id, true, |rules, granted| rules.yield_slot(id, granted)) {
-            // No other call wants the slot; yield to the thread's other tasks.
+            // No other call waits for the slot; yield to the thread's other tasks.
             None => tokio::task::yield_now().await,
             Some(wait) => {
                 let since = Instant::now();

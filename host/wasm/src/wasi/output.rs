@@ -43,7 +43,7 @@ impl Output {
             let end = memchr::memchr(b'\n', rest);
             let (more, next) = rest.split_at(end.unwrap_or(rest.len()));
             let line = if stream == STDERR { &mut self.stderr } else { &mut self.stdout };
-            // One byte more than the log shows tells it to cut the line.
+            // One byte more than the log shows makes it cut the line.
             let room = (MAX_LINE_BYTES + 1).saturating_sub(line.len());
             line.extend_from_slice(&more[..more.len().min(room)]);
             if end.is_some() {

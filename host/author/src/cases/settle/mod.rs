@@ -1,12 +1,12 @@
-//! `settle`: a case whose outcomes are carried out, again and again, until the plugin wants nothing more.
+//! `settle`: a case whose outcomes are carried out, again and again, until the plugin writes nothing more.
 //!
 //! *Flow*: objects of the case ──restore──> embedded API server <──HTTP── the host's own runtime (informers, rules, queues, writer,
 //! read-your-writes) ──> the plugin, whose runs [`recorder`] notes ──> rest ──> the next step of the case ──> what is there in the end
 //! ([`end`]).
 //!
 //! *Invariants*: 1. time is the cluster's manual clock: it moves when the case says so, and to the moment that a run has asked for;
-//! 2. after each step, the plugin comes to rest (settles), and wants nothing if every key runs once more, a second later (is stable);
-//! 3. keys that want something run again without being enqueued, so that the case shows its end; a plugin that needs this for its end fails;
+//! 2. after each step, the plugin comes to rest (settles), and writes nothing if every key runs once more, a second later (is stable);
+//! 3. keys that write something run again without being enqueued, so that the case shows its end; a plugin that needs this for its end fails;
 //! 4. a plugin that never rests ends the case after a bounded number of runs of one key.
 //!
 //! *Not here*: other controllers, nodes. The steps of a case do what they would do.
@@ -36,14 +36,14 @@ pub(crate) use self::steps::Settle;
 use super::input::{Case, Input};
 use super::plugin::Guests;
 
-/// Runs in a row that want nothing and ask for another one: what they wait for does not come from time.
+/// Runs in a row that write nothing and request another one: time does not bring what they wait for.
 const MAX_IDLE_REQUEUES: u32 = 3;
 /// How much later the runs are that show whether a plugin is stable. A run that depends on the time shows it then.
 const MOMENT: SignedDuration = SignedDuration::from_secs(1);
 /// Runs that are shown of a plugin that does not settle.
 const N_SHOWN: usize = 3;
 
-/// What became of a case that settles.
+/// The result of a case that settles.
 pub(crate) struct Settled {
     /// Runs in all, the repetitions included.
     pub(crate) n_runs: usize,
@@ -228,7 +228,7 @@ impl Story {
         requeued.chain(self.recorder.woken()).collect()
     }
 
-    /// Runs keys until none wants anything. Returns the first run that was necessary for it and that no host would have begun.
+    /// Runs keys until none writes anything. Returns the first run that was necessary for it and that no host would have begun.
     async fn settle_down(&self, place: &str, begun: usize) -> Result<Option<Stall>, Unsettled> {
         let clock = self.hosted.cluster.clock();
         let horizon = later(clock.now(), self.settle.within);
@@ -266,7 +266,7 @@ impl Story {
         }
     }
 
-    /// The first of the last runs after which nothing would have enqueued its key, although one more run wanted something else.
+    /// The first of the last runs after which nothing would have enqueued its key, although one more run would write something else.
     fn stall(&self, last: Vec<RunRecord>, again: &[RunRecord]) -> Option<Stall> {
         if !self.hosted.awaits_all_rules() {
             return None;

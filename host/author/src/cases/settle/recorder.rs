@@ -1,4 +1,4 @@
-//! The plugin of a case that settles: notes what each run wanted, and ends runs without end.
+//! The plugin of a case that settles: records the writes of each run, and ends runs without end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct RunRecord {
     pub(super) key: Key,
     /// As expected outcomes are written.
     pub(super) shown: Value,
-    /// Whether it wanted a write. Events are none.
+    /// Whether it has a write. Events do not count.
     wants: bool,
     /// Whether it asked to be run again because something failed.
     is_retry: bool,
@@ -35,7 +35,7 @@ pub(super) struct RunRecord {
 }
 
 impl RunRecord {
-    /// Whether it wants a write and nothing but the change by that write can enqueue the key again.
+    /// Whether it has a write, and only the change by that write can enqueue the key again.
     pub(super) fn is_forgotten(&self) -> bool {
         self.wants && !self.is_retry && self.due.is_none()
     }

@@ -181,7 +181,7 @@ impl Hosted {
                     return;
                 }
                 for write in history[n_seen..].iter().map(|record| pending(record)) {
-                    // What a field selector decides about, nobody can know here.
+                    // Which objects a field selector matches is not known here.
                     while !self.subscription.sees(&write) && self.subscription.selects(&write) != Selected::Unknown {
                         self.progress.0.notified().await;
                     }

@@ -15,7 +15,7 @@ use super::name_of;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settle {
-    /// Runs of one key, at most, until it wants nothing: at the beginning, and after each step.
+    /// Runs of one key, at most, until it writes nothing: at the beginning, and after each step.
     pub(crate) runs: u32,
     /// The clock moves to requeues that are due within this time; later ones wait for a step that advances it.
     #[schemars(with = "String", example = "10m", extend("default" = "1m"))]
@@ -31,7 +31,7 @@ impl Default for Settle {
     }
 }
 
-/// What somebody else does.
+/// A step of another client.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Step {

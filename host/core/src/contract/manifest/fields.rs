@@ -203,7 +203,7 @@ mod tests {
             let places = ["watches[0].kind", "watches[0].enqueue[0].kind", "grants[0].kinds[1]"].map(at);
             assert_eq!(why, format!("3 errors: {}", places.join("; ")));
         }
-        // Of another version of Kubernetes, or of somebody else.
+        // A field of another version of Kubernetes, or of an aggregated API.
         for kind in [
             "apps/v1/Website",
             "apps/v2/Deployment",

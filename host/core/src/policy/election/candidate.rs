@@ -13,7 +13,7 @@ use crate::object::id::Kind;
 /// How often a candidate renews its object without being asked. The API server forgets candidates after 30 minutes.
 pub const CANDIDATE_PERIOD: Duration = Duration::from_secs(300);
 
-/// A LeaseCandidate of `coordination.k8s.io/v1beta1`. What this program does not know stays as it is.
+/// A LeaseCandidate of `coordination.k8s.io/v1beta1`. Unknown fields stay as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeaseCandidate(Value);
 

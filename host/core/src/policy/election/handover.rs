@@ -6,7 +6,7 @@
 //! The text is an annotation of the Lease ([`LAST_WRITES`]): `{"PLUGIN": [{"kind", "namespace", "name", "uid", "resourceVersion"}]}`,
 //! one entry for each kind. Anyone who may write the Lease may write it, so it delays a term for a bounded time, and nothing else.
 //!
-//! *Not here*: read-your-writes within a term (`policy::pending`); leaders that end without a release, after which nobody leads for
+//! *Not here*: read-your-writes within a term (`policy::pending`); leaders that end without a release, after which no host leads for
 //! longer than watches lag behind.
 
 use std::collections::BTreeMap;

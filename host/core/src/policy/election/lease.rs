@@ -11,7 +11,7 @@ use super::share::{RESERVED_FOR, WANTED_BY};
 /// Annotation: the identity of the Pintle that took the Lease last. It is not the holder if another program has taken the Lease since.
 pub const HOLDER: &str = "pintle.dev/holder";
 
-/// A Lease object of `coordination.k8s.io/v1`. What this program does not know stays as it is.
+/// A Lease object of `coordination.k8s.io/v1`. Unknown fields stay as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease(Value);
 
@@ -25,7 +25,7 @@ impl Lease {
         if object.is_object() { Ok(Self(object)) } else { Err("not an object".to_owned()) }
     }
 
-    /// A new one, which nobody holds.
+    /// A new one, without a holder.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self(json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -35,7 +35,7 @@ impl Lease {
         }))
     }
 
-    /// Identity of the holder; empty if nobody holds it.
+    /// Identity of the holder; empty if it is free.
     pub fn holder(&self) -> &str {
         self.0["spec"]["holderIdentity"].as_str().unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl Lease {
         self.holder().is_empty() && self.duration() <= Duration::from_secs(1)
     }
 
-    /// Whether the API server wants its holder to end the term, because it prefers another candidate.
+    /// Whether the API server requests that its holder ends the term, because it prefers another candidate.
     pub(super) fn is_end_of_term(&self) -> bool {
         self.0["spec"]["preferredHolder"].as_str().is_some_and(|preferred| !preferred.is_empty())
     }

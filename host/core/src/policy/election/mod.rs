@@ -8,7 +8,7 @@
 //!    run out of time; one that vanishes after the term of this process, until a holder that was not seen would have.
 //! 4. Every write carries the resourceVersion that the decision was made by.
 //!
-//! One gap remains, as upstream: a candidate that starts while the Lease is deleted does not know of a leader that is cut off from the
+//! One gap remains, as upstream: a candidate that starts while the Lease is deleted cannot see a leader that is cut off from the
 //! API server.
 //!
 //! *Not here*: requests, timers and watches (`pintle-runtime`), whether kube-controller-manager may be replaced (`pintle`).
@@ -297,7 +297,7 @@ impl Candidate {
         (!term.holds(begun)).then(|| format!("the Lease was not renewed within {:?}", term.deadline))
     }
 
-    /// Whom the Lease is for now, if the term is to end in order; nobody in particular if the API server decides.
+    /// The next holder, for a graceful hand-over; none in particular if the API server decides.
     fn hands_over(&self, seen: &Seen) -> Option<Option<String>> {
         if self.is_coordinated {
             return seen.lease.as_ref()?.is_end_of_term().then_some(None);
@@ -366,7 +366,7 @@ impl Candidate {
             let until = if before.holder() != self.identity {
                 Some(self.expiry(before, *since))
             } else if lease.is_none() && self.term.is_none_or(|term| now >= term.until()) {
-                // Since this term has ended, somebody may have taken the Lease that is gone now, and may lead.
+                // Since the end of this term, another host may have taken the Lease that is gone now, and may lead.
                 Some(now + self.times.lease_duration)
             } else {
                 None

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::Times;
 
-/// Annotation of a Lease: the identity of a host that wants to hold it.
+/// Annotation of a Lease: the identity of a host that asks for it.
 pub const WANTED_BY: &str = "pintle.dev/wanted-by";
 /// Annotation of a released Lease: the identity of the host that it was released for.
 pub const RESERVED_FOR: &str = "pintle.dev/reserved-for";
@@ -131,7 +131,7 @@ pub struct Shares {
 /// What is known of the Lease of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
-    /// Empty if nobody holds it.
+    /// Empty if it is free.
     holder: String,
     wanted_by: Option<String>,
 }
@@ -142,7 +142,7 @@ impl Shares {
         Self { identity: identity.to_owned(), groups: vec![None; n_groups] }
     }
 
-    /// Takes note of a Lease; returns whether that is new. `holder`: empty if nobody holds it.
+    /// Records a Lease; returns whether it has changed. `holder`: empty if it is free.
     pub fn saw(&mut self, group: GroupId, holder: &str, wanted_by: Option<&str>) -> bool {
         let seen = Some(Seen { holder: holder.to_owned(), wanted_by: wanted_by.map(str::to_owned) });
         match self.groups.get_mut(group.0) {

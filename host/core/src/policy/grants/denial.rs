@@ -51,7 +51,7 @@ impl Denial {
             verbs: vec![access.verb.to_owned()],
             kinds: vec![access.kind.to_string()],
             subresources: access.subresource.map(one).unwrap_or_default(),
-            // A manifest's author does not know namespaces; an operator grants no more than necessary.
+            // The author of a manifest cannot name namespaces; an operator grants no more than necessary.
             namespaces: if given { one(access.namespace) } else { Vec::new() },
             of,
             ..Grant::default()

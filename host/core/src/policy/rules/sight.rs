@@ -14,7 +14,7 @@ pub(super) enum State {
     New,
 }
 
-/// A change, and what the rules know about it so far.
+/// A change, and what the rules have found out about it so far.
 pub(super) struct Sight<'d> {
     pub(super) delta: &'d Delta,
     pub(super) cache: &'d dyn RuleCache,

@@ -1,4 +1,4 @@
-//! Metrics that an operator does not want, as `--disabled-metrics` of Kubernetes' components.
+//! Metrics that an operator has disabled, as `--disabled-metrics` of Kubernetes' components.
 
 use std::collections::BTreeSet;
 
