@@ -9,13 +9,13 @@ import (
 // AppliedAnnotation is the annotation of a child with the [Hash] of what was wanted when it was last applied.
 const AppliedAnnotation = "pintle.dev/applied"
 
-// Children is the set of children that an owner wants: what is missing is created, what differs updated, what fits adopted, and what
+// Children is the desired set of children of an owner: what is missing is created, what differs updated, what fits adopted, and what
 // is no longer wanted deleted.
 //
 // Children are written by server-side apply, so fields that others set (defaults, an autoscaler's replicas) stay as they are, and a
 // field that is no longer wanted goes. What is applied carries a controller reference to the owner and the annotation
-// [AppliedAnnotation], by which the next run sees that nothing has changed. What somebody else has changed since is seen by comparing
-// what is wanted with what is there: the manifest watches every owned kind, whole or with all fields that are set in children and
+// [AppliedAnnotation], by which the next run sees that nothing has changed. Later changes by others are found by comparing
+// the desired objects with the cached ones: the manifest watches every owned kind, whole or with all fields that are set in children and
 // metadata.{annotations,labels,ownerReferences,deletionTimestamp}. Write values as the API server does: it turns cpu: 1000m into
 // cpu: 1, which would look like a change in every run.
 //
@@ -39,13 +39,13 @@ type Children struct {
 type ChildrenPlan struct {
 	// Mutations are applies and adoptions in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
 	Mutations []Mutation
-	// Conflicts are wanted objects that somebody else controls. They are left alone.
+	// Conflicts are wanted objects that other objects control. They are left alone.
 	Conflicts []ChildConflict
 	// Waiting are wanted objects that are being deleted; they are applied once they are gone, which causes a run.
 	Waiting []Ref
 }
 
-// ChildConflict is a wanted object that somebody else controls.
+// ChildConflict is a wanted object that another object controls.
 type ChildConflict struct {
 	Child          Ref
 	ControllerKind Kind
@@ -77,7 +77,7 @@ func (c *Children) Want(objects ...any) *Children {
 	return c
 }
 
-// Plan compares what is wanted with what the cache has.
+// Plan compares the desired objects with the cached ones.
 //
 // The error is a [TerminalError], as only other code helps: a wanted object has no name, is wanted twice, is of a kind that is not
 // owned, lives in another namespace than its owner, or cannot be hashed.

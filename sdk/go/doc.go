@@ -12,13 +12,13 @@
 //
 //	func reconcile(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) { ... }
 //
-// The function is called with a key of a work queue, is never told why, and must be pure: the same view gives the same outcome. The host
+// The function is called with a key of a work queue, gets no reason for the run, and must be pure: the same view gives the same outcome. The host
 // keeps the caches, carries out the outcome, and does not call again for the same key before the caches have seen the writes. A run that
 // fails is repeated with a growing delay.
 //
 // To read: [Get], [List], [Query], [Selecting], [Dependents], [Config]. From the API server itself: [Live], [LiveSubresource], [Ask].
 // To write: [Outcome], [Sequential], [Parallel], [Create], [Patch], [Apply], [Delete]; to want a set of children: [Children].
-// To clean up: [HasFinalizer], [AddFinalizer], [RemoveFinalizer]. To tell: [PatchStatus], [SetCondition], [NewEvent], [Infof].
+// To clean up: [HasFinalizer], [AddFinalizer], [RemoveFinalizer]. To report: [PatchStatus], [SetCondition], [NewEvent], [Infof].
 // To notice changes: [Hash]. To step through a case with a debugger, and to start a cluster for a test: package pintletest.
 //
 // # Other keys

@@ -71,7 +71,7 @@ func needsOf(err error) []Need {
 	}
 }
 
-// Result is what a run comes to, as the host hears of it: an outcome, or an error of one of two kinds.
+// Result is the end of a run, as the host receives it: an outcome, or an error of one of two kinds.
 type Result struct {
 	// Outcome is nil if Err is not. Its own Err is nil, or of one of the two kinds, too.
 	Outcome *Outcome
@@ -82,7 +82,7 @@ type Result struct {
 // maxNeeds is how many reads the host takes from one outcome. More are asked for by the next round, which still misses them.
 const maxNeeds = 256
 
-// Conclude turns what a reconcile function returned into what the host hears. Tests use it; plugins need not.
+// Conclude turns the return values of a reconcile function into what the host receives. Tests use it; plugins need not.
 func Conclude(outcome *Outcome, err error) Result {
 	if err == nil {
 		if outcome == nil {

@@ -11,7 +11,7 @@ import (
 // ReconcileFunc computes the changes for one key. It is pure: the same view gives the same outcome, so it looks at nothing but
 // its arguments, keeps nothing in variables, and starts no goroutine that outlives it.
 //
-// It is never called twice at once for the same key, and never told why. A nil outcome wants nothing. An error is tried again with a
+// It is never called twice at once for the same key, and without the reason for the run. A nil outcome changes nothing. An error is tried again with a
 // growing delay unless it is a [TerminalError]; an outcome beside it is dropped, and [Outcome.Fail] keeps it. A panic ends the run as a
 // fault, is written to the log, and the instance is replaced.
 type ReconcileFunc func(key Key, lister Lister) (*Outcome, error)
@@ -50,7 +50,7 @@ func wakesOf[K Key | Wake](keysOf MappingFunc[K]) MappingFunc[Wake] {
 	}
 }
 
-// panicMessage tells of a panic: what was thrown, where, and for which key. To be called by the deferred function that recovers.
+// panicMessage describes a panic: what was thrown, where, and for which key. The deferred function that recovers calls it.
 func panicMessage(recovered any, what string) string {
 	return fmt.Sprintf("panic: %s at %s (%s)", panicText(recovered), panicPlace(), what)
 }

@@ -80,7 +80,7 @@ func appendCanonical(text []byte, tree any) (_ []byte, err error) {
 	}
 }
 
-// integerOf takes 2.0 for an integer: not every language can tell it from 2.
+// integerOf takes 2.0 for an integer: not every language distinguishes it from 2.
 func integerOf(number json.Number) (int64, error) {
 	integer, err := number.Int64()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type Lister interface {
 	// Now is the time at which this run began, to the microsecond, in UTC. The clock of the program itself shows nothing real.
 	Now() time.Time
-	// Uptime is the time from the start of the host to the beginning of this run, by a clock that nobody sets. Only differences of two
+	// Uptime is the time from the start of the host to the beginning of this run, by a monotonic clock. Only differences of two
 	// values of the same host have a meaning: keep one by [Outcome.Keep], which is lost together with this clock.
 	Uptime() time.Duration
 	// GetJSON is the object, whole if its watch declares whole; nil if it is not in the cache.

@@ -68,7 +68,7 @@ func headerOf(object any) *header {
 	return &h
 }
 
-// headerFields spares encoding the rest of an object, where that can be told from its type.
+// headerFields spares encoding the rest of an object, where its type allows it.
 func headerFields(object any) any {
 	value := reflect.ValueOf(object)
 	for value.Kind() == reflect.Pointer && !value.IsNil() && !encodesItself(value) {

@@ -76,7 +76,7 @@ const (
 	Orphan     Propagation = "orphan"
 )
 
-// Refusal is how the API server refused a write, as far as controllers tell refusals apart.
+// Refusal is how the API server refused a write, as far as controllers distinguish refusals.
 type Refusal string
 
 // Refusals.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Outcome is what one run wants. The zero value, as well as nil, wants nothing.
+// Outcome is the result of one run. The zero value, as well as nil, changes nothing.
 //
 // Its methods return it, so that calls can be chained:
 //

@@ -2,11 +2,11 @@ package pintle
 
 import "fmt"
 
-// PatchStatus is a patch that makes the status of object, as it was read, what is wanted; no mutation if it already is. A member that
+// PatchStatus is a patch from the status of object, as it was read, to the desired one; no mutation if they are equal. A member that
 // the status has and the wanted one has not is removed. null and absent are the same.
 //
 // The API server refuses the patch as a conflict if the object has changed since it was read; the run is then repeated.
-// Put it into a last step by [Outcome.Always], if it shall also tell of failures.
+// Put it into a last step by [Outcome.Always], if it shall also report failures.
 func PatchStatus(kind Kind, object, status any) []Mutation {
 	current := withoutNulls(mustTree(object))
 	members, _ := current.(map[string]any)

@@ -37,7 +37,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
 
-    /// Also carry out the cases without `settle` on an embedded API server until the plugin wants nothing more, and report it. The
+    /// Also carry out the cases without `settle` on an embedded API server until the plugin writes nothing more, and report it. The
     /// report does not fail a case.
     #[arg(long)]
     pub settle: bool,

@@ -4,7 +4,7 @@ import { Kind } from "./kind.js";
 /** @import { AnyObject, KubernetesObject, ObjectKey } from "./model.js" */
 
 /**
- * How the API server refused a write, as far as controllers tell refusals apart.
+ * How the API server refused a write, as far as controllers distinguish refusals.
  * @typedef {"not-found" | "already-exists" | "conflict" | "invalid" | "forbidden" | "namespace-terminating"} Refusal
  */
 

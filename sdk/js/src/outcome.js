@@ -110,7 +110,7 @@ function step(order, mutations, { always = false } = {}) {
  */
 
 /**
- * What one run wants, as a plain object; {@link Outcome} makes one step by step.
+ * The result of one run, as a plain object; {@link Outcome} makes one step by step.
  * @typedef {object} OutcomeLike
  * @property {readonly Need[]} [needs] Reads that the host must do first; it carries out nothing else, and calls again.
  * @property {readonly Step[]} [steps] Writes. Empty steps are left out.
@@ -123,7 +123,7 @@ function step(order, mutations, { always = false } = {}) {
  *   {@link Outcome.fail}.
  */
 
-/** What one run wants. A new one: nothing. */
+/** The result of one run. A new one changes nothing. */
 export class Outcome {
   constructor() {
     /** @type {Need[]} */

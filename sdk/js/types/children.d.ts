@@ -20,7 +20,7 @@ export declare class Child {
     /** For messages: `apps/v1/Deployment default/web`. */
     toString(): string;
 }
-/** A wanted object that somebody else controls. */
+/** A wanted object that another object controls. */
 export declare class Conflict {
     child: Child;
     controllerKind: Kind;
@@ -58,11 +58,11 @@ export type Plan = {
  * @property {Child[]} waiting Wanted objects that are being deleted, and are created again afterwards.
  */
 /**
- * The set of children that an owner wants.
+ * The desired set of children of an owner.
  *
  * Children are written by server-side apply, so fields that others set (defaults, an autoscaler's replicas) stay as they are, and a field
  * that is no longer wanted goes. What is applied carries a controller reference to the owner and the annotation {@link APPLIED} with the
- * {@link hash} of what was wanted, by which the next run sees that nothing has changed. What somebody else has changed since is seen by
+ * {@link hash} of what was wanted, by which the next run sees that nothing has changed. Later changes by others are found by
  * {@link covers}. An object that another controller has is not touched.
  *
  * A wanted object without a controller is adopted first: a merge patch adds the controller reference to `metadata.ownerReferences` and
@@ -97,7 +97,7 @@ export declare class Children {
      */
     want(...objects: (KubernetesObject | AnyObject)[]): this;
     /**
-     * Compares what is wanted with what the cache has.
+     * Compares the desired objects with the cached ones.
      * @param {Lister} lister
      * @returns {Plan}
      * @throws {Terminal} As only other code helps: a wanted object has no name, is wanted twice, is of a kind that is not owned, lives in

@@ -11,9 +11,9 @@ export type KeysOf = (kind: Kind, before: AnyObject | undefined, after: AnyObjec
 /**
  * What a controller's module exports as `reconcile`: computes the changes for one key.
  *
- * Never called twice at once for the same key, and never told why. Pure: the same view gives the same outcome.
+ * Never called twice at once for the same key, and without the reason for the run. Pure: the same view gives the same outcome.
  * It returns nothing if there is nothing to do. It throws {@link Retry} for what may pass and {@link Terminal} for what only a change
- * of the world can cure; any other exception is a fault of the controller, told with its place in the host's log.
+ * of the world can cure; any other exception is a fault of the controller, which the host logs with its place.
  * @callback Reconcile
  * @param {Key} key
  * @param {Lister} lister

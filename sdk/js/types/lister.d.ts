@@ -129,7 +129,7 @@ export declare class Lister {
      */
     now(): string;
     /**
-     * Seconds since the host started, when this run began, by a clock that nobody sets: `now` may jump, this does not. Only differences of
+     * Seconds since the host started, when this run began, by a monotonic clock: `now` may jump, this does not. Only differences of
      * two values of the same host have a meaning: keep one in the state, which is lost together with this clock.
      * @returns {number}
      */

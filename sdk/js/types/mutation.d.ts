@@ -101,7 +101,7 @@ export type Mutation = Action & ResultOptions;
 /** @import { KindLike } from "./kind.js" */
 /** @import { AnyObject, KubernetesObject, ObjectKey } from "./model.js" */
 /**
- * How the API server refused a write, as far as controllers tell refusals apart.
+ * How the API server refused a write, as far as controllers distinguish refusals.
  * @typedef {"not-found" | "already-exists" | "conflict" | "invalid" | "forbidden" | "namespace-terminating"} Refusal
  */
 /**

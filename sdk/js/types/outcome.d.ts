@@ -169,7 +169,7 @@ export type OutcomeLike = {
  * @property {string | null} value
  */
 /**
- * What one run wants, as a plain object; {@link Outcome} makes one step by step.
+ * The result of one run, as a plain object; {@link Outcome} makes one step by step.
  * @typedef {object} OutcomeLike
  * @property {readonly Need[]} [needs] Reads that the host must do first; it carries out nothing else, and calls again.
  * @property {readonly Step[]} [steps] Writes. Empty steps are left out.
@@ -181,7 +181,7 @@ export type OutcomeLike = {
  * @property {Retry | Terminal | undefined} [error] The run has failed all the same, once everything else is carried out; see
  *   {@link Outcome.fail}.
  */
-/** What one run wants. A new one: nothing. */
+/** The result of one run. A new one changes nothing. */
 export declare class Outcome {
     /** @type {Need[]} */
     needs: Need[];

@@ -8,7 +8,7 @@ import type { KubernetesObject } from "./model.js";
  * has not is removed. `null` and absent are the same.
  *
  * The API server refuses the patch as a conflict if the object has changed since it was read; the run is then repeated.
- * Put it into a last step that is `always` carried out, if it shall also tell of failures.
+ * Put it into a last step that is `always` carried out, if it shall also report failures.
  * @param {KindLike} kind
  * @param {KubernetesObject & {status?: object | undefined}} object As it was read.
  * @param {object} status

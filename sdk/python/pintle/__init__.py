@@ -1,9 +1,9 @@
 """Write Kubernetes controllers in Python. See README.md.
 
 A controller is a module with a function `reconcile(key: Key, lister: Lister) -> Outcome | None`: it says what should change for one key.
-It is never called twice at once for the same key, and never told why. It is pure: the same view gives the same outcome.
+It is never called twice at once for the same key, and without the reason for the run. It is pure: the same view gives the same outcome.
 It raises `Retry` for what may pass and `Terminal` for what only a change of the world can cure; any other exception is a fault of the
-controller, told with its place in the host's log.
+controller, which the host logs with its place.
 """
 
 from . import log

@@ -1,4 +1,4 @@
-"""The set of children that an owner wants: what is missing is created, what differs updated, what fits adopted, and what is no longer
+"""The desired set of children of an owner: what is missing is created, what differs updated, what fits adopted, and what is no longer
 wanted deleted.
 """
 
@@ -32,7 +32,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A wanted object that somebody else controls."""
+    """A wanted object that another object controls."""
 
     child: Child
     controller_kind: Kind
@@ -56,11 +56,11 @@ class Plan:
 
 
 class Children:
-    """The set of children that an owner wants.
+    """The desired set of children of an owner.
 
     Children are written by server-side apply, so fields that others set (defaults, an autoscaler's replicas) stay as they are, and a
     field that is no longer wanted goes. What is applied carries a controller reference to the owner and the annotation `APPLIED` with
-    the `hash_json` of what was wanted, by which the next run sees that nothing has changed. What somebody else has changed since is seen by
+    the `hash_json` of what was wanted, by which the next run sees that nothing has changed. Later changes by others are found by
     `covers`. An object that another controller has is not touched.
 
     A wanted object without a controller is adopted first: a merge patch adds the controller reference to `metadata.ownerReferences`
@@ -99,7 +99,7 @@ class Children:
         return self
 
     def plan(self, lister: Lister) -> Plan:
-        """Compares what is wanted with what the cache has.
+        """Compares the desired objects with the cached ones.
 
         Raises Terminal, as only other code helps, if a wanted object has no name, is wanted twice, is of a kind that is not owned, lives
         in another namespace than its owner, or cannot be hashed.

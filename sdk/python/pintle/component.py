@@ -93,7 +93,7 @@ def _reconcile(function: Callable[[Key, Lister], Outcome | None], key: t.Key, li
 
 
 def _run(raw: v.Lister, body: Callable[[Lister], R]) -> R:
-    """Drops the lister on every path, and tells of exceptions before they end the run."""
+    """Drops the lister on every path, and logs exceptions before they end the run."""
     log.set_sink(_write)
     guards.active = True
     with raw:

@@ -33,7 +33,7 @@ def canonical(value: Any) -> str:
         return "[" + ",".join(map(canonical, value)) + "]"
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
-    # 2.0 is an integer: not every language can tell it from 2.
+    # 2.0 is an integer: not every language distinguishes it from 2.
     if isinstance(value, int | float) and value == value // 1 and abs(value) <= _MAX_INTEGER:
         return str(int(value))
     raise Terminal("hash: a number is not an integer between -(2^53 - 1) and 2^53 - 1")

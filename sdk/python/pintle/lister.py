@@ -145,7 +145,7 @@ class Lister:
         return self._view.now()
 
     def uptime(self) -> float:
-        """Seconds since the host started, when this run began, by a clock that nobody sets.
+        """Seconds since the host started, when this run began, by a monotonic clock.
 
         Only differences of two values of the same host have a meaning: keep one in the state, which is lost together with this clock.
         """

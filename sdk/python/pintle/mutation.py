@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from .kinds import Kind, KindLike, ObjectKey, key_of, metadata
 
-#: How the API server refused a write, as far as controllers tell refusals apart.
+#: How the API server refused a write, as far as controllers distinguish refusals.
 Refusal = Literal["not-found", "already-exists", "conflict", "invalid", "forbidden", "namespace-terminating"]
 #: What becomes of the objects that a deleted one owns.
 Propagation = Literal["background", "foreground", "orphan"]

@@ -1,4 +1,4 @@
-"""What a run wants: steps of mutations, and what else the host should do."""
+"""The result of a run: steps of mutations, and what else the host should do."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Observation:
 
 @dataclass
 class Outcome:
-    """What one run wants. A new one: nothing."""
+    """The result of one run. A new one changes nothing."""
 
     needs: list[Need] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
-#: Places that are told.
+#: Maximum places in a message.
 _MAX_PLACES = 5
 _SDK = str(Path(__file__).parent)
 

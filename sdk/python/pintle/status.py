@@ -14,7 +14,7 @@ def patch_status(kind: KindLike, obj: Mapping[str, Any], status: Mapping[str, An
 
     A member that the object's status has and `status` has not is removed. None and absent are the same.
     The API server refuses the patch as a conflict if the object has changed since it was read; the run is then repeated.
-    Put it into a last step that is `always` carried out, if it shall also tell of failures.
+    Put it into a last step that is `always` carried out, if it shall also report failures.
     """
     current, wanted = _plain(obj.get("status")), _plain(status)
     if equal(current, wanted):

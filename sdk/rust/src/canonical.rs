@@ -76,7 +76,7 @@ fn write_object(members: &Map<String, Value>, text: &mut String) -> Result<(), E
     Ok(())
 }
 
-/// `2.0` is an integer: not every language can tell it from `2`.
+/// `2.0` is an integer: not every language distinguishes it from `2`.
 fn integer(number: &Number) -> Result<i64, Error> {
     let exact = number.as_i64().or_else(|| {
         let number = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 9.1e15)?;

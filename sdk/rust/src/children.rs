@@ -4,7 +4,7 @@
 //! Children are written by server-side apply, so fields that others set (defaults, an autoscaler's replicas) stay as they are,
 //! and a field that is no longer wanted goes. What is applied carries a controller reference to the owner and the annotation
 //! [`APPLIED`] with the [hash](crate::hash()) of what was wanted, by which the next run sees that nothing has changed.
-//! What somebody else has changed since is seen by [`covers`].
+//! Later changes by others are found by [`covers`].
 //!
 //! A wanted object without a controller is *adopted* first: a merge patch adds the controller reference to
 //! `metadata.ownerReferences` and changes nothing else. Its change causes another run, which applies the rest.
@@ -35,7 +35,7 @@ use crate::types::{Kind, ObjectKey};
 /// Annotation of a child: hash of what was wanted when it was last applied.
 pub const APPLIED: &str = "pintle.dev/applied";
 
-/// The set of children that an owner wants.
+/// The desired set of children of an owner.
 ///
 /// ```
 /// use pintle_sdk::{Children, Error, Key, Kind, Lister, Outcome, Resource, Step};
@@ -93,7 +93,7 @@ impl fmt::Display for Child {
     }
 }
 
-/// A wanted object that somebody else controls.
+/// A wanted object that another object controls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The object.
@@ -138,7 +138,7 @@ impl Children {
         self
     }
 
-    /// Compares what is wanted with what the cache has.
+    /// Compares the desired objects with the cached ones.
     ///
     /// # Errors
     /// Terminal, as only other code helps: a wanted object has no name, is wanted twice, is of a kind that is not

@@ -36,7 +36,7 @@ impl<T> Claimed<T> {
         Step::parallel(std::mem::take(&mut self.mutations))
     }
 
-    /// A step of `most` patches, if there are more: an outcome with all of them would be too large. Such a run wants nothing else, as
+    /// A step of `most` patches, if there are more: an outcome with all of them would be too large. Such a run writes nothing else, as
     /// only the last part makes `owned` true; the objects that the step changes run the key again. What could not be written in
     /// the previous run, by [`Lister::failures`], comes last, so that it keeps nothing else from being claimed.
     pub fn part(&mut self, most: usize, lister: &impl Lister) -> Option<Step> {
@@ -122,7 +122,7 @@ pub enum Relation {
     Adopt,
     /// It is the owner's, and no longer should be: [`release`].
     Release,
-    /// It is another's or nobody's, and remains so.
+    /// Another object controls it, or none, and it stays so.
     None,
 }
 

@@ -23,7 +23,7 @@
 //! pintle_sdk::export!(reconcile);
 //! ```
 //!
-//! The function is called with a key of a work queue, is never told why, and must be pure: the same view gives the same outcome.
+//! The function is called with a key of a work queue, gets no reason for the run, and must be pure: the same view gives the same outcome.
 //! The host keeps the caches, carries out the outcome, and does not call again for the same key before the caches have seen
 //! the writes. A run that fails is repeated with a growing delay.
 //!
@@ -35,7 +35,7 @@
 //! | want a set of children | [`Children`] |
 //! | claim objects by a selector | [`controller_ref`] |
 //! | clean up | [`has_finalizer`], [`add_finalizer`], [`remove_finalizer`] |
-//! | tell | [`patch_status`], [`set_condition`], [`Event`], [`log`] |
+//! | report | [`patch_status`], [`set_condition`], [`Event`], [`log`] |
 //! | notice changes | [`hash()`] |
 //! | do something later | [`Outcome::requeue_after`], [`Outcome::requeue_at`], `cron` (a feature) |
 //! | do as Kubernetes' controllers do | [`revisions`], [`pods`], [`quantity`], [`nodes`], [`cidr`], [`conditions`], [`finalizers`] |

@@ -118,7 +118,7 @@ pub struct ApiResource {
 pub trait Lister {
     /// Time at which the run began, RFC 3339.
     fn now_text(&self) -> String;
-    /// Time since the host started, when the run began, by a clock that nobody sets. Only differences of two values of the same host
+    /// Time since the host started, when the run began, by a monotonic clock. Only differences of two values of the same host
     /// have a meaning: keep one in the state, which is lost together with this clock.
     fn uptime(&self) -> Duration;
     /// The object, as JSON.

@@ -1,4 +1,4 @@
-//! What a run wants: steps of mutations, and what else the host should do.
+//! The result of a run: steps of mutations, and what else the host should do.
 //!
 //! ```
 //! use pintle_sdk::{Kind, Mutation, Outcome, Step};
@@ -198,7 +198,7 @@ pub enum Action {
     Event(Event),
 }
 
-/// How the API server refused a write, as far as controllers tell refusals apart.
+/// How the API server refused a write, as far as controllers distinguish refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the API server's own reasons")]
 pub enum Refusal {
@@ -488,7 +488,7 @@ pub struct Observation {
 /// Longest time until a key is run again: 2^31 - 1 ms, 24.8 days, the most that the contract has.
 pub const LONGEST_REQUEUE: Duration = Duration::from_millis(2_147_483_647);
 
-/// What one run wants. The default: nothing.
+/// The result of one run. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Reads that the host must do first; it carries out nothing else of this outcome, and calls again.

@@ -12,7 +12,7 @@ use crate::types::Kind;
 /// `object`; a member that it has and `wanted` has not is removed. `null` and absent are the same.
 ///
 /// The API server refuses the patch as a conflict if the object has changed since it was read; the run is then repeated.
-/// Put it into a last step that is [`always`](crate::Step::always) carried out, if it shall also tell of failures.
+/// Put it into a last step that is [`always`](crate::Step::always) carried out, if it shall also report failures.
 ///
 /// ```
 /// # use pintle_sdk::{Kind, api::meta::ObjectMeta, patch_status};

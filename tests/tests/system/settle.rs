@@ -73,11 +73,11 @@ fn read(text: &str) -> Result<Value> {
 fn a_field_that_flips_is_reported_with_its_values_and_the_last_three_runs() -> Result<()> {
     let (problem, details) = Cases::new(&["flips"], "settle: {runs: 7}")?.why()?;
     let key = "example.com/v1/Widget default/flips";
-    assert_eq!(problem, format!("the plugin does not settle: after 7 runs of {key}, it still wants something"));
-    for n in ["run 5 wanted:", "run 6 wanted:", "run 7 wanted:"] {
+    assert_eq!(problem, format!("the plugin does not settle: after 7 runs of {key}, it still writes something"));
+    for n in ["run 5 writes:", "run 6 writes:", "run 7 writes:"] {
         assert!(details.contains(n), "no {n:?} in:\n{details}");
     }
-    assert!(!details.contains("run 4 wanted:"), "{details}");
+    assert!(!details.contains("run 4 writes:"), "{details}");
     let flip = format!("  {key}: spec.color: ... -> \"red\" -> \"blue\" -> \"red\" -> \"blue\"\n");
     assert!(details.contains(&flip), "no {flip:?} in:\n{details}");
     Ok(())
@@ -121,7 +121,7 @@ fn one_more_run_that_wants_something_is_not_stable() -> Result<()> {
     let (problem, details) = Cases::new(&["is-unstable"], "settle: {}")?.why()?;
     let key = "example.com/v1/Widget default/is-unstable";
     let unstable =
-        format!("the plugin settles and is not stable: one more run of {key}, a second later, wants something");
+        format!("the plugin settles and is not stable: one more run of {key}, a second later, writes something");
     assert_eq!(problem, unstable);
     assert!(details.contains("done: true"), "{details}");
     Ok(())
@@ -143,7 +143,7 @@ fn a_plugin_that_nothing_enqueues_after_its_own_write_is_reported() -> Result<()
         "the plugin settles only because the case runs {key} again: in a cluster, nothing enqueues it after its writes"
     );
     assert_eq!(problem, stalls);
-    for part in ["name: elsewhere", "one more run wanted:", "done: true", "add what the first run changes to `enqueue`"]
+    for part in ["name: elsewhere", "one more run writes:", "done: true", "add what the first run changes to `enqueue`"]
     {
         assert!(details.contains(part), "no {part:?} in:\n{details}");
     }
@@ -284,7 +284,7 @@ fn every_case_can_be_tried_and_none_fails_by_that() -> Result<()> {
     let report = cases.test(&["--settle"])?.success()?;
     assert!(report.contains("ok       copies: settles, and is stable (3 runs)\n"), "{report}");
     let flips = "ok       flips\n         --settle: the plugin does not settle: after 20 runs of example.com/v1/Widget default/flips, \
-                 it still wants something\n         run 18 wanted:\n";
+                 it still writes something\n         run 18 writes:\n";
     assert!(report.contains(flips), "no {flips:?} in:\n{report}");
     let report = cases.test(&["--settle", "-o", "json"])?.json()?;
     let ok: Vec<&Value> =

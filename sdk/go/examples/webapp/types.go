@@ -30,7 +30,7 @@ type WebApp struct {
 	Status json.RawMessage `json:"status,omitempty"`
 }
 
-// Spec is what is wanted.
+// Spec is the desired state.
 type Spec struct {
 	Image            string            `json:"image"`
 	Replicas         *int64            `json:"replicas"`

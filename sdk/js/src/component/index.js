@@ -24,7 +24,7 @@ import { describe } from "./place.js";
 /** @typedef {{group: string, version: string, name: string}} RawKind */
 
 /**
- * Makes a function fit the contract: drops the lister on every path, and tells of exceptions before they end the run.
+ * Makes a function fit the contract: drops the lister on every path, and logs exceptions before they end the run.
  * @template {unknown[]} A
  * @template R
  * @param {(lister: Lister, ...values: A) => R} body

@@ -53,7 +53,7 @@ impl<T: HasContainers + ?Sized> HasContainers for &T {
     }
 }
 
-/// A Pod with what tells when it ended, besides its containers.
+/// A Pod with what shows when it ended, besides its containers.
 ///
 /// [`types!`](crate::types) implements it if `metadata.creationTimestamp`, `metadata.deletionTimestamp`,
 /// `metadata.deletionGracePeriodSeconds`, and `type`, `status` and `lastTransitionTime` of `status.conditions` are declared.

@@ -23,7 +23,7 @@ pub trait HasRank: HasPhase + HasReadiness {
 /// Sorts Pods so that those which are missed least come first: delete from the front. `neighbours` counts the Pods on the same Node
 /// that do the same work, such as those of all ReplicaSets of a Deployment.
 ///
-/// The first rule that tells two Pods apart decides; the Pod that
+/// The first rule that distinguishes two Pods decides; the Pod that
 ///
 /// 1. is not on a node yet,
 /// 2. is pending, or else in an unknown phase, rather than running,

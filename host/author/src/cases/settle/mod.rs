@@ -65,7 +65,7 @@ impl Stall {
             "{place}the plugin settles only because the case runs {key} again: in a cluster, nothing enqueues it after its writes"
         );
         let mut details = String::new();
-        for (title, run) in [("a run wanted:", before), ("its writes enqueue nothing, and one more run wanted:", after)]
+        for (title, run) in [("a run writes:", before), ("its writes enqueue nothing, and one more run writes:", after)]
         {
             let _ = writeln!(details, "{title}");
             details += &indented(&yaml(&run.shown));
@@ -213,7 +213,7 @@ impl Story {
         };
         let when = if is_due { "" } else { ", a second later," };
         let problem = format!(
-            "{place}the plugin settles and is not stable: one more run of {}{when} wants something",
+            "{place}the plugin settles and is not stable: one more run of {}{when} writes something",
             wanting.key
         );
         let mut details = yaml(&wanting.shown);
@@ -303,7 +303,7 @@ impl Story {
         let runs = self.recorder.of(key);
         let mut details = String::new();
         for (at, run) in runs.iter().enumerate().skip(runs.len().saturating_sub(N_SHOWN)) {
-            let _ = writeln!(details, "run {} wanted:", at + 1);
+            let _ = writeln!(details, "run {} writes:", at + 1);
             details += &indented(&yaml(&run.shown));
         }
         details += &end::flips(&self.hosted.cluster.history()[begun..]);
@@ -316,7 +316,7 @@ impl Story {
         }
         let n_runs = self.settle.runs;
         let problem =
-            format!("{place}the plugin does not settle: after {n_runs} runs of {key}, it still wants something");
+            format!("{place}the plugin does not settle: after {n_runs} runs of {key}, it still writes something");
         Unsettled { problem, details }
     }
 }

@@ -4,7 +4,7 @@ import { conditions } from "pintle/crds";
 import Type from "typebox";
 
 /**
- * What the user wants.
+ * The desired state.
  * @typedef {import("typebox").Static<typeof {{Kind}}Spec>} {{Kind}}SpecType
  */
 export const {{Kind}}Spec = Type.Object(
@@ -19,7 +19,7 @@ export const {{Kind}}Spec = Type.Object(
       Type.Enum(["Lines", "Commas"], { default: "Lines", description: "How the ConfigMap lists the members." }),
     ),
   },
-  { description: "What the user wants." },
+  { description: "The desired state." },
 );
 
 /**

@@ -8,7 +8,7 @@ Name = Annotated[str, Schema(maxLength=63, pattern="^[a-z]([-a-z0-9]*[a-z0-9])?$
 
 
 class {{Kind}}Spec(TypedDict):
-    """What the user wants."""
+    """The desired state."""
 
     members: Annotated[list[Name], Schema({"x-kubernetes-list-type": "set"}, minItems=1)]
     """Names of the members."""

@@ -4,7 +4,7 @@ import type { Condition, KubernetesObject } from "pintle";
 import { conditions } from "pintle/crds";
 import Type, { type Static } from "typebox";
 
-/** What the user wants. */
+/** The desired state. */
 export const {{Kind}}Spec = Type.Object(
   {
     members: Type.Array(Type.String({ maxLength: 63, pattern: "^[a-z]([-a-z0-9]*[a-z0-9])?$" }), {
@@ -17,7 +17,7 @@ export const {{Kind}}Spec = Type.Object(
       Type.Enum(["Lines", "Commas"], { default: "Lines", description: "How the ConfigMap lists the members." }),
     ),
   },
-  { description: "What the user wants." },
+  { description: "The desired state." },
 );
 export type {{Kind}}Spec = Static<typeof {{Kind}}Spec>;
 

@@ -4,14 +4,14 @@ import { conditions } from "pintle/crds";
 import Type from "typebox";
 
 /**
- * What the user wants.
+ * The desired state.
  * @typedef {import("typebox").Static<typeof {{Kind}}Spec>} {{Kind}}SpecType
  */
 export const {{Kind}}Spec = Type.Object(
   {
     text: Type.String({ description: "Text of the ConfigMap." }),
   },
-  { description: "What the user wants." },
+  { description: "The desired state." },
 );
 
 /**

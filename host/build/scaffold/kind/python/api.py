@@ -6,7 +6,7 @@ from pintle.schema import Conditions, Schema, TypedDict
 
 
 class {{Kind}}Spec(TypedDict):
-    """What the user wants."""
+    """The desired state."""
 
     text: str
     """Text of the ConfigMap."""

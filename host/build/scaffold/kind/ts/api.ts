@@ -4,12 +4,12 @@ import type { Condition, KubernetesObject } from "pintle";
 import { conditions } from "pintle/crds";
 import Type, { type Static } from "typebox";
 
-/** What the user wants. */
+/** The desired state. */
 export const {{Kind}}Spec = Type.Object(
   {
     text: Type.String({ description: "Text of the ConfigMap." }),
   },
-  { description: "What the user wants." },
+  { description: "The desired state." },
 );
 export type {{Kind}}Spec = Static<typeof {{Kind}}Spec>;
 

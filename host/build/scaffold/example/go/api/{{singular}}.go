@@ -21,7 +21,7 @@ type {{Kind}} struct {
 	Status {{Kind}}Status `json:"status,omitempty"`
 }
 
-// {{Kind}}Spec is what the user wants.
+// {{Kind}}Spec defines the desired state of {{Kind}}.
 type {{Kind}}Spec struct {
 	// Names of the members.
 	//

@@ -4,7 +4,7 @@
 use pintle_sdk::api::meta::{Condition, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
-/// What the user wants.
+/// The desired state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "crds", derive(kube::CustomResource, schemars::JsonSchema))]
@@ -88,7 +88,7 @@ pub struct {{Kind}}Status {
 pub struct {{Kind}} {
     /// Its metadata.
     pub metadata: ObjectMeta,
-    /// What the user wants.
+    /// The desired state.
     pub spec: {{Kind}}Spec,
     /// What the controller has found.
     pub status: {{Kind}}Status,

@@ -20,7 +20,7 @@ type {{Kind}} struct {
 	Status {{Kind}}Status `json:"status,omitempty"`
 }
 
-// {{Kind}}Spec is what the user wants.
+// {{Kind}}Spec defines the desired state of {{Kind}}.
 type {{Kind}}Spec struct {
 	// Text of the ConfigMap.
 	Text string `json:"text"`
