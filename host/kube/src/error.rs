@@ -41,6 +41,7 @@ pub(crate) struct Details {
 #[serde(default)]
 struct Cause {
     reason: String,
+    field: String,
 }
 
 /// The error for an answer whose status code is not 2xx.
@@ -62,7 +63,11 @@ pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Du
     let reason = shortened(status.reason.unwrap_or_default(), MAX_REASON_BYTES);
     let details = status.details.unwrap_or_default();
     let retry_after = retry_after.or(details.retry_after_seconds.filter(|s| *s > 0).map(Duration::from_secs));
+    // A patch with the uid of another object: the API server answers Conflict for updates and deletes only, because a uid is immutable.
+    let is_of_other = code == 422 && details.causes.iter().any(|cause| cause.field == "metadata.uid");
+    let reason = if is_of_other { "Conflict".to_owned() } else { reason };
     let class = match (code, reason.as_str()) {
+        _ if is_of_other => ApiErrorClass::Conflict,
         (404, _) => ApiErrorClass::NotFound,
         (409, "AlreadyExists") => ApiErrorClass::AlreadyExists,
         (409, _) => ApiErrorClass::Conflict,
@@ -201,6 +206,20 @@ mod tests {
             assert_eq!(error.class, class, "{code} {reason}");
             assert_eq!((error.message.as_str(), error.causes.as_slice()), ("no", &["Why".to_owned()][..]));
         }
+    }
+
+    #[test]
+    fn a_patch_of_another_object_is_a_conflict() {
+        let class = |code, field: &str| {
+            let cause = serde_json::json!({"reason": "FieldValueInvalid", "field": field});
+            let status =
+                serde_json::json!({"code": code, "reason": "Invalid", "message": "no", "details": {"causes": [cause]}});
+            let error = from_response(StatusCode::OK, &HeaderMap::new(), status.to_string().as_bytes());
+            (error.class, error.reason)
+        };
+        assert_eq!(class(422, "metadata.uid"), (ApiErrorClass::Conflict, "Conflict".to_owned()));
+        assert_eq!(class(422, "spec.replicas"), (ApiErrorClass::Invalid, "Invalid".to_owned()));
+        assert_eq!(class(403, "metadata.uid").0, ApiErrorClass::Forbidden);
     }
 
     #[test]

@@ -44,11 +44,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::PluginMetrics;
 use crate::recorder::Recorder;
-use crate::throttle::patiently;
+use crate::throttle::retry_throttled;
 use crate::traces::{MutationTrace, RunTrace};
-use plan::{Go, Planned, PlannedStep, Planner};
+use plan::{Planned, PlannedStep, Planner, WriteDecision};
 use probe::{may_have_happened, probe};
-use request::{WriteTarget, as_conflict};
+use request::WriteTarget;
 
 pub(crate) use edit::{Members, quote};
 pub(crate) use plan::Plan;
@@ -212,7 +212,7 @@ impl Writer {
 
     async fn one(&self, planned: &Planned, trace: Option<&RunTrace>) -> (Place, Done) {
         let place = Place { step: planned.step, position: planned.position };
-        let Some((target, go)) = &planned.write else {
+        let Some((target, decision)) = &planned.write else {
             if let Action::Event(event) = &planned.mutation.action {
                 self.recorder.record(event.clone());
             }
@@ -220,7 +220,7 @@ impl Writer {
         };
         let mut noted = MutationTrace::begin(trace, || target.traced());
         let n_resent = AtomicU32::new(0);
-        let done = self.write(planned, target, go, &n_resent, &mut noted).await;
+        let done = self.write(planned, target, decision, &n_resent, &mut noted).await;
         noted.end(n_resent.into_inner());
         (place, done)
     }
@@ -229,13 +229,13 @@ impl Writer {
         &self,
         planned: &Planned,
         target: &WriteTarget,
-        go: &Go,
+        decision: &WriteDecision,
         n_resent: &AtomicU32,
         noted: &mut MutationTrace<'_>,
     ) -> Done {
         let action = &planned.mutation.action;
-        let error = match go {
-            Go::Send { request, pinned } => {
+        let error = match decision {
+            WriteDecision::Send(request) => {
                 let label = request.resource.kind.to_string();
                 let started = Instant::now();
                 let method = method_of(&request.verb);
@@ -246,7 +246,7 @@ impl Writer {
                     n_resent.fetch_add(1, Ordering::Relaxed);
                     self.metrics.repeated(method);
                 };
-                let result = patiently(&self.stopped, repeated, || api.write(request)).await;
+                let result = retry_throttled(&self.stopped, repeated, || api.write(request)).await;
                 self.metrics.write_duration(target.verb, started.elapsed());
                 match result {
                     Ok(written) => {
@@ -266,7 +266,6 @@ impl Writer {
                         return pending(target, &Written::default()).map_or(Done::Nothing, Done::Written);
                     }
                     Err(error) => {
-                        let error = as_conflict(action, *pinned, error);
                         let result = result_label(&error, &planned.mutation.tolerate);
                         self.metrics.mutation(target.verb, &label, result);
                         noted.result(result);
@@ -274,7 +273,7 @@ impl Writer {
                     }
                 }
             }
-            Go::NoKind => {
+            WriteDecision::NoKind => {
                 self.metrics.mutation(target.verb, "unknown", "not_found");
                 noted.result("not_found");
                 ApiError {
@@ -285,14 +284,14 @@ impl Writer {
                     causes: Vec::new(),
                 }
             }
-            Go::Impossible(error) => {
+            WriteDecision::Impossible(error) => {
                 let label = target.kind.to_string();
                 let result = result_label(error, &planned.mutation.tolerate);
                 self.metrics.mutation(target.verb, &label, result);
                 noted.result(result);
                 error.clone()
             }
-            Go::Denied(denial) => {
+            WriteDecision::Denied(denial) => {
                 self.metrics.mutation(target.verb, "unknown", "not_granted");
                 noted.denied();
                 self.metrics.fault(FaultKind::Grant);
@@ -315,8 +314,8 @@ impl Writer {
         if !error.is(Refusal::NamespaceTerminating) {
             self.record(&planned.mutation.on_failure, &target.object.name, &error.message);
         }
-        let probe = match go {
-            Go::Send { request, .. } if may_have_happened(&error) => probe(target, request),
+        let probe = match decision {
+            WriteDecision::Send(request) if may_have_happened(&error) => probe(target, request),
             _ => None,
         };
         let (class, retry_after) = (Some(error.class), error.retry_after());

@@ -29,7 +29,7 @@ impl Plan {
     /// of collections.
     pub(crate) fn n_deletions(&self, in_collection: impl Fn(&Kind, &str) -> u64) -> u64 {
         let planned = self.steps.iter().flat_map(|step| &step.mutations);
-        let sent = planned.filter(|planned| matches!(planned.write, Some((_, Go::Send { .. }))));
+        let sent = planned.filter(|planned| matches!(planned.write, Some((_, WriteDecision::Send(_)))));
         sent.map(|planned| match &planned.mutation.action {
             Action::Delete { .. } => 1,
             Action::DeleteCollection { .. } => planned
@@ -44,7 +44,9 @@ impl Plan {
     /// The first mutation that is not granted.
     pub(crate) fn denial(&self) -> Option<&Denial> {
         let writes = self.steps.iter().flat_map(|step| &step.mutations).filter_map(|planned| planned.write.as_ref());
-        writes.into_iter().find_map(|(_, go)| if let Go::Denied(denial) = go { Some(denial) } else { None })
+        writes
+            .into_iter()
+            .find_map(|(_, decision)| if let WriteDecision::Denied(denial) = decision { Some(denial) } else { None })
     }
 
     /// Number of mutations that are not granted and will not be sent.
@@ -64,23 +66,19 @@ pub(super) struct Planned {
     pub(super) position: u32,
     pub(super) mutation: Mutation,
     /// Absent for an event without a mutation.
-    pub(super) write: Option<(WriteTarget, Go)>,
+    pub(super) write: Option<(WriteTarget, WriteDecision)>,
 }
 
 /// A mutation that has been planned.
 struct ThisOne {
-    write: Option<(WriteTarget, Go)>,
+    write: Option<(WriteTarget, WriteDecision)>,
     n_refused: usize,
     /// Whether the following steps run only if it has made the target the key's own.
     adopts: bool,
 }
 
-pub(super) enum Go {
-    Send {
-        request: WriteRequest,
-        /// The host added the uid of the required object.
-        pinned: bool,
-    },
+pub(super) enum WriteDecision {
+    Send(WriteRequest),
     /// The operator or the manifest does not allow it.
     Denied(Denial),
     /// The API server has no such kind.
@@ -156,22 +154,19 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         // An object that is not found stays unreachable for later steps; other tolerated rejections would leave it unowned.
         let is_certain = mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
         let adopts = is_certain && rights.adopts(&write);
-        let go = match (rights.write(&write, is_adopted), resource) {
+        let decision = match (rights.write(&write, is_adopted), resource) {
             (Err(denial), _) => {
                 n_refused += 1;
-                Go::Denied(denial)
+                WriteDecision::Denied(denial)
             }
-            (Ok(_), None) => Go::NoKind,
+            (Ok(_), None) => WriteDecision::NoKind,
             (Ok(pin), Some(resource)) => match &write.impossible {
-                Some(error) => Go::Impossible(error.clone()),
-                None => {
-                    let request = write.render(&resource, self.name, pin.as_ref())?;
-                    Go::Send { request, pinned: pin.is_some() }
-                }
+                Some(error) => WriteDecision::Impossible(error.clone()),
+                None => WriteDecision::Send(write.render(&resource, self.name, pin.as_ref())?),
             },
         };
-        let adopts = adopts && matches!(go, Go::Send { .. });
-        Ok(ThisOne { write: Some((target, go)), n_refused, adopts })
+        let adopts = adopts && matches!(decision, WriteDecision::Send(_));
+        Ok(ThisOne { write: Some((target, decision)), n_refused, adopts })
     }
 
     /// Drops an event; returns the number of denials. What the operator withholds is reported once, when the plugin is loaded.
@@ -216,7 +211,7 @@ pub fn denials(
     match planner.plan(outcome.steps.clone()) {
         Ok(plan) => {
             for planned in plan.steps.iter().flat_map(|step| &step.mutations) {
-                if let Some((_, Go::Denied(denial))) = &planned.write {
+                if let Some((_, WriteDecision::Denied(denial))) = &planned.write {
                     lines.push(denial.message(&manifest.name));
                 }
             }

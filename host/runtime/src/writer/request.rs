@@ -369,16 +369,6 @@ fn with_conditions(operations: &[&RawValue], conditions: &[(&str, &str)]) -> Str
     format!("[{}]", all.join(","))
 }
 
-/// Reports a failed precondition as a conflict, as the contract does. The API server answers Conflict for updates, deletes
-/// and versions, but Invalid for a patch with another uid, because uids are immutable. `pinned`: the host added the uid.
-pub(crate) fn as_conflict(action: &Action, pinned: bool, error: ApiError) -> ApiError {
-    let conditional = matches!(action, Action::Patch { preconditions, .. } if pinned || preconditions.uid.is_some());
-    if conditional && error.code == 422 && error.message.contains("metadata.uid: Invalid value") {
-        return ApiError { class: ApiErrorClass::Conflict, reason: "Conflict".into(), ..error };
-    }
-    error
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
@@ -585,23 +575,5 @@ mod tests {
             patch(PatchType::Merge, r#"{"metadata":"x"}"#),
             expect![[r#"error: metadata: invalid type: string "x", expected an object at line 1 column 3"#]],
         );
-    }
-
-    #[test]
-    fn a_patch_of_another_object_is_a_conflict() {
-        let error = |message: &str| ApiError {
-            class: ApiErrorClass::Invalid,
-            code: 422,
-            reason: "Invalid".into(),
-            message: message.into(),
-            causes: Vec::new(),
-        };
-        let class = |patch_type, message| as_conflict(&patch(patch_type, "{}"), false, error(message)).class;
-        let other_uid = "ReplicaSet.apps \"a\" is invalid: metadata.uid: Invalid value: \"u\": field is immutable";
-        assert_eq!(class(PatchType::Merge, other_uid), ApiErrorClass::Conflict);
-        assert_eq!(class(PatchType::Merge, "spec.replicas: Invalid value"), ApiErrorClass::Invalid);
-        let generic = "the server rejected our request due to an error in our request";
-        assert_eq!(class(PatchType::Json, other_uid), ApiErrorClass::Conflict);
-        assert_eq!(class(PatchType::Json, generic), ApiErrorClass::Invalid);
     }
 }
