@@ -13,7 +13,7 @@ use pintle_core::object::id::Kind;
 use pintle_core::ports::api::{ApiError, ApiReader, ApiResource};
 use tokio::sync::watch;
 
-use crate::discovery::{self, Follower, Rounds};
+use crate::discovery::{self, DiscoveryRequests, Follower};
 use crate::informer::{Env, Informers};
 use crate::resources::Resources;
 use crate::store::set::StoreSet;
@@ -80,7 +80,7 @@ impl Caches {
             reader,
             config,
             stores: StoreSet::default(),
-            rounds: Arc::<Rounds>::default(),
+            requests: Arc::<DiscoveryRequests>::default(),
             supervisor: Supervisor::new(),
             back: watch::Sender::new(0),
         };
@@ -134,14 +134,14 @@ impl Caches {
     /// Nothing is lost.
     pub async fn refreshed(self: &Arc<Self>, max_age: Duration) -> Result<Vec<String>, ApiError> {
         self.discover();
-        self.env.rounds.fresh(max_age).await
+        self.env.requests.fresh(max_age).await
     }
 
     /// The server answers again after an outage: informers and discovery that pause after failures ask again within a second or two,
     /// unless the server has named a later time.
     pub fn server_is_back(&self) {
         self.env.back.send_modify(|n| *n += 1);
-        self.env.rounds.hint();
+        self.env.requests.hint();
     }
 
     /// What each informer has done and holds.
@@ -188,12 +188,12 @@ impl Caches {
 
     fn discover(self: &Arc<Self>) {
         if !self.discovering.swap(true, Ordering::AcqRel) {
-            let Env { reader, config, rounds, supervisor, .. } = &*self.env;
-            let (reader, config, rounds) = (reader.clone(), config.clone(), rounds.clone());
+            let Env { reader, config, requests, supervisor, .. } = &*self.env;
+            let (reader, config, requests) = (reader.clone(), config.clone(), requests.clone());
             let (follower, supervisor): (Weak<Self>, _) = (Arc::downgrade(self), supervisor.clone());
             tokio::spawn(async move {
                 let start = |is_restart| {
-                    discovery::run(reader.clone(), config.clone(), rounds.clone(), follower.clone(), is_restart)
+                    discovery::run(reader.clone(), config.clone(), requests.clone(), follower.clone(), is_restart)
                 };
                 supervisor.run("discovery", start).await;
             });

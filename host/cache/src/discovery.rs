@@ -27,18 +27,18 @@ const FOLLOW_UPS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3
 
 /// Who asks for discovery, and who waits for it.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds {
+pub(crate) struct DiscoveryRequests {
     /// Resources may have changed.
     hint: Notify,
     /// Somebody waits.
     ask: Notify,
-    /// Rounds that have begun.
+    /// Requests that have begun.
     n_begun: AtomicU64,
     /// The last round that has ended; the discovery task sends.
     ended: watch::Sender<Ended>,
 }
 
-/// How many rounds have ended, and what is known of the last one.
+/// How many requests have ended, and what is known of the last one.
 #[derive(Clone, Debug, Default)]
 struct Ended {
     n: u64,
@@ -49,7 +49,7 @@ struct Ended {
 /// The group versions that did not answer, or why nothing did.
 pub(crate) type Outcome = Result<Vec<String>, ApiError>;
 
-impl Rounds {
+impl DiscoveryRequests {
     /// Asks for discovery soon.
     pub(crate) fn hint(&self) {
         self.hint.notify_one();
@@ -112,7 +112,7 @@ pub(crate) trait Follower: Send + Sync {
 pub(crate) async fn run(
     reader: Arc<dyn ApiReader>,
     config: CachesConfig,
-    rounds: Arc<Rounds>,
+    requests: Arc<DiscoveryRequests>,
     follower: Weak<dyn Follower>,
     is_restart: bool,
 ) {
@@ -120,7 +120,7 @@ pub(crate) async fn run(
     let mut backoff = Backoff::new(config.backoff_base, config.backoff_max, config.backoff_reset, config.seed);
     let mut follow_ups = Vec::new();
     loop {
-        let round = rounds.begin();
+        let round = requests.begin();
         let found = reader.discover().await;
         let Some(follower) = follower.upgrade() else { return };
         let outcome = found.as_ref().map(|found| found.failed.clone()).map_err(ApiError::clone);
@@ -143,9 +143,9 @@ pub(crate) async fn run(
                 backoff.failed(Instant::now().into_std())
             }
         };
-        rounds.end(round, outcome);
+        requests.end(round, outcome);
         drop(follower);
-        rounds.due(pause, &mut follow_ups).await;
+        requests.due(pause, &mut follow_ups).await;
     }
 }
 
@@ -157,12 +157,12 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_secs(30);
 
-    /// When the next rounds are due, in milliseconds from `start`.
-    async fn due_times(rounds: &Rounds, n: usize, start: Instant) -> Vec<u128> {
+    /// When the next requests are due, in milliseconds from `start`.
+    async fn due_times(requests: &DiscoveryRequests, n: usize, start: Instant) -> Vec<u128> {
         let mut follow_ups = Vec::new();
         let mut times = Vec::new();
         for _ in 0..n {
-            rounds.due(PAUSE, &mut follow_ups).await;
+            requests.due(PAUSE, &mut follow_ups).await;
             times.push(start.elapsed().as_millis());
         }
         times
@@ -170,34 +170,34 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_hint_is_followed_soon_and_a_few_times_more() {
-        let rounds = Rounds::default();
+        let requests = DiscoveryRequests::default();
         let start = Instant::now();
-        rounds.hint();
-        assert_eq!(due_times(&rounds, 6, start).await, [100, 1_000, 3_000, 7_000, 37_000, 67_000]);
+        requests.hint();
+        assert_eq!(due_times(&requests, 6, start).await, [100, 1_000, 3_000, 7_000, 37_000, 67_000]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_gets_a_round_that_began_afterwards() {
-        let rounds = Rounds::default();
-        let running = rounds.begin();
-        let mut waiting = std::pin::pin!(rounds.fresh(Duration::ZERO));
+        let requests = DiscoveryRequests::default();
+        let running = requests.begin();
+        let mut waiting = std::pin::pin!(requests.fresh(Duration::ZERO));
         assert!(waiting.as_mut().now_or_never().is_none());
-        rounds.end(running, Ok(Vec::new()));
+        requests.end(running, Ok(Vec::new()));
         assert!(waiting.as_mut().now_or_never().is_none(), "the round began before the question");
         let start = Instant::now();
-        assert_eq!(due_times(&rounds, 1, start).await, [0]);
-        rounds.end(rounds.begin(), Ok(vec!["apps/v1".into()]));
+        assert_eq!(due_times(&requests, 1, start).await, [0]);
+        requests.end(requests.begin(), Ok(vec!["apps/v1".into()]));
         assert_eq!(waiting.now_or_never(), Some(Ok(vec!["apps/v1".into()])));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_is_content_with_less_does_not_ask() {
-        let rounds = Rounds::default();
-        rounds.end(rounds.begin(), Err(ApiError::transport("refused")));
+        let requests = DiscoveryRequests::default();
+        requests.end(requests.begin(), Err(ApiError::transport("refused")));
         tokio::time::advance(Duration::from_secs(4)).await;
-        assert_eq!(rounds.fresh(Duration::from_secs(5)).now_or_never(), Some(Err(ApiError::transport("refused"))));
+        assert_eq!(requests.fresh(Duration::from_secs(5)).now_or_never(), Some(Err(ApiError::transport("refused"))));
         let start = Instant::now();
-        assert_eq!(due_times(&rounds, 1, start).await, [PAUSE.as_millis()]);
-        assert!(rounds.fresh(Duration::from_secs(5)).now_or_never().is_none());
+        assert_eq!(due_times(&requests, 1, start).await, [PAUSE.as_millis()]);
+        assert!(requests.fresh(Duration::from_secs(5)).now_or_never().is_none());
     }
 }

@@ -25,7 +25,7 @@ mod writer;
 
 pub use large::beside_workers;
 use pintle_cache::panic_text;
-pub use throttle::patiently;
+pub use throttle::retry_throttled;
 pub use writer::denials;
 
 /// Access to private items, only for the fuzz targets.

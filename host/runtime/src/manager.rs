@@ -32,7 +32,7 @@ use pintle_core::policy::account::Accounts;
 use pintle_core::policy::election::{GroupId, LastWrites};
 use pintle_core::policy::grants::{Grants, Missing};
 use pintle_core::policy::queue::Priority;
-use pintle_core::policy::readiness::{Beginning, Outage, Starting};
+use pintle_core::policy::readiness::{Outage, Starting, StartupGate};
 use pintle_core::ports::api::{ApiReader, ApiWriters, Fences, RequestObserver, WriteFence, WriterIdentity};
 use pintle_core::ports::guest::{Guest, Loader};
 use pintle_core::ports::outside::{Nothing, Outside};
@@ -47,7 +47,7 @@ use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerPar
 use crate::failures::{self, Failures, RecordedFailure};
 use crate::metrics::Metrics;
 use crate::overview::Observations;
-use crate::reach::Reach;
+use crate::reach::ApiServerHealth;
 use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
 use pintle_core::policy::held::{Account, MAX_HELD_BYTES};
@@ -235,8 +235,8 @@ pub struct Manager {
     caches: Arc<Caches>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) observations: Observations,
-    reach: Arc<Reach>,
-    beginning: Mutex<Beginning>,
+    reach: Arc<ApiServerHealth>,
+    beginning: Mutex<StartupGate>,
     /// Of the `ControllerPlugin`s, by plugin.
     resource_uids: Mutex<BTreeMap<String, String>>,
     /// Digests of components that a host before this one ran without a bound on deletions, by plugin.
@@ -282,7 +282,7 @@ impl Manager {
         let started = tokio::time::Instant::now();
         let uptime = config.uptime.clone().unwrap_or_else(|| Arc::new(move || started.elapsed()));
         Self {
-            reach: Reach::new(metrics.clone(), Arc::downgrade(&caches)),
+            reach: ApiServerHealth::new(metrics.clone(), Arc::downgrade(&caches)),
             caches,
             reader,
             writers,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::metrics::Metrics;
 
 /// Observes requests: counts them for the metrics, and judges whether the API server is there.
-pub(crate) struct Reach {
+pub(crate) struct ApiServerHealth {
     metrics: Arc<Metrics>,
     /// Weak, because they use the client that this observes.
     caches: Weak<Caches>,
@@ -26,7 +26,7 @@ struct State {
     host: String,
 }
 
-impl Reach {
+impl ApiServerHealth {
     /// Tells the caches when the API server is back.
     pub(crate) fn new(metrics: Arc<Metrics>, caches: Weak<Caches>) -> Arc<Self> {
         Arc::new(Self { metrics, caches, state: Mutex::default() })
@@ -40,7 +40,7 @@ impl Reach {
     }
 }
 
-impl RequestObserver for Reach {
+impl RequestObserver for ApiServerHealth {
     fn attempted(&self, method: &'static str, host: &str, code: Option<u16>, sent_bytes: Option<usize>) {
         self.metrics.attempted(method, host, code, sent_bytes);
         let mut state = self.state.lock();

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::EventMetrics;
 use crate::panic_text;
-use crate::throttle::patiently;
+use crate::throttle::retry_throttled;
 use pintle_core::policy::held::{Account, Held};
 
 /// Capacity of the event queue; client-go's value.
@@ -252,7 +252,9 @@ impl Task {
             });
             let verb = WriteVerb::Patch { patch_type: PatchType::StrategicMerge, body: patch.to_string() };
             let request = request(&record.name, verb);
-            match patiently(&self.shared.closed, || self.metrics.repeated("PATCH"), || self.api.write(&request)).await {
+            match retry_throttled(&self.shared.closed, || self.metrics.repeated("PATCH"), || self.api.write(&request))
+                .await
+            {
                 Ok(_) => return Ok("counted"),
                 // The event expired or was never written: create it with its count.
                 Err(error) if error.class == ApiErrorClass::NotFound => {}
@@ -261,7 +263,7 @@ impl Task {
         }
         let body = self.object(event, record, namespace);
         let request = request("", WriteVerb::Create { body });
-        patiently(&self.shared.closed, || self.metrics.repeated("POST"), || self.api.write(&request))
+        retry_throttled(&self.shared.closed, || self.metrics.repeated("POST"), || self.api.write(&request))
             .await
             .map(|_| "created")
     }

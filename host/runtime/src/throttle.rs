@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 ///
 /// # Cancel safety
 /// That of the request.
-pub async fn patiently<T, F>(
+pub async fn retry_throttled<T, F>(
     stopped: &CancellationToken,
     repeated: impl Fn(),
     mut send: impl FnMut() -> F,
@@ -65,7 +65,7 @@ mod tests {
         let stopped = CancellationToken::new();
         let n_repeated = Cell::new(0);
         let count = || n_repeated.set(n_repeated.get() + 1);
-        let result = patiently(&stopped, count, || {
+        let result = retry_throttled(&stopped, count, || {
             n_sent.set(n_sent.get() + 1);
             let error = ApiError { class, code, ..refusal(429) };
             let answer = if n_sent.get() > n_failures { Ok(()) } else { Err(error) };
@@ -99,7 +99,8 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(2)).await;
             stopped.cancel();
         };
-        let (result, ()) = tokio::join!(patiently(&stopped, || (), || async { Err::<(), _>(refusal(429)) }), stop);
+        let (result, ()) =
+            tokio::join!(retry_throttled(&stopped, || (), || async { Err::<(), _>(refusal(429)) }), stop);
         assert_eq!((result.is_err(), start.elapsed()), (true, Duration::from_secs(2)));
     }
 }

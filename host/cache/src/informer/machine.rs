@@ -155,7 +155,7 @@ impl Machine {
     }
 
     /// The server is back after an outage: a pause need not last as long as the outage made it.
-    pub(crate) fn hurry(&mut self, now: Instant) {
+    pub(crate) fn wake_soon(&mut self, now: Instant) {
         if let State::Waiting { until, not_before, .. } = &mut self.state {
             let soon = now + self.backoff.spread(BACK_WITHIN);
             *until = soon.max(*not_before).min(*until);
@@ -411,7 +411,7 @@ mod tests {
                     "silent" => self.machine.stream_silent(),
                     "restart" => self.machine.restart(),
                     "reopen" => drop(self.machine.reopen(self.now)),
-                    "hurry" => self.machine.hurry(self.now),
+                    "wake_soon" => self.machine.wake_soon(self.now),
                     "later" => self.now += Duration::from_secs(60),
                     _ if matches!(self.machine.state, State::Streaming | State::Watching { .. }) => {
                         self.machine.broke(&failure, self.now);
@@ -541,7 +541,7 @@ mod tests {
                 step => panic!("{step:?}"),
             };
             let before = pause(&mut bench);
-            bench.machine.hurry(bench.now);
+            bench.machine.wake_soon(bench.now);
             (before, pause(&mut bench))
         };
         let (before, after) = outage(ApiError::transport("refused"));
@@ -549,7 +549,7 @@ mod tests {
         let named = Duration::from_secs(20);
         let (before, after) = outage(error(ApiErrorClass::Throttled(Some(named)), 503));
         assert!(before >= Duration::from_secs(30) && after == named, "{before:?} {after:?}");
-        check("opened streamed:7 hurry", "stream | read initial | read | read");
+        check("opened streamed:7 wake_soon", "stream | read initial | read | read");
     }
 
     #[test]

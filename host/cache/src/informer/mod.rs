@@ -24,8 +24,8 @@ use pintle_core::ports::api::ApiReader;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use self::plan::{Demand, PlanBook};
-use crate::discovery::Rounds;
+use self::plan::{Demand, FieldDemand};
+use crate::discovery::DiscoveryRequests;
 use crate::reader::ObjectReader;
 use crate::store::set::{StoreId, StoreSet};
 use crate::supervisor::Supervisor;
@@ -37,7 +37,7 @@ pub(crate) struct Env {
     pub(crate) config: CachesConfig,
     pub(crate) stores: StoreSet,
     /// Shared by the discovery task and its callers.
-    pub(crate) rounds: Arc<Rounds>,
+    pub(crate) requests: Arc<DiscoveryRequests>,
     pub(crate) supervisor: Arc<Supervisor>,
     /// Changes when the server answers again after an outage.
     pub(crate) back: watch::Sender<u64>,
@@ -134,20 +134,20 @@ impl Shared {
 }
 
 struct Interests {
-    book: PlanBook,
+    demand: FieldDemand,
     listeners: Vec<Arc<Listener>>,
 }
 
 impl Informer {
     /// Starts an informer; it does nothing before the first listener joins.
     pub(crate) fn start(env: &Arc<Env>, scope: Scope) -> Self {
-        let book = PlanBook::new(scope.kind.clone());
-        let store = env.stores.add(book.plan().0);
+        let demand = FieldDemand::new(scope.kind.clone());
+        let store = env.stores.add(demand.plan().0);
         let shared = Arc::new(Shared {
             scope,
             store,
             counts: Counts::default(),
-            state: Mutex::new(Interests { book, listeners: Vec::new() }),
+            state: Mutex::new(Interests { demand, listeners: Vec::new() }),
             refusal: Mutex::default(),
             reopen: AtomicBool::new(false),
             changed: Notify::new(),
@@ -170,7 +170,7 @@ impl Informer {
         let mut state = self.shared.state.lock();
         let listener = Arc::new(Listener {
             handler: new.handler,
-            generation: state.book.claim(demand.clone()),
+            generation: state.demand.claim(demand.clone()),
             fields: ObjectReader::new(Projection::Fields(demand.fields.clone())),
             whole: demand.whole.then(|| ObjectReader::new(Projection::Whole)),
             demand: demand.clone(),
@@ -207,7 +207,7 @@ impl Informer {
         let before = state.listeners.len();
         state.listeners.retain(|ours| !Arc::ptr_eq(ours, listener));
         if state.listeners.len() < before {
-            state.book.release(&listener.demand);
+            state.demand.release(&listener.demand);
         }
         state.listeners.is_empty()
     }
@@ -256,7 +256,7 @@ mod tests {
             reader: server,
             config,
             stores: StoreSet::default(),
-            rounds: Arc::default(),
+            requests: Arc::default(),
             supervisor: Supervisor::new(),
             back: watch::Sender::new(0),
         };

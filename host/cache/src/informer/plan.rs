@@ -22,13 +22,13 @@ pub(crate) struct Demand {
 }
 
 /// The demands on one informer, and its plan.
-pub(crate) struct PlanBook {
+pub(crate) struct FieldDemand {
     demands: Vec<Arc<Demand>>,
     generation: u64,
     plan: Arc<IngestPlan>,
 }
 
-impl PlanBook {
+impl FieldDemand {
     pub(crate) fn new(kind: Kind) -> Self {
         Self { demands: Vec::new(), generation: 0, plan: Arc::new(IngestPlan::new(kind, Needs::default())) }
     }
@@ -72,58 +72,58 @@ mod tests {
         Arc::new(Demand { fields, whole, ..Demand::default() })
     }
 
-    fn book() -> PlanBook {
-        PlanBook::new(Kind::new("", "v1", "Pod"))
+    fn none() -> FieldDemand {
+        FieldDemand::new(Kind::new("", "v1", "Pod"))
     }
 
-    fn n_texts(book: &PlanBook) -> usize {
-        book.plan().0.texts().projections().len()
+    fn n_texts(all: &FieldDemand) -> usize {
+        all.plan().0.texts().projections().len()
     }
 
     #[test]
     fn equal_demands_share_a_text_and_new_ones_start_a_generation() {
-        let mut book = book();
-        assert_eq!(book.claim(demand(&["spec.a"], false)), 1);
-        assert_eq!(book.claim(demand(&["spec.a"], false)), 1);
-        assert_eq!(book.claim(demand(&["spec.b"], true)), 2);
-        assert_eq!(n_texts(&book), 3);
+        let mut all = none();
+        assert_eq!(all.claim(demand(&["spec.a"], false)), 1);
+        assert_eq!(all.claim(demand(&["spec.a"], false)), 1);
+        assert_eq!(all.claim(demand(&["spec.b"], true)), 2);
+        assert_eq!(n_texts(&all), 3);
         let indexed = Demand { indexes: vec![("a".into(), "spec.a".parse().unwrap())], ..Demand::default() };
         let indexed = Arc::new(Demand { fields: demand(&["spec.a"], false).fields.clone(), ..indexed });
-        assert_eq!(book.claim(indexed), 3);
+        assert_eq!(all.claim(indexed), 3);
     }
 
     #[test]
     fn a_text_that_nobody_needs_goes_with_the_next_generation() {
-        let mut book = book();
+        let mut all = none();
         let (first, second) = (demand(&["spec.a"], false), demand(&["spec.b"], false));
-        book.claim(first.clone());
-        book.claim(second);
-        book.release(&first);
-        assert_eq!((n_texts(&book), book.claim(first.clone())), (2, 2));
-        book.release(&first);
-        assert_eq!((book.claim(demand(&["spec.c"], false)), n_texts(&book)), (3, 2));
-        assert_eq!(book.claim(first), 4);
+        all.claim(first.clone());
+        all.claim(second);
+        all.release(&first);
+        assert_eq!((n_texts(&all), all.claim(first.clone())), (2, 2));
+        all.release(&first);
+        assert_eq!((all.claim(demand(&["spec.c"], false)), n_texts(&all)), (3, 2));
+        assert_eq!(all.claim(first), 4);
     }
 
     #[test]
     fn a_plugin_whose_fields_are_all_there_starts_no_list_and_one_that_leaves_neither() {
-        let mut book = book();
+        let mut all = none();
         let first: Vec<_> = ["a", "b", "c", "d", "e"].map(|field| demand(&[&format!("spec.{field}")], false)).into();
-        let generations: Vec<u64> = first.iter().map(|demand| book.claim(demand.clone())).collect();
-        assert_eq!((generations.as_slice(), n_texts(&book)), (&[1, 2, 3, 4, 5][..], 4));
-        let Projection::Fields(shared) = book.plan().0.texts().projections()[0].clone() else { panic!("no fields") };
+        let generations: Vec<u64> = first.iter().map(|demand| all.claim(demand.clone())).collect();
+        assert_eq!((generations.as_slice(), n_texts(&all)), (&[1, 2, 3, 4, 5][..], 4));
+        let Projection::Fields(shared) = all.plan().0.texts().projections()[0].clone() else { panic!("no fields") };
         assert_eq!(shared.paths().count(), 2);
         let part = demand(&["spec.a"], false);
-        assert_eq!(book.claim(part.clone()), 5);
-        book.release(&part);
-        book.release(&first[0]);
-        assert_eq!(book.claim(first[0].clone()), 5 + u64::from(n_texts(&book) < 4));
-        assert_eq!(book.claim(demand(&["spec.f"], false)), 6);
+        assert_eq!(all.claim(part.clone()), 5);
+        all.release(&part);
+        all.release(&first[0]);
+        assert_eq!(all.claim(first[0].clone()), 5 + u64::from(n_texts(&all) < 4));
+        assert_eq!(all.claim(demand(&["spec.f"], false)), 6);
         // There is room again: the next one that comes gets its own text, and so do all others.
-        first[..4].iter().for_each(|demand| book.release(demand));
-        book.claim(demand(&["spec.f.g"], false));
+        first[..4].iter().for_each(|demand| all.release(demand));
+        all.claim(demand(&["spec.f.g"], false));
         assert!(
-            book.plan().0.suits(&Needs {
+            all.plan().0.suits(&Needs {
                 projections: [Projection::Fields(first[4].fields.clone())].into(),
                 ..Needs::default()
             })

@@ -39,7 +39,7 @@ pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>, is_restart: bool) {
     // Each informer has its own seed, so that they do not reconnect at the same time.
     let seed = config.seed ^ BuildHasherDefault::<DefaultHasher>::default().hash_one(&shared.scope);
     let backoff = Backoff::new(config.backoff_base, config.backoff_max, config.backoff_reset, seed);
-    let (plan, generation) = shared.state.lock().book.plan();
+    let (plan, generation) = shared.state.lock().demand.plan();
     let mut back = env.back.subscribe();
     let mut task = Task {
         machine: Machine::new(backoff),
@@ -72,7 +72,7 @@ pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>, is_restart: bool) {
                     () = tokio::time::sleep_until(until.into()) => {}
                     () = task.shared.changed.notified() => {}
                     // The sender lives as long as the environment.
-                    _ = back.changed() => task.machine.hurry(now()),
+                    _ = back.changed() => task.machine.wake_soon(now()),
                 }
             }
         }
@@ -171,7 +171,7 @@ impl Task {
 
     /// Begins a new list if a listener needs more fields than the cached objects have. The old ones stay readable meanwhile.
     fn follow_plan(&mut self) {
-        let (plan, generation) = self.shared.state.lock().book.plan();
+        let (plan, generation) = self.shared.state.lock().demand.plan();
         if generation != self.generation {
             self.plan = plan;
             self.generation = generation;
@@ -212,7 +212,7 @@ impl Task {
                 answer = &mut answer => return Some(answer),
                 () = shared.changed.notified() => {
                     self.serve();
-                    if shared.state.lock().book.plan().1 != self.generation {
+                    if shared.state.lock().demand.plan().1 != self.generation {
                         return None;
                     }
                 }
@@ -404,7 +404,7 @@ impl Task {
     fn notify(&self, deltas: Vec<Delta>, to: impl Fn(&Listener) -> bool) {
         let kind = &self.shared.scope.kind;
         if !deltas.is_empty() && matches!(&*kind.name, "CustomResourceDefinition" | "APIService") {
-            self.env.rounds.hint();
+            self.env.requests.hint();
         }
         let listeners: Vec<Arc<Listener>> = self.shared.state.lock().listeners.clone();
         let deltas: Arc<[Delta]> = deltas.into();
@@ -452,7 +452,7 @@ impl Task {
         warn!(%kind, %error, code = error.code, "{what} failed");
         if failure_kind != FailureKind::Transient {
             if error.code == 404 {
-                self.env.rounds.hint();
+                self.env.requests.hint();
             }
             let before = self.shared.refusal.lock().replace(error.message.clone());
             if before.as_ref() != Some(&error.message) {

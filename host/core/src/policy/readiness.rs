@@ -68,11 +68,11 @@ impl Reachability {
 
 /// Whether the plugins of a host have begun.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beginning {
+pub struct StartupGate {
     is_over: bool,
 }
 
-/// A plugin at the beginning of a host.
+/// A plugin at the gate of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Starting<'p> {
     /// Its name.
@@ -100,7 +100,7 @@ impl Starting<'_> {
     }
 }
 
-impl Beginning {
+impl StartupGate {
     /// The plugins for which the host waits, each with its reason if that does not pass by itself; none once it was ready.
     pub fn waits_for<'p>(&mut self, plugins: impl IntoIterator<Item = Starting<'p>>) -> Vec<String> {
         if self.is_over {
@@ -174,8 +174,8 @@ mod tests {
         let refused = missing(MissingCause::Refused("no".into()));
         let unknown = missing(MissingCause::Unknown);
         let plugin = |name, synced, missing| Starting { name, is_built_in: false, synced, missing };
-        let mut beginning = Beginning::default();
-        let waits = beginning.waits_for([
+        let mut gate = StartupGate::default();
+        let waits = gate.waits_for([
             plugin("a", false, &listing),
             plugin("b", false, &refused),
             plugin("c", false, &unknown),
@@ -183,8 +183,8 @@ mod tests {
             plugin("e", true, &[]),
         ]);
         assert_eq!(waits, ["a", "d"]);
-        assert!(beginning.waits_for([plugin("a", true, &[]), plugin("b", false, &refused)]).is_empty());
-        assert!(beginning.waits_for([plugin("f", false, &listing)]).is_empty(), "it was loaded later");
+        assert!(gate.waits_for([plugin("a", true, &[]), plugin("b", false, &refused)]).is_empty());
+        assert!(gate.waits_for([plugin("f", false, &listing)]).is_empty(), "it was loaded later");
     }
 
     #[test]
@@ -193,11 +193,11 @@ mod tests {
         let refused = missing(MissingCause::Refused("pods is forbidden".into()));
         let absent = missing(MissingCause::NotServed { other_version: None });
         let built_in = |name, synced, missing| Starting { name, is_built_in: true, synced, missing };
-        let mut beginning = Beginning::default();
-        let waits = beginning.waits_for([built_in("a", false, &refused), built_in("b", false, &absent)]);
+        let mut gate = StartupGate::default();
+        let waits = gate.waits_for([built_in("a", false, &refused), built_in("b", false, &absent)]);
         assert_eq!(waits.len(), 1, "{waits:?}");
         assert!(waits[0].starts_with("a (the API server refuses to list v1/Pod: pods is forbidden; "), "{waits:?}");
-        assert!(beginning.waits_for([built_in("a", true, &[])]).is_empty());
-        assert!(beginning.waits_for([built_in("a", false, &refused)]).is_empty(), "it was ready");
+        assert!(gate.waits_for([built_in("a", true, &[])]).is_empty());
+        assert!(gate.waits_for([built_in("a", false, &refused)]).is_empty(), "it was ready");
     }
 }

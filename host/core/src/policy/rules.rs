@@ -7,7 +7,7 @@
 //!
 //! Not here: `to: plugin`, which only the plugin can map.
 
-mod sight;
+mod context;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::object::version::Uid;
 use crate::object::{Meta, Object, OwnerRef};
 use crate::policy::loops::Stamp;
 use crate::policy::queue::Priority;
-use sight::{Sight, State};
+use context::{ChangeContext, State};
 
 /// A key to add to its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,19 +193,19 @@ impl Rules {
         if rules.peek().is_none() {
             return false;
         }
-        let sight = Sight::new(delta, cache, self.compared.as_ref(), self.n_masks);
-        rules.any(|rule| rule.applies(&sight) && rule.states(&sight).next().is_some())
+        let change = ChangeContext::new(delta, cache, self.compared.as_ref(), self.n_masks);
+        rules.any(|rule| rule.applies(&change) && rule.states(&change).next().is_some())
     }
 
     /// Keys of a change, each once per queue (with the shortest delay).
     pub fn keys(&self, delta: &Delta, cache: &dyn RuleCache) -> Vec<Enqueued> {
         let priority = if delta.initial { Priority::Low } else { Priority::Normal };
-        let sight = Sight::new(delta, cache, self.compared.as_ref(), self.n_masks);
+        let change = ChangeContext::new(delta, cache, self.compared.as_ref(), self.n_masks);
         // With the shortest delay. A delay that is absent is shorter than any other.
         let mut targets: BTreeMap<(&Target, State), Option<Duration>> = BTreeMap::new();
-        for rule in self.rules.iter().filter(|rule| rule.target.to != To::Plugin && rule.applies(&sight)) {
-            for state in rule.states(&sight) {
-                let state = if rule.target.sees_no_difference(&sight) { State::New } else { state };
+        for rule in self.rules.iter().filter(|rule| rule.target.to != To::Plugin && rule.applies(&change)) {
+            for state in rule.states(&change) {
+                let state = if rule.target.sees_no_difference(&change) { State::New } else { state };
                 let delay = targets.entry((&rule.target, state)).or_insert(rule.delay);
                 *delay = (*delay).min(rule.delay);
             }
@@ -213,7 +213,7 @@ impl Rules {
         let mut keys: Vec<Enqueued> = Vec::new();
         let cause = Stamp::of_change(delta);
         for ((target, state), delay) in targets {
-            target.map(&sight, state, &mut |kind, object| {
+            target.map(&change, state, &mut |kind, object| {
                 let key = Key { queue: target.queue.clone(), kind, object };
                 keys.push(Enqueued { key, delay, priority, cause });
             });
@@ -227,30 +227,30 @@ impl Rules {
 }
 
 impl Rule {
-    fn applies(&self, sight: &Sight<'_>) -> bool {
+    fn applies(&self, change: &ChangeContext<'_>) -> bool {
         let on = |change| self.on.is_empty() || self.on.contains(&change);
-        match (&sight.delta.old, &sight.delta.new) {
+        match (&change.delta.old, &change.delta.new) {
             (None, Some(_)) => on(Change::Add),
             (Some(_), None) => on(Change::Delete),
             // Another object with the same name: the changes in between were missed.
             (Some(old), Some(new)) if old.meta.uid != new.meta.uid => on(Change::Delete) || on(Change::Add),
             (Some(_), Some(_)) => {
                 on(Change::Update)
-                    && self.changed.as_ref().is_none_or(|Changed { fields, mask }| sight.differs(fields, *mask))
+                    && self.changed.as_ref().is_none_or(|Changed { fields, mask }| change.differs(fields, *mask))
             }
             (None, None) => false,
         }
     }
 
     /// Old and new state, as far as the rule applies to them.
-    fn states<'s>(&'s self, sight: &'s Sight<'_>) -> impl Iterator<Item = State> {
-        [State::Old, State::New].into_iter().filter(move |state| self.is_about(sight, *state))
+    fn states<'s>(&'s self, change: &'s ChangeContext<'_>) -> impl Iterator<Item = State> {
+        [State::Old, State::New].into_iter().filter(move |state| self.is_about(change, *state))
     }
 
-    fn is_about(&self, sight: &Sight<'_>, state: State) -> bool {
-        let Some(object) = sight.object(state) else { return false };
-        let has = |field: &FieldPath| sight.text(state).is_some_and(|text| field.is_present(text));
-        let dangles = |owner| is_dangling(&object.meta, owner, sight.cache);
+    fn is_about(&self, change: &ChangeContext<'_>, state: State) -> bool {
+        let Some(object) = change.object(state) else { return false };
+        let has = |field: &FieldPath| change.text(state).is_some_and(|text| field.is_present(text));
+        let dangles = |owner| is_dangling(&object.meta, owner, change.cache);
         (!self.orphans || object.meta.controller().is_none())
             && (!self.dangling || object.meta.owners.iter().any(dangles))
             && self.present.as_ref().is_none_or(has)
@@ -259,13 +259,13 @@ impl Rule {
 
 impl Target {
     /// Whether both states of a change lead to the same keys, because they are equal in all that decides.
-    fn sees_no_difference(&self, sight: &Sight<'_>) -> bool {
-        let (Some(old), Some(new)) = (&sight.delta.old, &sight.delta.new) else { return false };
+    fn sees_no_difference(&self, change: &ChangeContext<'_>) -> bool {
+        let (Some(old), Some(new)) = (&change.delta.old, &change.delta.new) else { return false };
         let (old, new) = (&old.meta, &new.meta);
         match self.to {
             To::This | To::Namespace | To::NamespaceKeys | To::Tick => true,
             // Values are cheaper to compare than to look up twice.
-            To::Indexed => self.field.is_none() || self.values(sight, State::Old) == self.values(sight, State::New),
+            To::Indexed => self.field.is_none() || self.values(change, State::Old) == self.values(change, State::New),
             To::Dependents => old.uid == new.uid,
             To::Selecting | To::Label => old.labels == new.labels,
             To::Owners | To::Controller => old.owners == new.owners,
@@ -273,9 +273,9 @@ impl Target {
         }
     }
 
-    fn map(&self, sight: &Sight<'_>, state: State, add: &mut dyn FnMut(Kind, ObjectKey)) {
-        let Some(object) = sight.object(state) else { return };
-        let (kind, meta, cache) = (&sight.delta.kind, &object.meta, sight.cache);
+    fn map(&self, change: &ChangeContext<'_>, state: State, add: &mut dyn FnMut(Kind, ObjectKey)) {
+        let Some(object) = change.object(state) else { return };
+        let (kind, meta, cache) = (&change.delta.kind, &object.meta, change.cache);
         match (self.to, &self.kind) {
             (To::This, _) => add(kind.clone(), meta.key.clone()),
             (To::Controller, Some(wanted)) => {
@@ -296,7 +296,7 @@ impl Target {
             }
             (To::Indexed, Some(wanted)) => {
                 let values = match &self.field {
-                    Some(_) => self.values(sight, state),
+                    Some(_) => self.values(change, state),
                     None => vec![meta.key.name.to_string()],
                 };
                 let namespace = Some(&*meta.key.namespace).filter(|namespace| !namespace.is_empty());
@@ -305,10 +305,10 @@ impl Target {
                 found.into_iter().for_each(|key| add(wanted.clone(), key));
             }
             (To::Field, Some(wanted)) if self.namespace_field.is_some() => {
-                self.in_two_fields(sight, state, wanted).into_iter().for_each(|key| add(wanted.clone(), key));
+                self.in_two_fields(change, state, wanted).into_iter().for_each(|key| add(wanted.clone(), key));
             }
             (To::Field, Some(wanted)) => {
-                let values = match (&self.field, sight.text(state)) {
+                let values = match (&self.field, change.text(state)) {
                     (Some(field), Some(text)) => field.values(text),
                     _ => Vec::new(),
                 };
@@ -346,8 +346,8 @@ impl Target {
     }
 
     /// The values of the field, each once, in order.
-    fn values(&self, sight: &Sight<'_>, state: State) -> Vec<String> {
-        let (Some(field), Some(text)) = (&self.field, sight.text(state)) else { return Vec::new() };
+    fn values(&self, change: &ChangeContext<'_>, state: State) -> Vec<String> {
+        let (Some(field), Some(text)) = (&self.field, change.text(state)) else { return Vec::new() };
         let mut values = field.values(text);
         values.sort_unstable();
         values.dedup();
@@ -355,17 +355,17 @@ impl Target {
     }
 
     /// The objects whose names and namespaces are in two fields; not what no object can be called.
-    fn in_two_fields(&self, sight: &Sight<'_>, state: State, wanted: &Kind) -> Vec<ObjectKey> {
-        let (Some(field), Some(text), Some(object)) = (&self.field, sight.text(state), sight.object(state)) else {
+    fn in_two_fields(&self, change: &ChangeContext<'_>, state: State, wanted: &Kind) -> Vec<ObjectKey> {
+        let (Some(field), Some(text), Some(object)) = (&self.field, change.text(state), change.object(state)) else {
             return Vec::new();
         };
         let Some(namespaces) = &self.namespace_field else { return Vec::new() };
-        let is_namespaced = sight.cache.namespaced(wanted);
+        let is_namespaced = change.cache.namespaced(wanted);
         let key = |(name, namespace): (String, Option<String>)| {
             let name = name.as_str().into();
             match namespace {
                 Some(namespace) if is_namespaced => ObjectKey { namespace: namespace.as_str().into(), name },
-                _ => beside(&object.meta, wanted, &name, sight.cache),
+                _ => beside(&object.meta, wanted, &name, change.cache),
             }
         };
         let keys = field.values_with(namespaces, text).into_iter().map(key);

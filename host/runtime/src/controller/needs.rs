@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::PluginCache;
 use crate::large;
-use crate::throttle::patiently;
+use crate::throttle::retry_throttled;
 use crate::traces::RunTrace;
 use crate::writer::{Members, NOT_GRANTED, Rights, quote};
 use pintle_core::policy::held::{Account, Held};
@@ -135,7 +135,7 @@ impl Source<'_> {
             () = self.stopped.cancelled() => {
                 Err(refusal("Stopping", "the controller stops"))
             }
-            answer = patiently(self.stopped, self.repeated, send) => answer.map_err(refused),
+            answer = retry_throttled(self.stopped, self.repeated, send) => answer.map_err(refused),
         }
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pintle_core::contract::outcome::PatchType;
 use pintle_core::object::id::Kind;
 use pintle_core::ports::api::{ApiResource, ApiWriter, WriteRequest, WriteVerb};
-use pintle_runtime::patiently;
+use pintle_runtime::retry_throttled;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +54,7 @@ pub(crate) async fn apply(writer: &Arc<dyn ApiWriter>, definition: &Value) -> an
             body: definition.to_string(),
         },
     };
-    patiently(&CancellationToken::new(), || (), || writer.write(&request)).await?;
+    retry_throttled(&CancellationToken::new(), || (), || writer.write(&request)).await?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ pub(super) enum State {
 }
 
 /// A change, and what the rules have found out about it so far.
-pub(super) struct Sight<'d> {
+pub(super) struct ChangeContext<'d> {
     pub(super) delta: &'d Delta,
     pub(super) cache: &'d dyn RuleCache,
     /// Everything that any rule compares.
@@ -37,7 +37,7 @@ enum Comparison {
     Unknown,
 }
 
-impl<'d> Sight<'d> {
+impl<'d> ChangeContext<'d> {
     pub(super) fn new(
         delta: &'d Delta,
         cache: &'d dyn RuleCache,
@@ -169,8 +169,8 @@ mod tests {
         let n_projected = |old, new| {
             let before = N_PROJECTED.get();
             let delta = Delta { kind: Kind::new("", "v1", "Pod"), old: state(old), new: state(new), initial: false };
-            let sight = Sight::new(&delta, &Texts, Some(&compared), 2);
-            let differ = (0..64).map(|_| (sight.differs(&a, 0), sight.differs(&b, 1))).collect::<Vec<_>>();
+            let change = ChangeContext::new(&delta, &Texts, Some(&compared), 2);
+            let differ = (0..64).map(|_| (change.differs(&a, 0), change.differs(&b, 1))).collect::<Vec<_>>();
             assert_eq!(differ, [(old != new, false); 64]);
             N_PROJECTED.get() - before
         };
