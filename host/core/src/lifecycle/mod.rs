@@ -15,6 +15,7 @@ pub mod fields;
 pub mod kinds;
 pub mod probation;
 pub mod read_set;
+pub mod rollout;
 pub mod success;
 pub mod supervisor;
 

@@ -7,6 +7,7 @@ pub mod election;
 pub mod file_access;
 pub mod grants;
 pub mod held;
+pub mod keys;
 pub mod lease;
 pub mod loops;
 pub mod outside;

@@ -243,7 +243,7 @@ impl Controller {
         if is_restart && let Some(subscription) = self.version().subscription() {
             subscription.sink.done();
             self.enqueue(subscription.cache.all_keys(), Priority::Low);
-            let kinds: Vec<Kind> = self.inner.lock().pending.kinds().cloned().collect();
+            let kinds = self.inner.lock().keys.awaited_kinds();
             for kind in &kinds {
                 self.progressed(kind);
             }

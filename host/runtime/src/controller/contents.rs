@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use pintle_core::object::id::Key;
+use pintle_core::policy::keys::KeyQueue;
 use pintle_core::policy::queue::contents::{Place, QueuedKey};
 use serde::{Deserialize, Serialize};
 
 use super::Controller;
-use super::queue::ControllerQueue;
+use crate::metrics::QueueMetrics;
 
 /// Keys of each queue that are shown.
 pub const MAX_KEYS: usize = 500;
@@ -66,7 +67,7 @@ fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-fn key(queue: &ControllerQueue, queued: QueuedKey<'_, Key>) -> KeyContents {
+fn key(queue: &KeyQueue<QueueMetrics>, queued: QueuedKey<'_, Key>) -> KeyContents {
     let (for_ms, after_ms) = match queued.place {
         Place::Running(time) | Place::Ready(time) => (Some(millis(time)), queued.added_after.map(millis)),
         Place::Held => (None, queued.added_after.map(millis)),
@@ -78,7 +79,7 @@ fn key(queue: &ControllerQueue, queued: QueuedKey<'_, Key>) -> KeyContents {
         for_ms,
         after_ms,
         again: queued.again,
-        n_failures: queue.limiter.failures(queued.key),
+        n_failures: queue.n_failures(queued.key),
         n_faults: queued.n_faults,
     }
 }
@@ -88,7 +89,7 @@ impl Controller {
     pub(crate) fn contents(&self) -> Vec<QueueContents> {
         let now = super::dispatch::now();
         let inner = self.inner.lock();
-        let queues = inner.queues.iter().filter(|queue| !queue.retired);
+        let queues = inner.keys.queues();
         queues
             .map(|queue| QueueContents {
                 name: queue.name.to_string(),

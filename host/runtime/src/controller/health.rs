@@ -114,14 +114,10 @@ pub(super) struct Observed {
 }
 
 impl ControllerState {
-    pub(super) fn n_suspects(&self) -> usize {
-        self.queues.iter().map(|queue| queue.work_queue.suspects().len()).sum()
-    }
-
     /// The keys whose last run faulted, those with most faults first.
     pub(super) fn faulting_keys(&self) -> Vec<FaultingKey> {
         let now = super::dispatch::now();
-        let mut all: Vec<_> = self.queues.iter().flat_map(|queue| queue.work_queue.suspects()).collect();
+        let mut all: Vec<_> = self.keys.suspects().collect();
         all.sort_by(|(a, x), (b, y)| y.n_faults.cmp(&x.n_faults).then_with(|| a.cmp(b)));
         let shown = all.into_iter().take(MAX_NAMED);
         let show = |(key, suspect): (&Key, &Suspect)| FaultingKey {
@@ -390,12 +386,12 @@ impl Controller {
     pub(super) fn refresh_conditions(&self, inner: &mut ControllerState, observed: &Observed) {
         let Observed { synced, missing, n_keys, .. } = observed;
         let (synced, at) = (*synced, &self.wall_time());
-        let (health, history) = (&inner.health, &inner.history);
+        let (health, rollout) = (&inner.health, &inner.rollout);
         let all_fail = health.successes.all_fail(*n_keys).map(|AllFail { n_runs, n_keys }| {
             let last = inner.last_error.as_deref().unwrap_or_default();
             format!("the last {n_runs} runs, of {n_keys} keys, failed; the last: {}", cut(last, MAX_TEXT_BYTES))
         });
-        let held = history.deletions.as_ref().and_then(|deletions| deletions.held());
+        let held = rollout.deletions().and_then(|deletions| deletions.held());
         let held = held.map(|held| held.message(&self.name, &self.version().manifest().version));
         let ready = match inner.phase(synced) {
             Phase::Running if held.is_some() => {
@@ -430,14 +426,14 @@ impl Controller {
                 None => condition("Healthy", true, "NoFaults", "no key has a fault".into(), at),
             },
             (Some((key, fault)), _) => {
-                let n = inner.n_suspects().max(health.faulty.len());
+                let n = inner.keys.suspects().count().max(health.faulty.len());
                 condition("Healthy", false, "Faults", format!("keys that fault: {n}; one is {key}: {fault}"), at)
             }
         };
-        let progressing = match (history.stage(), &history.last_swap) {
+        let progressing = match (inner.stage(), &rollout.last_swap) {
             (Some(stage), _) => {
                 let running = || self.version().manifest().version.clone();
-                let version = history.incoming.as_ref().map_or_else(running, |info| info.version.clone());
+                let version = inner.attempted.incoming.as_ref().map_or_else(running, |info| info.version.clone());
                 condition("Progressing", true, stage_reason(stage), format!("version {version}"), at)
             }
             (None, Some(swap)) => condition("Progressing", false, &swap.reason, swap.message.clone(), at),

@@ -59,12 +59,7 @@ impl Controller {
             return;
         }
         // Nothing ran on standby that could prove a version.
-        if let Some(probation) = &mut inner.history.probation {
-            probation.restart(now);
-        }
-        if let Some(deletions) = &mut inner.history.deletions {
-            deletions.restart(now);
-        }
+        inner.rollout.restart(now);
         drop(inner);
         self.leading.send_replace(true);
         self.tasks.spawn(self.clone().see_all_again());
@@ -100,25 +95,18 @@ impl Controller {
             let ended = self.idle_signal.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            let n_running: usize = self.inner.lock().queues.iter().map(|queue| queue.work_queue.n_running()).sum();
-            if n_running == 0 && self.mapping.is_idle() {
+            if self.inner.lock().keys.n_running() == 0 && self.mapping.is_idle() {
                 break;
             }
             ended.await;
         }
         let mut inner = self.inner.lock();
-        for queue in &mut inner.queues {
-            queue.clear();
-        }
-        inner.pending.clear();
-        inner.loops.clear();
+        inner.keys.clear();
         inner.stale.begun.clear();
-        inner.failures.clear();
         inner.state = KeyedState::default();
         inner.key_gauges.clear(&self.version().declared);
         inner.health.supervisor.reset();
         inner.health.forget_faults();
-        inner.count_keys();
         drop(inner);
         self.mark_changed();
     }

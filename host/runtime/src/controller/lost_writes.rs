@@ -68,10 +68,8 @@ impl Controller {
         };
         let cache = self.cache();
         let mut inner = self.inner.lock();
-        if inner.pending.settle(&key, id, writes, |write| cache.sees(write)) {
-            inner.release(&key);
-            self.wake_dispatcher(inner);
-            self.idle_signal.notify_waiters();
+        if inner.keys.settle(&key, id, writes, |write| cache.sees(write)) {
+            self.released(inner, &[key]);
         }
     }
 
@@ -123,15 +121,10 @@ impl Controller {
                 }
             };
             let mut inner = self.inner.lock();
-            match inner.pending.confirm(&key, id, &write, live, |write| cache.sees(write)) {
+            match inner.keys.confirm(&key, id, &write, live, |write| cache.sees(write)) {
                 Confirmed::Next(next) => write = next,
                 Confirmed::Stale | Confirmed::Over(false) => return,
-                Confirmed::Over(true) => {
-                    inner.release(&key);
-                    self.wake_dispatcher(inner);
-                    self.idle_signal.notify_waiters();
-                    return;
-                }
+                Confirmed::Over(true) => return self.released(inner, &[key]),
             }
         }
     }

@@ -20,14 +20,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use pintle_core::contract::outcome::Wake;
-use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use tokio::sync::Notify;
 
+use super::Controller;
 use super::cache::Mappable;
-use super::queue::{ControllerQueue, N_LISTS, OBJECT_BYTES, new_bytes};
-use super::{Controller, ControllerState};
 use crate::panic_text;
 
 /// Maximum waiting changes before merging starts. Each holds two references to cached texts.
@@ -35,7 +34,7 @@ const QUEUE: usize = 65_536;
 /// Maximum separate changes of one object: a change, its deletion, and a new object of that name.
 const PER_OBJECT: usize = 3;
 /// Entries of the queues from which on mapped keys are a fault, unless the caches have so many objects.
-const MAX_KEYS: usize = if cfg!(test) { 64 } else { 1 << 18 };
+pub(super) const MAX_KEYS: usize = if cfg!(test) { 64 } else { 1 << 18 };
 /// Maximum tries of one change whose mapping faults.
 const MAX_TRIES: u32 = 5;
 /// Longest pause between tries, of a change whose keys find no room.
@@ -216,58 +215,18 @@ impl Controller {
         let priority = if change.initial { Priority::Low } else { Priority::Normal };
         let now = super::dispatch::now();
         let mut inner = self.inner.lock();
-        if let Err(why) = inner.make_room(keys.iter().map(|wake| &wake.key), n_objects) {
+        if let Err(why) = inner.keys.make_room(keys.iter().map(|wake| &wake.key), n_objects, MAX_KEYS) {
             drop(inner);
             // Its objects run, whatever was invented.
             self.enqueue(cache.all_keys(), Priority::Low);
             return Ok(Mapped::NoRoom(why));
         }
         for Wake { key, after } in keys {
-            inner.loops.caused(&key, None);
-            inner.add(key, after, priority, now);
+            inner.add(key, None, after, priority, now);
         }
-        inner.count_keys();
+        inner.keys.count_bytes();
         self.wake_dispatcher(inner);
         Ok(Mapped::Enqueued)
-    }
-}
-
-impl ControllerState {
-    /// Makes room in the account for more keys than the plugin's objects: a plugin can invent any.
-    ///
-    /// # Errors
-    /// There is none, in one line.
-    pub(super) fn make_room<'k>(
-        &mut self,
-        keys: impl Iterator<Item = &'k Key>,
-        n_objects: usize,
-    ) -> Result<(), String> {
-        let n_entries: usize = self.queues.iter().map(ControllerQueue::n_entries).sum();
-        let max_entries = MAX_KEYS.max(N_LISTS * n_objects);
-        if n_entries >= max_entries {
-            return Err(format!(
-                "the queues have {n_entries} entries, at most {max_entries}: the plugin has invented too many keys"
-            ));
-        }
-        self.object_bytes = n_objects as u64 * OBJECT_BYTES;
-        let n_bytes = self.n_key_bytes() + keys.map(new_bytes).sum::<u64>();
-        match self.held_keys.resize(n_bytes.saturating_sub(self.object_bytes)) {
-            true => Ok(()),
-            false => Err(format!(
-                "the queues would have {n_bytes} bytes of keys, more than the plugin has left: the plugin has invented too many keys"
-            )),
-        }
-    }
-
-    /// Bytes of all keys of the queues.
-    fn n_key_bytes(&self) -> u64 {
-        self.queues.iter().map(ControllerQueue::n_bytes).sum()
-    }
-
-    /// Brings the account up to date with the queues.
-    pub(super) fn count_keys(&mut self) {
-        let n_bytes = self.n_key_bytes().saturating_sub(self.object_bytes);
-        self.held_keys.set(n_bytes);
     }
 }
 

@@ -16,13 +16,13 @@ mod cache;
 mod changes;
 mod contents;
 mod dispatch;
+mod ended;
 mod fields;
 mod health;
 mod leading;
 mod lost_writes;
 mod mapping;
 mod needs;
-mod queue;
 mod run;
 mod shadow;
 mod state;
@@ -37,13 +37,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use pintle_cache::{Delta, Supervisor};
-use pintle_core::contract::outcome::MutationFailure;
 use pintle_core::lifecycle::ShadowReport;
+use pintle_core::lifecycle::rollout::Rollout;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::overview::{Latency, RunCounts};
 use pintle_core::policy::election::LastWrites;
-use pintle_core::policy::loops::Loops;
-use pintle_core::policy::pending::Pending;
+use pintle_core::policy::held::Account;
+use pintle_core::policy::keys::KeyTable;
 use pintle_core::ports::api::{ApiReader, WriteFence};
 use pintle_core::ports::outside::Outside;
 use pintle_core::ports::trace::RunTracer;
@@ -54,10 +54,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::failures::Failures;
 use crate::manager::Uptime;
-use crate::metrics::{KeyGauges, PluginMetrics};
+use crate::metrics::{KeyGauges, PluginMetrics, QueueMetrics};
 use crate::recorder::WallClock;
 use crate::writer::Writer;
-use pintle_core::policy::held::{Account, Held};
 
 #[cfg(test)]
 pub(crate) use cache::Mappable;
@@ -147,21 +146,6 @@ pub(crate) struct Controller {
     tasks: TaskTracker,
 }
 
-/// Failures of a key's last outcome, as far as they fit the plugin's account.
-struct KeptFailures {
-    failures: Arc<[MutationFailure]>,
-    _held: Held,
-}
-
-impl KeptFailures {
-    fn new(mut failures: Vec<MutationFailure>, account: &Arc<Account>) -> Self {
-        let mut held = account.open();
-        let n_kept = failures.iter().take_while(|failure| held.grow(failure.n_bytes() as u64)).count();
-        failures.truncate(n_kept);
-        Self { failures: failures.into(), _held: held }
-    }
-}
-
 /// How long keys wait for the caches to show their writes.
 struct StaleWaits {
     begun: HashMap<Key, StaleWait>,
@@ -171,21 +155,14 @@ struct StaleWaits {
 
 /// Mutable state under one lock.
 struct ControllerState {
-    queues: Vec<queue::ControllerQueue>,
-    pending: Pending<Key>,
-    loops: Loops<Key>,
+    keys: KeyTable<QueueMetrics>,
     stale: StaleWaits,
-    /// Failures of each key's last outcome, until it succeeds.
-    failures: HashMap<Key, KeptFailures>,
-    /// Bytes of the queues' keys, without `object_bytes`.
-    held_keys: Held,
     /// Values of metrics that belong to keys.
     key_gauges: KeyGauges,
-    /// What the keys of the plugin's objects may take. They are not refused, so they do not count.
-    object_bytes: u64,
     state: state::KeyedState,
     health: health::Health,
-    history: swap::History,
+    rollout: Rollout<Version>,
+    attempted: swap::Attempted,
     stopping: bool,
     /// Whether this host may run the plugin ([`Controller::lead`]).
     leads: bool,
@@ -202,8 +179,6 @@ impl Controller {
     pub(crate) fn new(parts: ControllerParts, version: Arc<Version>) -> Arc<Self> {
         let manifest = version.manifest().clone();
         let held = parts.held;
-        let declared = manifest.queues.iter().zip(&version.queues);
-        let queues = declared.map(|(declared, config)| queue::ControllerQueue::new(declared, config)).collect();
         let controller = Self {
             name: manifest.name.as_str().into(),
             reader: parts.reader,
@@ -212,21 +187,17 @@ impl Controller {
             fence: parts.fence,
             metrics: parts.metrics.clone(),
             inner: Mutex::new(ControllerState {
-                queues,
-                pending: Pending::new(),
-                loops: Loops::default(),
+                keys: KeyTable::new(version.declared_queues(), held.clone()),
                 stale: StaleWaits {
                     begun: HashMap::new(),
                     duration: parts.metrics.stale_wait_duration.clone(),
                     tracer: parts.tracer.clone(),
                 },
-                failures: HashMap::new(),
-                held_keys: held.open(),
                 key_gauges: KeyGauges::new(held.open()),
-                object_bytes: 0,
                 state: state::KeyedState::default(),
                 health: health::Health::new(version.spec.failure_policy),
-                history: swap::History::new(timestamp(&parts.clock)),
+                rollout: Rollout::new(timestamp(&parts.clock)),
+                attempted: swap::Attempted::default(),
                 stopping: false,
                 leads: true,
                 planned: None,
@@ -306,8 +277,7 @@ impl Controller {
     }
 
     fn count_workers(&self) {
-        let queues = &self.inner.lock().queues;
-        let workers: usize = queues.iter().filter(|queue| !queue.retired).map(|queue| queue.concurrency).sum();
+        let workers: usize = self.inner.lock().keys.queues().map(|queue| queue.concurrency).sum();
         self.metrics.max_concurrent.set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
@@ -333,12 +303,7 @@ impl Controller {
     /// Whether nothing runs, is ready, is held, is being mapped, or is delayed for less than `quiet`, and all events are
     /// written.
     pub(crate) fn is_idle(&self, quiet: Duration) -> bool {
-        let until = dispatch::now() + quiet;
-        let rests = self.inner.lock().queues.iter().filter(|queue| !queue.retired).all(|queue| {
-            let queue = &queue.work_queue;
-            queue.n_dirty() + queue.n_running() + queue.n_held() == 0 && queue.n_waiting_until(until) == 0
-        });
-        rests
+        self.inner.lock().keys.is_idle(dispatch::now() + quiet)
             && self.mapping.is_idle()
             && self.writer.recorder.is_idle()
             && self
@@ -351,12 +316,14 @@ impl Controller {
     pub(crate) fn refresh_metrics(&self) {
         let now = dispatch::now();
         let mut inner = self.inner.lock();
-        inner.count_keys();
+        inner.keys.count_bytes();
         self.metrics.held_bytes.set(i64::try_from(self.held.n_bytes()).unwrap_or(i64::MAX));
-        self.metrics.stale_held.set(i64::try_from(inner.pending.n_overdue()).unwrap_or(i64::MAX));
-        for queue in &inner.queues {
+        self.metrics.stale_held.set(i64::try_from(inner.keys.n_overdue()).unwrap_or(i64::MAX));
+        for queue in inner.keys.queues() {
             let unfinished = queue.work_queue.unfinished(now);
-            queue.metrics.set_unfinished(unfinished.total.as_secs_f64(), unfinished.longest.as_secs_f64());
+            if let Some(metrics) = queue.observer() {
+                metrics.set_unfinished(unfinished.total.as_secs_f64(), unfinished.longest.as_secs_f64());
+            }
         }
         inner.key_gauges.publish(&self.version().declared);
         let runs = inner.leads && !inner.health.supervisor.is_disabled();
@@ -392,8 +359,7 @@ impl Controller {
         if !keys.is_empty() {
             let mut inner = self.inner.lock();
             for enqueued in keys {
-                inner.loops.caused(&enqueued.key, enqueued.cause);
-                inner.add(enqueued.key, enqueued.delay, enqueued.priority, now);
+                inner.add(enqueued.key, enqueued.cause, enqueued.delay, enqueued.priority, now);
             }
             self.wake_dispatcher(inner);
         }
@@ -407,13 +373,9 @@ impl Controller {
     fn progressed(&self, kind: &Kind) {
         let Some(cache) = self.version().cache() else { return };
         let mut inner = self.inner.lock();
-        let free = inner.pending.recheck(kind, |write| cache.sees(write));
-        for key in &free {
-            inner.release(key);
-        }
-        if !free.is_empty() {
-            self.wake_dispatcher(inner);
-            self.idle_signal.notify_waiters();
+        let released = inner.keys.progressed(kind, |write| cache.sees(write));
+        if !released.is_empty() {
+            self.released(inner, &released);
         }
     }
 }

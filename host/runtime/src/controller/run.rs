@@ -22,15 +22,16 @@ use pintle_core::contract::check;
 use pintle_core::contract::outcome::{
     Answers, Moment, MutationFailure, NeedError, Observation, Outcome, ReconcileError, Wake,
 };
-use pintle_core::lifecycle::probation::Ended;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::correlator::cut;
+use pintle_core::policy::keys::{MIN_REQUEUE, RunEnd};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, LogLine, PluginFault, Run};
 use pintle_core::ports::view::View;
 
-use super::dispatch::{self, MIN_REQUEUE};
+use super::dispatch;
+use super::mapping::MAX_KEYS;
 use super::needs::{self, Answered, Source};
 use super::shadow::Sample;
 use super::{Controller, PluginCache, Version};
@@ -120,15 +121,34 @@ impl RunResult {
 }
 
 impl RunResult {
-    /// What the result says about the version, if anything.
-    pub(super) fn ended(&self) -> Ended {
+    /// What decides about the key.
+    pub(super) fn run_end(&self) -> RunEnd<'_> {
         match self {
-            Self::Fault(_) => Ended::Fault,
-            Self::Done { report, .. } if report.n_denied > 0 => Ended::Fault,
-            Self::Done { error: None, report, .. } if report.failures.is_empty() || report.only_conflicts => {
-                Ended::Well
+            Self::Done { requeue_after, error, report, .. } if report.failures.is_empty() => {
+                RunEnd::Done { requeue_after: *requeue_after, error: error.as_ref() }
             }
-            Self::Done { .. } | Self::Declared(_) => Ended::Error,
+            Self::Done { requeue_after, error, report, .. } => RunEnd::Failed {
+                requeue_after: *requeue_after,
+                error: error.as_ref(),
+                failures: &report.failures,
+                retry_after: report.retry_after.unwrap_or_default(),
+                is_denied: report.n_denied > 0,
+                only_conflicts: report.only_conflicts,
+            },
+            Self::Declared(error) => RunEnd::Declared(error),
+            Self::Fault(_) => RunEnd::Fault,
+        }
+    }
+
+    /// The label `result` of metrics.
+    pub(super) fn label(&self) -> &'static str {
+        match self.run_end() {
+            RunEnd::Done { error: None, requeue_after: None } => "success",
+            RunEnd::Done { error: None, requeue_after: Some(_) } => "requeue_after",
+            RunEnd::Done { error: Some(ReconcileError::Terminal(_)), .. }
+            | RunEnd::Declared(ReconcileError::Terminal(_)) => "terminal_error",
+            RunEnd::Done { .. } | RunEnd::Declared(_) | RunEnd::Failed { .. } => "error",
+            RunEnd::Fault => "fault",
         }
     }
 }
@@ -281,7 +301,7 @@ impl Controller {
             // The next round has another view.
             *last = None;
             drop(view);
-            know(&**cache, asked.kinds()).await;
+            refresh_unknown_kinds(&**cache, asked.kinds()).await;
             needs::perform(asked, &mut answered, &source).await;
         }
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
@@ -309,7 +329,7 @@ impl Controller {
     fn read_denied(&self, key: &Key, denial: &NeedError) {
         let text = format!("{}: {}", FaultKind::Grant, denial.message);
         let mut inner = self.inner.lock();
-        let first = inner.attempt(key) == 0;
+        let first = inner.keys.attempt(key) == 0;
         self.fault_counted(&mut inner, key, FaultKind::Grant, &text, first);
     }
 
@@ -327,8 +347,8 @@ impl Controller {
             uptime,
             config: version.config.clone(),
             state: inner.state.snapshot(),
-            attempt: key.map_or(0, |key| inner.attempt(key)).min(check::MAX_U32),
-            failures: key.and_then(|key| inner.failures.get(key)).map(|kept| kept.failures.clone()).unwrap_or_default(),
+            attempt: key.map_or(0, |key| inner.keys.attempt(key)).min(check::MAX_U32),
+            failures: key.map(|key| inner.keys.failures(key)).unwrap_or_default(),
             answers,
             max_read_bytes: version.limits.read_bytes,
             max_work: MAX_WORK,
@@ -354,7 +374,7 @@ impl Controller {
             return RunResult::nothing_yet(UNLISTED_PAUSE);
         }
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
-        know(cache, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
+        refresh_unknown_kinds(cache, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
         // Each text is held here and in the request. What sends nothing does not wait.
         let mut held = self.held.open();
         if !outcome.steps.is_empty() && !held.grow(2 * n_bytes) {
@@ -422,7 +442,7 @@ impl Controller {
         let n_objects = if wake.is_empty() { 0 } else { cache.n_keys() };
         let mut inner = self.inner.lock();
         if !wake.is_empty() {
-            inner.make_room(wake.iter().map(|wake| &wake.key), n_objects)?;
+            inner.keys.make_room(wake.iter().map(|wake| &wake.key), n_objects, MAX_KEYS)?;
         }
         inner.state.write(&state, version.limits.state_bytes)?;
         if wake.is_empty() {
@@ -432,10 +452,9 @@ impl Controller {
         for Wake { key: woken, after } in wake {
             // As with `requeue-after-ms`, a key that keeps itself running leaves a pause.
             let after = if woken == *key { Some(after.unwrap_or_default().max(MIN_REQUEUE)) } else { after };
-            inner.loops.caused(&woken, None);
-            inner.add(woken, after, Priority::Normal, now);
+            inner.add(woken, None, after, Priority::Normal, now);
         }
-        inner.count_keys();
+        inner.keys.count_bytes();
         self.wake_dispatcher(inner);
         Ok(())
     }
@@ -499,7 +518,7 @@ fn views(
 }
 
 /// Refreshes discovery for unknown kinds: they may have been created since the last discovery.
-async fn know<'k>(cache: &dyn PluginCache, mut kinds: impl Iterator<Item = &'k Kind>) {
+async fn refresh_unknown_kinds<'k>(cache: &dyn PluginCache, mut kinds: impl Iterator<Item = &'k Kind>) {
     if kinds.any(|kind| cache.resource(kind).is_none()) {
         // If it fails, the kind is still unknown, and the run sees that.
         let _ = cache.refreshed(UNKNOWN_PAUSE).await;

@@ -121,7 +121,7 @@ pub struct PluginStatus {
 
 impl ControllerState {
     pub(super) fn queue_status(&self) -> Vec<QueueStatus> {
-        let queues = self.queues.iter().filter(|queue| !queue.retired);
+        let queues = self.keys.queues();
         queues
             .map(|queue| QueueStatus {
                 name: queue.name.to_string(),
@@ -137,7 +137,7 @@ impl ControllerState {
 impl Controller {
     /// What an attempt waits for before its switch. Takes locks of the caches.
     fn awaited(&self) -> Option<StageProgress> {
-        let syncing = self.inner.lock().history.syncing.clone();
+        let syncing = self.inner.lock().attempted.syncing.clone();
         let of_caches = |(version, until): (Arc<Version>, Instant)| {
             let unsynced = version.cache().map(|cache| cache.unsynced()).unwrap_or_default();
             let remaining = until.saturating_duration_since(Instant::now());
@@ -168,8 +168,7 @@ impl Controller {
         let mut inner = self.inner.lock();
         self.refresh_conditions(&mut inner, &observed);
         let mut queue = QueueDepth::default();
-        let queues = || inner.queues.iter().filter(|queue| !queue.retired);
-        for own in queues() {
+        for own in inner.keys.queues() {
             queue.ready += own.work_queue.n_ready();
             queue.delayed += own.work_queue.n_waiting();
             queue.held += own.work_queue.n_held();
@@ -188,7 +187,7 @@ impl Controller {
             problem: problem.map(shown),
             version: version.manifest().version.clone(),
             queue,
-            n_workers: queues().map(|queue| queue.concurrency).sum(),
+            n_workers: inner.keys.queues().map(|queue| queue.concurrency).sum(),
             runs: inner.runs,
             n_faults: inner.health.n_faults,
             latency: inner.latency,
@@ -214,27 +213,23 @@ impl Controller {
         let mut inner = self.inner.lock();
         self.refresh_conditions(&mut inner, &observed);
         let Observed { synced, cached_bytes, missing, .. } = observed;
-        let history = &inner.history;
+        let now = super::dispatch::now();
+        let rollout = &inner.rollout;
         PluginStatus {
             name: self.name.to_string(),
             aliases: version.manifest().aliases.clone(),
             phase: inner.phase(synced),
             source: String::new(),
-            current: version.info(history.since.clone()),
-            previous: history.previous.as_ref().map(|(version, since)| version.info(since.clone())),
-            stage: history.stage(),
-            progress: match history.stage() {
-                Some(Stage::Probation) => {
-                    history.probation.as_ref().map(|probation| probation.progress(Instant::now().into_std()))
-                }
+            current: version.info(rollout.since().to_owned()),
+            previous: rollout.previous().map(|(version, since)| version.info(since.clone())),
+            stage: inner.stage(),
+            progress: match inner.stage() {
+                Some(Stage::Probation) => rollout.probation(now),
                 _ => awaited,
             },
-            incoming: history.incoming.clone(),
-            bounds_deletions: history
-                .deletions
-                .as_ref()
-                .is_some_and(|deletions| deletions.is_bounding(super::dispatch::now())),
-            last_swap: history.last_swap.clone(),
+            incoming: inner.attempted.incoming.clone(),
+            bounds_deletions: rollout.deletions().is_some_and(|deletions| deletions.is_bounding(now)),
+            last_swap: rollout.last_swap.clone(),
             conditions: inner.health.conditions.clone(),
             synced,
             missing,
@@ -242,7 +237,7 @@ impl Controller {
             n_runs: inner.n_runs,
             n_faults: inner.health.n_faults,
             faults: inner.health.faults.clone(),
-            n_faulting_keys: inner.n_suspects(),
+            n_faulting_keys: inner.keys.suspects().count(),
             faulting_keys: inner.faulting_keys(),
             last_error: inner.last_error.clone(),
             cached_bytes,

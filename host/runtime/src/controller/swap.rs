@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
 use pintle_core::lifecycle::deletions::DeletionGuard;
-use pintle_core::lifecycle::probation::{Before, Ended, Judgement, Probation, Record};
+use pintle_core::lifecycle::probation::Ended;
+use pintle_core::lifecycle::rollout::{Switch, Verdict};
 use pintle_core::lifecycle::{Probation as Rules, Stage, SwapReport, SwapResult, VersionInfo};
 use pintle_core::object::id::Key;
 use pintle_core::policy::queue::Priority;
 
-use super::queue::ControllerQueue;
 use super::{Controller, ControllerState, PluginCache, Version};
 
 /// Keys enqueued per lock acquisition after a swap, so that others get the lock in between.
@@ -35,58 +35,18 @@ const KEYS_AT_ONCE: usize = 500;
 /// noticeable time.
 const AGAIN_PER_SECOND: u32 = 500;
 
-/// The versions of a plugin and their results.
-pub(super) struct History {
-    /// Time of the last switch.
-    pub(super) since: String,
-    /// The version that a rollback restores, and when it took over.
-    pub(super) previous: Option<(Arc<Version>, String)>,
-    /// The last proven version while the present one is on probation; absent if it had more grants.
-    stable: Option<Arc<Version>>,
-    pub(super) probation: Option<Probation<Key>>,
-    /// Bounds what a version on probation deletes.
-    pub(super) deletions: Option<DeletionGuard>,
-    /// The runs of the present version.
-    record: Record,
-    pub(super) last_swap: Option<SwapReport>,
-    /// Whether an attempt to replace the version is in progress.
+/// An attempt to replace the version, while it is in progress.
+#[derive(Default)]
+pub(super) struct Attempted {
     stage: Option<Stage>,
     /// The version whose caches sync, and when it is rejected for that.
     pub(super) syncing: Option<(Arc<Version>, tokio::time::Instant)>,
     pub(super) incoming: Option<VersionInfo>,
-    /// The verdict of the probation: decided under the lock, carried out by [`Controller::follow_probation`].
-    concluded: Option<Judgement>,
 }
 
-impl History {
-    pub(super) fn new(since: String) -> Self {
-        Self {
-            since,
-            previous: None,
-            stable: None,
-            probation: None,
-            deletions: None,
-            record: Record::default(),
-            last_swap: None,
-            stage: None,
-            syncing: None,
-            incoming: None,
-            concluded: None,
-        }
-    }
-
-    /// Whether no run starts, because the version would delete much.
-    pub(super) fn holds_deletions(&self) -> bool {
-        self.deletions.as_ref().is_some_and(|deletions| deletions.held().is_some())
-    }
-
-    /// Whether [`Controller::follow_probation`] has work.
-    pub(super) fn has_concluded(&self) -> bool {
-        self.concluded.is_some()
-    }
-
+impl ControllerState {
     pub(super) fn stage(&self) -> Option<Stage> {
-        self.stage.or(self.probation.as_ref().map(|_| Stage::Probation))
+        self.attempted.stage.or(self.rollout.is_on_probation().then_some(Stage::Probation))
     }
 }
 
@@ -106,11 +66,9 @@ pub(crate) struct Attempt {
 impl Attempt {
     pub(crate) fn stage(&self, stage: Stage, incoming: Option<VersionInfo>) {
         let mut inner = self.controller.inner.lock();
-        inner.history.stage = Some(stage);
-        inner.history.syncing = None;
-        if incoming.is_some() {
-            inner.history.incoming = incoming;
-        }
+        let attempted = &mut inner.attempted;
+        (attempted.stage, attempted.syncing) = (Some(stage), None);
+        attempted.incoming = incoming.or(attempted.incoming.take());
         drop(inner);
         self.controller.mark_changed();
     }
@@ -118,11 +76,7 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        let mut inner = self.controller.inner.lock();
-        inner.history.stage = None;
-        inner.history.syncing = None;
-        inner.history.incoming = None;
-        drop(inner);
+        self.controller.inner.lock().attempted = Attempted::default();
         self.controller.mark_changed();
     }
 }
@@ -136,23 +90,23 @@ impl Controller {
     /// Notes what the present attempt waits for.
     pub(crate) fn awaits_caches(&self, version: &Arc<Version>, until: tokio::time::Instant) {
         let mut inner = self.inner.lock();
-        if inner.history.stage.is_some() {
-            inner.history.syncing = Some((version.clone(), until));
+        if inner.attempted.stage.is_some() {
+            inner.attempted.syncing = Some((version.clone(), until));
         }
     }
 
     /// The version that a rollback would restore.
     pub(crate) fn previous(&self) -> Option<Arc<Version>> {
-        self.inner.lock().history.previous.as_ref().map(|(version, _)| version.clone())
+        self.inner.lock().rollout.previous().map(|(version, _)| version.clone())
     }
 
     /// Starts an attempt to replace the version; `None` while another one is in progress. A probation does not block it.
     pub(crate) fn attempt(self: &Arc<Self>) -> Option<Attempt> {
         let mut inner = self.inner.lock();
-        if inner.history.stage.is_some() {
+        if inner.attempted.stage.is_some() {
             return None;
         }
-        inner.history.stage = Some(Stage::Validating);
+        inner.attempted.stage = Some(Stage::Validating);
         drop(inner);
         self.mark_changed();
         Some(Attempt { controller: self.clone() })
@@ -161,8 +115,8 @@ impl Controller {
     /// Reports an attempt that failed before the new version ran.
     pub(crate) fn refused(&self, to: Option<VersionInfo>, reason: &'static str, message: &str) {
         let mut inner = self.inner.lock();
-        let from = Some(self.version().info(inner.history.since.clone()));
-        inner.history.last_swap = Some(SwapReport {
+        let from = Some(self.version().info(inner.rollout.since().to_owned()));
+        inner.rollout.last_swap = Some(SwapReport {
             from,
             to,
             result: SwapResult::Refused,
@@ -186,7 +140,7 @@ impl Controller {
     /// Whether the last rejection, which has its event, is what this message ends with.
     pub(crate) fn has_reported(&self, message: &str) -> bool {
         let inner = self.inner.lock();
-        let last = inner.history.last_swap.as_ref().filter(|last| last.result == SwapResult::Refused);
+        let last = inner.rollout.last_swap.as_ref().filter(|last| last.result == SwapResult::Refused);
         last.is_some_and(|last| message.ends_with(&last.message))
     }
 
@@ -210,17 +164,20 @@ impl Controller {
         let at = self.wall_time();
         let now = super::dispatch::now();
         let from = std::mem::replace(&mut *self.current.write(), to.clone());
-        let from_info = from.info(inner.history.since.clone());
-        let suspects = inner.queues.iter().flat_map(|queue| queue.work_queue.suspects());
-        let faulting = suspects.map(|(key, _)| key.clone()).collect();
-        inner.adopt(&to, now);
+        let from_info = from.info(inner.rollout.since().to_owned());
+        let faulting = inner.keys.suspects().map(|(key, _)| key.clone()).collect();
+        inner.keys.adopt(to.declared_queues());
+        inner.start_clocks(now);
         inner.key_gauges.hand_over(&from.declared, &to.declared, to.manifest());
-        let rules = rules.map(|(rules, keys)| {
-            let record = std::mem::take(&mut inner.history.record);
-            (rules, Before::new(record, faulting, &keys))
-        });
-        inner.history.record = Record::default();
-        let forgotten = inner.history.settle(&from, &to, rules, at.clone(), why.result, now);
+        let switch = Switch {
+            from: from.clone(),
+            to: to.clone(),
+            probation: rules,
+            faulting,
+            at: at.clone(),
+            result: why.result,
+        };
+        let forgotten = inner.rollout.switched(switch, now);
         inner.health.supervisor.reset();
         inner.health.supervisor.set_policy(to.spec.failure_policy);
         inner.health.forget_faults();
@@ -233,8 +190,8 @@ impl Controller {
             at,
             pause_micros: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
         };
-        inner.history.last_swap = Some(report.clone());
-        let kinds: Vec<_> = inner.pending.kinds().cloned().collect();
+        inner.rollout.last_swap = Some(report.clone());
+        let kinds = inner.keys.awaited_kinds();
         drop(inner);
         // Ends their subscriptions, which takes locks of the caches.
         drop(forgotten);
@@ -273,7 +230,7 @@ impl Controller {
             let now = super::dispatch::now();
             let mut inner = self.inner.lock();
             for key in keys {
-                inner.add(key.clone(), Some(delay), Priority::Low, now);
+                inner.add(key.clone(), None, Some(delay), Priority::Low, now);
                 delay += Duration::from_secs(1) / AGAIN_PER_SECOND;
             }
             self.wake_dispatcher(inner);
@@ -314,29 +271,16 @@ impl Controller {
         if !Arc::ptr_eq(ran, &*self.current.read()) {
             return;
         }
-        let ControllerState { history, last_error, .. } = inner;
-        if let Some(deletions) = &mut history.deletions {
-            deletions.ran();
-        }
-        history.record.ran(ended, was_suspect);
-        let what = last_error.as_deref().unwrap_or_default();
-        let judgement = history.probation.as_mut().and_then(|probation| probation.ran(key, ended, what, now));
-        let judgement = judgement.filter(|judgement| *judgement != Judgement::Proven || !history.holds_deletions());
-        history.conclude(judgement);
+        let ControllerState { rollout, last_error, .. } = inner;
+        rollout.ran(key, ended, was_suspect, last_error.as_deref().unwrap_or_default(), now);
     }
 
     /// Ends the probation if its time is over. Time does not prove a version whose deletions are held.
     pub(super) fn check_probation(&self, inner: &mut ControllerState, now: Instant) {
-        if inner.history.holds_deletions() || !inner.leads {
-            return;
-        }
-        if inner.history.deletions.as_ref().is_some_and(|deletions| deletions.is_over(now)) {
-            inner.history.deletions = None;
-            // The status shows that.
+        if inner.leads && inner.rollout.check(now) {
+            // The status shows that nothing bounds deletions any more.
             self.mark_changed();
         }
-        let judgement = inner.history.probation.as_ref().and_then(|probation| probation.check(now));
-        inner.history.conclude(judgement);
     }
 
     /// Bounds what the version deletes until it is proven, as if it had taken over from another one: it is new.
@@ -344,7 +288,7 @@ impl Controller {
         let version = self.version();
         if !version.is_carried {
             let rules = version.spec.strategy.probation.clone();
-            self.inner.lock().history.deletions = Some(DeletionGuard::begin(rules, super::dispatch::now()));
+            self.inner.lock().rollout.guard_deletions(rules, super::dispatch::now());
         }
     }
 
@@ -352,7 +296,7 @@ impl Controller {
     pub(super) fn may_delete(&self, version: &Arc<Version>, cache: &dyn PluginCache, n_deletions: u64) -> bool {
         let is_guarded = || {
             let inner = self.inner.lock();
-            inner.history.deletions.is_some() && Arc::ptr_eq(version, &*self.current.read())
+            inner.rollout.deletions().is_some() && Arc::ptr_eq(version, &*self.current.read())
         };
         if n_deletions == 0 || !is_guarded() {
             return true;
@@ -360,7 +304,7 @@ impl Controller {
         let mut n_owned = None;
         let held = loop {
             let mut inner = self.inner.lock();
-            let Some(deletions) = &mut inner.history.deletions else { return true };
+            let Some(deletions) = inner.rollout.deletions_mut() else { return true };
             let now = super::dispatch::now();
             if n_owned.is_none() && deletions.needs_share(n_deletions, now) {
                 drop(inner);
@@ -386,7 +330,7 @@ impl Controller {
     /// Lets the present version delete what was held, and all that follows. Returns false if nothing is held.
     pub(crate) fn approve_deletions(&self, why: &str) -> bool {
         let mut inner = self.inner.lock();
-        let was_held = inner.history.deletions.as_mut().is_some_and(DeletionGuard::approve);
+        let was_held = inner.rollout.deletions_mut().is_some_and(DeletionGuard::approve);
         drop(inner);
         if was_held {
             tracing::info!(plugin = %self.name, why, "deletions are approved");
@@ -403,21 +347,16 @@ impl Controller {
     pub(super) fn follow_probation(self: &Arc<Self>) {
         let started = Instant::now();
         let mut inner = self.inner.lock();
-        let concluded = inner.history.concluded.take();
-        let stable = concluded.as_ref().and_then(|_| inner.history.stable.take());
-        match (concluded, stable) {
-            (Some(Judgement::TakeBack { reason, message }), Some(stable)) => {
+        match inner.rollout.take_verdict() {
+            Some(Verdict::TakeBack { to, reason, message }) => {
                 let why = Reason { result: SwapResult::RolledBack, reason, message };
-                self.hand_over(inner, started, stable, None, why);
+                self.hand_over(inner, started, to, None, why);
             }
-            (Some(Judgement::Proven), stable) => {
-                let previous = inner.history.previous.as_ref().map(|(version, _)| version.clone());
+            Some(Verdict::Proven { previous }) => {
                 drop(inner);
-                drop(stable);
                 self.proven(previous);
             }
-            // Without a version to roll back to, only the supervisor reacts.
-            (Some(Judgement::TakeBack { .. }), None) | (None, _) => {}
+            None => {}
         }
     }
 
@@ -431,70 +370,5 @@ impl Controller {
         tracing::info!(plugin = %self.name, version = current.manifest().version, "the new version is proven");
         self.metrics.swapped("proven");
         self.mark_changed();
-    }
-}
-
-impl History {
-    fn conclude(&mut self, judgement: Option<Judgement>) {
-        let Some(judgement) = judgement else { return };
-        self.probation = None;
-        if let (Judgement::Proven, Some(swap)) = (&judgement, &mut self.last_swap) {
-            swap.result = SwapResult::Proven;
-        }
-        self.concluded = Some(judgement);
-    }
-
-    /// Records a switch. Returns the versions that are no longer rollback targets.
-    fn settle(
-        &mut self,
-        from: &Arc<Version>,
-        to: &Arc<Version>,
-        rules: Option<(Rules, Before<Key>)>,
-        at: String,
-        result: SwapResult,
-        now: Instant,
-    ) -> Vec<Arc<Version>> {
-        let since = std::mem::replace(&mut self.since, at);
-        let was_on_probation = self.probation.take().is_some();
-        self.deletions = None;
-        self.concluded = None;
-        let stable = self.stable.take();
-        let previous = self.previous.take().map(|(version, _)| version);
-        let forgotten = stable.iter().chain(&previous).cloned().collect();
-        // A version that was rolled back is not a `rollback` target.
-        if result == SwapResult::RolledBack {
-            return forgotten;
-        }
-        self.previous = Some((from.clone(), since));
-        let stable = stable.filter(|_| was_on_probation).unwrap_or_else(|| from.clone());
-        // A swap back to the proven version needs no probation.
-        if let Some((rules, before)) = rules.filter(|_| !Arc::ptr_eq(&stable, to)) {
-            self.deletions = (!to.is_carried).then(|| DeletionGuard::begin(rules.clone(), now));
-            self.probation = Some(Probation::begin(rules, before, now));
-            self.stable = Some(stable).filter(|stable| stable.keeps_its_grants(&to.spec));
-        }
-        forgotten
-    }
-}
-
-impl ControllerState {
-    /// Applies the version's manifest to the queues.
-    fn adopt(&mut self, version: &Version, now: Instant) {
-        let manifest = version.manifest();
-        for queue in &mut self.queues {
-            if !manifest.queues.iter().any(|declared| *declared.name == *queue.name) {
-                queue.retire();
-            }
-        }
-        for (declared, config) in manifest.queues.iter().zip(&version.queues) {
-            match self.queues.iter_mut().find(|queue| *queue.name == *declared.name) {
-                Some(queue) => {
-                    queue.retune(declared, config);
-                    queue.work_queue.trust_all();
-                }
-                None => self.queues.push(ControllerQueue::new(declared, config)),
-            }
-        }
-        self.start_clocks(now);
     }
 }

@@ -160,7 +160,7 @@ fn key_in(name: &str) -> Key {
 fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
     let manifest: Arc<Manifest> = guest.manifest().clone();
     let config = |queue: &pintle_core::contract::manifest::Queue| QueueConfig {
-        metrics: metrics.queue(queue.metric()),
+        observer: metrics.queue(queue.metric()),
         concurrency: queue.n_workers() as usize,
         resync: queue.resync(),
         tick_key: Manifest::tick_key(&queue.name),
@@ -330,7 +330,7 @@ async fn failures_of_writes_are_seen_by_the_next_run() {
     fixture.run_until_idle(&["a"]).await;
     let failure = || vec!["create ns/q 403".to_owned()];
     assert_eq!(*seen.lock(), [(0, vec![]), (1, failure()), (2, failure())]);
-    assert!(fixture.controller.inner.lock().failures.is_empty());
+    assert_eq!(fixture.controller.inner.lock().keys.n_failed(), 0);
     assert_eq!(fixture.metric("controller_runtime_reconcile_total{controller=\"widgets\",result=\"error\"}"), 2);
 }
 

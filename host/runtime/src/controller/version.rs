@@ -4,12 +4,11 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_core::contract::manifest::{EffectiveLimits, Manifest};
+use pintle_core::contract::manifest::{EffectiveLimits, Manifest, Queue};
+use pintle_core::lifecycle::rollout::RolloutVersion;
 use pintle_core::lifecycle::{Spec, VersionInfo};
-use pintle_core::object::id::Key;
 use pintle_core::policy::grants::{Grants, Missing};
 use pintle_core::ports::guest::Guest;
 
@@ -38,16 +37,7 @@ pub(crate) struct VersionParts {
 }
 
 /// The operator's options for a queue.
-#[derive(Clone)]
-pub(crate) struct QueueConfig {
-    pub(crate) metrics: QueueMetrics,
-    /// Its workers.
-    pub(crate) concurrency: usize,
-    /// Resync period.
-    pub(crate) resync: Option<Duration>,
-    /// Its tick key.
-    pub(crate) tick_key: Key,
-}
+pub(crate) type QueueConfig = pintle_core::policy::keys::QueueConfig<QueueMetrics>;
 
 /// A version of a plugin, compiled.
 pub(crate) struct Version {
@@ -94,6 +84,11 @@ impl Version {
     /// The manifest, without what the operator withholds.
     pub(crate) fn manifest(&self) -> &Arc<Manifest> {
         &self.manifest
+    }
+
+    /// The declaration of each queue, and the operator's options for it.
+    pub(super) fn declared_queues(&self) -> impl Iterator<Item = (&Queue, QueueConfig)> {
+        self.manifest.queues.iter().zip(self.queues.iter().cloned())
     }
 
     /// Whether this spec grants everything that the version was granted. Permissions that an operator has removed are not
@@ -154,5 +149,15 @@ impl Version {
         let (own, others) = (self.manifest(), other.manifest());
         // Rules refer to queues by name, and rules without a queue mean the first one.
         own.watches == others.watches && own.discovery == others.discovery && names(self) == names(other)
+    }
+}
+
+impl RolloutVersion for Version {
+    fn is_carried(&self) -> bool {
+        self.is_carried
+    }
+
+    fn keeps_its_grants_with(&self, other: &Self) -> bool {
+        self.keeps_its_grants(&other.spec)
     }
 }

@@ -43,7 +43,7 @@ impl Manager {
             .map_err(|why| ManagerError::Metrics { plugin: name.clone(), why: why.to_string() })?;
         let queues = manifest.queues.iter().zip(workers.into_iter().zip(resyncs));
         let queues = queues.map(|(queue, (concurrency, resync))| QueueConfig {
-            metrics: self.metrics.queue(queue.metric()),
+            observer: self.metrics.queue(queue.metric()),
             concurrency,
             resync,
             tick_key: Manifest::tick_key(&queue.name),

@@ -291,6 +291,9 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use pintle_core::policy::keys::QueueObserver as _;
     use pintle_core::ports::guest::FaultKind;
 
     use super::*;
@@ -299,12 +302,11 @@ mod tests {
     fn names_are_those_of_existing_dashboards() {
         let metrics = Metrics::new();
         let queue = metrics.queue("team");
-        queue.adds.inc();
-        queue.retries.inc();
-        queue.set_depth(3);
-        queue.queue_duration.observe(0.5);
+        queue.queued(1, 3);
+        queue.retried();
+        queue.began(Duration::from_millis(500));
         let plugin = metrics.plugin("team-controller");
-        plugin.reconciled("success", std::time::Duration::from_millis(1));
+        plugin.reconciled("success", Duration::from_millis(1));
         plugin.fault(FaultKind::Trap);
         plugin.mutation("create", "v1/Pod", "ok");
         let text = metrics.text();
@@ -326,11 +328,11 @@ mod tests {
     fn the_series_of_a_plugin_and_its_queues_end_with_the_last_handle() {
         let metrics = Metrics::new();
         let (plugin, queue) = (metrics.plugin("team-controller"), metrics.queue("team"));
-        plugin.reconciled("success", std::time::Duration::from_millis(1));
+        plugin.reconciled("success", Duration::from_millis(1));
         plugin.fault(FaultKind::Trap);
         plugin.mutation("create", "v1/Pod", "ok");
         plugin.describe("1.0.0", "abc");
-        queue.adds.inc();
+        queue.queued(1, 1);
         // Another plugin, and a second handle of the same one.
         let (other, again) = (metrics.plugin("other"), metrics.plugin("team-controller"));
         other.fault(FaultKind::Trap);

@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use pintle_core::policy::keys::QueueObserver;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -97,7 +99,7 @@ impl Metrics {
             parts.next
         };
         QueueMetrics {
-            share: Some(Arc::new(Share { label: shared, queue })),
+            share: Arc::new(Share { label: shared, queue }),
             adds: self.adds.of([label]),
             queue_duration: self.queue_duration.of([label]),
             work_duration: self.work_duration.of([label]),
@@ -109,48 +111,44 @@ impl Metrics {
 /// Metrics of one work queue; cheap handles.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueMetrics {
-    share: Option<Arc<Share>>,
-    pub(crate) adds: Counter,
-    pub(crate) queue_duration: Histogram,
-    pub(crate) work_duration: Histogram,
-    pub(crate) retries: Counter,
+    share: Arc<Share>,
+    adds: Counter,
+    queue_duration: Histogram,
+    work_duration: Histogram,
+    retries: Counter,
 }
 
 impl QueueMetrics {
-    /// Metrics that are not exposed, for a queue that is not in use.
-    pub(crate) fn unread() -> Self {
-        let histogram = || Histogram::new(std::iter::empty());
-        Self {
-            share: None,
-            adds: Counter::default(),
-            queue_duration: histogram(),
-            work_duration: histogram(),
-            retries: Counter::default(),
-        }
-    }
-
-    /// Sets the number of keys that wait.
-    pub(crate) fn set_depth(&self, n_keys: usize) {
-        self.set(|part| part.depth = i64::try_from(n_keys).unwrap_or(i64::MAX));
-    }
-
     /// Sets the time of all runs in progress, and of the longest one.
     pub(crate) fn set_unfinished(&self, total_seconds: f64, longest_seconds: f64) {
-        self.set(|part| {
+        self.share.set(|part| {
             part.unfinished_seconds = total_seconds;
             part.longest_seconds = longest_seconds;
         });
     }
+}
 
-    /// Adds nothing to the gauges any more: the queue is reported by other handles, or not at all.
-    pub(crate) fn end(&self) {
-        self.set(|part| *part = Part::default());
+impl QueueObserver for QueueMetrics {
+    fn queued(&self, n_added: usize, n_dirty: usize) {
+        self.adds.inc_by(n_added as u64);
+        self.share.set(|part| part.depth = i64::try_from(n_dirty).unwrap_or(i64::MAX));
     }
 
-    fn set(&self, set: impl FnOnce(&mut Part)) {
-        if let Some(share) = &self.share {
-            share.set(set);
-        }
+    fn began(&self, waited: Duration) {
+        self.queue_duration.observe(waited.as_secs_f64());
+    }
+
+    fn ended(&self, worked: Duration) {
+        self.work_duration.observe(worked.as_secs_f64());
+    }
+
+    fn retried(&self) {
+        self.retries.inc();
+    }
+
+    /// Adds nothing to the gauges any more.
+    fn replaced(&self) {
+        self.share.set(|part| *part = Part::default());
     }
 }
 
@@ -170,13 +168,11 @@ mod tests {
     fn queues_of_one_label_add_up_and_the_longest_run_is_that_of_any() {
         let metrics = Metrics::new();
         let (one, two, other) = (metrics.queue("certificate"), metrics.queue("certificate"), metrics.queue("other"));
-        one.adds.inc_by(2);
-        two.adds.inc_by(3);
-        two.retries.inc();
-        one.set_depth(2);
-        two.set_depth(3);
-        two.set_depth(4);
-        other.set_depth(7);
+        two.retried();
+        one.queued(2, 2);
+        two.queued(3, 3);
+        two.queued(0, 4);
+        other.queued(0, 7);
         one.set_unfinished(5.0, 3.0);
         two.set_unfinished(1.5, 1.5);
         assert_eq!(gauges(&metrics, "certificate"), ["6", "6.5", "3.0"]);
@@ -186,8 +182,8 @@ mod tests {
         assert!(text.contains("workqueue_retries_total{name=\"certificate\"} 1\n"), "{text}");
         // A version keeps its handles when another one has taken the queue over.
         let next = metrics.queue("certificate");
-        one.end();
-        next.set_depth(5);
+        one.replaced();
+        next.queued(0, 5);
         assert_eq!(gauges(&metrics, "certificate"), ["9", "1.5", "1.5"]);
         drop(two.clone());
         assert_eq!(gauges(&metrics, "certificate")[0], "9", "a handle of several");

@@ -9,23 +9,8 @@ use pintle_testing::delete;
 use serde_json::json;
 
 use super::*;
-use crate::controller::queue::{ControllerQueue, OBJECT_BYTES, new_bytes};
 use pintle_core::policy::held::{Account, MAX_HELD_BYTES};
-
-fn failure_of(name: &str) -> MutationFailure {
-    MutationFailure {
-        step: 0,
-        position: 0,
-        verb: "create",
-        kind: pod(),
-        object: ObjectKey::new("ns", name),
-        subresource: None,
-        code: 403,
-        reason: "Forbidden".into(),
-        message: "x".repeat(1000),
-        causes: Vec::new(),
-    }
-}
+use pintle_core::policy::keys::{OBJECT_BYTES, new_bytes};
 
 #[tokio::test(start_paused = true)]
 async fn the_failures_that_a_key_keeps_are_bounded() {
@@ -90,19 +75,6 @@ async fn a_run_that_waits_for_the_server_holds_no_view_and_its_outcome_is_counte
     assert!(kept.iter().all(|failed| failed.run.identity.message.contains("delete v1/Pod")) && !kept.is_empty());
 }
 
-#[test]
-fn failures_that_do_not_fit_the_account_are_not_kept() {
-    let failure = failure_of("a");
-    let n_bytes = failure.n_bytes() as u64;
-    let account = Account::new(3 * n_bytes - 1);
-    let kept = KeptFailures::new(vec![failure.clone(); 2], &account);
-    assert_eq!((kept.failures.len(), account.n_bytes()), (2, 2 * n_bytes));
-    assert_eq!(KeptFailures::new(vec![failure.clone()], &account).failures.len(), 0);
-    drop(kept);
-    assert_eq!(KeptFailures::new(vec![failure; 4], &account).failures.len(), 2);
-    assert_eq!(account.n_bytes(), 0);
-}
-
 #[tokio::test(start_paused = true)]
 async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
     let (n_changes, n_keys) = (40, 16);
@@ -121,10 +93,7 @@ async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
     let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
     handler.on_changes(&(0..n_changes).map(|_| delta()).collect::<Vec<_>>().into());
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    let n_known: usize = {
-        let inner = fixture.controller.inner.lock();
-        inner.queues.iter().map(ControllerQueue::n_entries).sum()
-    };
+    let n_known: usize = { fixture.controller.inner.lock().keys.n_entries() };
     // A key that fails has three entries, and the last mapping found room.
     assert!((64..3 * (64 + n_keys)).contains(&n_known), "{n_known}");
     assert!(calls.lock().iter().any(|(_, name, _)| name == "real"));
