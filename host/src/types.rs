@@ -138,7 +138,7 @@ async fn of_cluster(args: &TypesArgs, kubeconfig: &Path) -> anyhow::Result<Vec<T
     let reader = connection.reader();
     let mut texts = Vec::new();
     for path in paths {
-        let text = reader.raw(&format!("/openapi/v3/{path}"), 64 << 20).await;
+        let text = reader.raw(&format!("/openapi/v3/{path}"), &at_most(64 << 20)).await;
         let text = text.with_context(|| format!("ask the cluster for the kinds of {path}"))?;
         texts.push(Text { name: path.replace('/', "_"), text: text.into(), is_named: true });
     }

@@ -21,7 +21,7 @@ use http::{HeaderValue, Request, header};
 use kube::client::Body;
 use pintle_core::policy::account::NAMESPACE;
 use pintle_core::policy::roles;
-use pintle_core::ports::api::{ApiError, ApiErrorClass};
+use pintle_core::ports::api::{ApiError, ApiErrorClass, at_most};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -165,5 +165,5 @@ async fn post(host: &Connection, path: &str, body: String) -> Result<bytes::Byte
         .body(Body::from(body.into_bytes()))
         .map_err(|why| error::malformed("address", why))?;
     let body = host.send(request, Some(n_bytes)).await?;
-    whole(body, MAX_ANSWER_BYTES).await
+    whole(body, &at_most(MAX_ANSWER_BYTES)).await
 }

@@ -9,7 +9,7 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use kube::Config;
 use kube::client::Body;
 use parking_lot::Mutex;
-use pintle_core::ports::api::{ApiError, ApiReader, RequestObserver, WriteFence, WriterIdentity};
+use pintle_core::ports::api::{ApiError, ApiReader, RequestObserver, WriteFence, WriterIdentity, at_most};
 use pintle_core::ports::trace::SpanRef;
 
 use crate::account::Account;
@@ -270,7 +270,7 @@ impl Connection {
     /// Safe: the request only reads.
     pub async fn check(&self) -> Result<(), ConnectError> {
         // Anonymous requests get 401 or 403 here, whereas /version may be public.
-        match self.raw("/api", 1 << 20).await {
+        match self.raw("/api", &at_most(1 << 20)).await {
             Ok(_) => Ok(()),
             Err(ApiError { code: 401 | 403, message, .. }) => {
                 Err(ConnectError::Unauthorized { url: self.url.clone(), why: message })

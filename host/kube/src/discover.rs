@@ -4,7 +4,7 @@
 
 use kube::core::discovery::v2::{ACCEPT_AGGREGATED_DISCOVERY_V2, APIGroupDiscovery, APIGroupDiscoveryList};
 use pintle_core::object::id::Kind;
-use pintle_core::ports::api::{ApiError, ApiResource, Discovery};
+use pintle_core::ports::api::{ApiError, ApiResource, Discovery, at_most};
 
 use crate::connect::Connection;
 use crate::error;
@@ -19,7 +19,7 @@ pub(crate) async fn discover(connection: &Connection) -> Result<Discovery, ApiEr
 }
 
 async fn document(connection: &Connection, path: &str) -> Result<APIGroupDiscoveryList, ApiError> {
-    let body = connection.get_bytes(path, ACCEPT_AGGREGATED_DISCOVERY_V2, MAX_BYTES).await?;
+    let body = connection.get_bytes(path, ACCEPT_AGGREGATED_DISCOVERY_V2, &at_most(MAX_BYTES)).await?;
     serde_json::from_slice(&body).map_err(|why| error::malformed("discovery document", why))
 }
 

@@ -100,9 +100,8 @@ fn shortened(text: String, max_bytes: usize) -> String {
 }
 
 /// The error for an answer, or a part of one, that is longer than it may be.
-pub(crate) fn too_large(what: &str, max_bytes: usize) -> ApiError {
-    let error = malformed(what, format_args!("it is larger than {max_bytes} bytes"));
-    ApiError { reason: TOO_LARGE.into(), ..error }
+pub(crate) fn too_large(what: &str, why: impl std::fmt::Display) -> ApiError {
+    ApiError { reason: TOO_LARGE.into(), ..malformed(what, why) }
 }
 
 /// The error for a request without an answer.

@@ -11,8 +11,8 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::ports::api::{
-    ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, WATCH_DURATION, WatchFrame,
-    WatchStart, WatchStream,
+    ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, Room, WATCH_DURATION,
+    WatchFrame, WatchStart, WatchStream, at_most,
 };
 use pintle_core::ports::trace::SpanRef;
 use serde::Deserialize;
@@ -64,22 +64,22 @@ impl From<Failed> for ApiError {
 }
 
 impl Connection {
-    pub(crate) async fn get_bytes(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
+    pub(crate) async fn get_bytes(&self, url: &str, accept: &str, room: &Room<'_>) -> Result<Bytes, ApiError> {
         let started = Instant::now();
-        let result = self.get_body(url, accept, limit_bytes).await;
+        let result = self.get_body(url, accept, room).await;
         let received = result.as_ref().map(Bytes::len).ok();
         self.report(|observer| observer.finished("GET", &self.host, started.elapsed(), received));
         result
     }
 
-    async fn get_body(&self, url: &str, accept: &str, limit_bytes: usize) -> Result<Bytes, ApiError> {
-        self.body_of("GET", || get(url, accept), 0, limit_bytes).await
+    async fn get_body(&self, url: &str, accept: &str, room: &Room<'_>) -> Result<Bytes, ApiError> {
+        self.body_of("GET", || get(url, accept), 0, room).await
     }
 
     /// Sends a request that stores nothing, and reads the answer.
     async fn post_bytes(&self, url: &str, body: &str) -> Result<Bytes, ApiError> {
         let started = Instant::now();
-        let result = self.body_of("POST", || post(url, body), body.len(), MAX_REVIEW_BYTES).await;
+        let result = self.body_of("POST", || post(url, body), body.len(), &at_most(MAX_REVIEW_BYTES)).await;
         let received = result.as_ref().map(Bytes::len).ok();
         self.report(|observer| observer.finished("POST", &self.host, started.elapsed(), received));
         result
@@ -90,7 +90,7 @@ impl Connection {
         method: &'static str,
         request: impl Fn() -> Result<Request<Body>, ApiError>,
         sent_bytes: usize,
-        limit_bytes: usize,
+        room: &Room<'_>,
     ) -> Result<Bytes, ApiError> {
         let body = match self.send(request()?, Some(sent_bytes)).await {
             Err(failed) if failed.renewed => {
@@ -103,7 +103,7 @@ impl Connection {
             Ok(body) => body,
             Err(failed) => return Err(failed.error),
         };
-        whole(body, limit_bytes).await
+        whole(body, room).await
     }
 
     /// Sends a request in its turn; returns the body of a 2xx answer, or the classified failure. `sent_bytes` is reported
@@ -127,7 +127,7 @@ impl Connection {
             return Ok(response.into_body());
         }
         let (head, body) = response.into_parts();
-        let body = whole(body, MAX_ERROR_BYTES).await.unwrap_or_default();
+        let body = whole(body, &at_most(MAX_ERROR_BYTES)).await.unwrap_or_default();
         let error = error::from_response(head.status, &head.headers, &body);
         Err(Failed { error, renewed: head.extensions.get::<Renewed>().is_some() })
     }
@@ -143,7 +143,7 @@ impl Connection {
             Detail::Full => JSON,
             Detail::Metadata => METADATA_LIST,
         };
-        let body = self.get_bytes(&url, accept, MAX_PAGE_BYTES).await?;
+        let body = self.get_bytes(&url, accept, &at_most(MAX_PAGE_BYTES)).await?;
         beside_workers(body.len(), || parse_list(&body))
     }
 
@@ -175,13 +175,19 @@ impl Connection {
     }
 }
 
-/// The whole body of an answer.
-pub(crate) async fn whole(body: Body, limit_bytes: usize) -> Result<Bytes, ApiError> {
-    match http_body_util::Limited::new(body, limit_bytes).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(why) if why.is::<http_body_util::LengthLimitError>() => Err(error::too_large("answer", limit_bytes)),
-        Err(why) => Err(error::from_body(why.as_ref())),
+/// The whole body of an answer, if there is room for it.
+pub(crate) async fn whole(body: Body, room: &Room<'_>) -> Result<Bytes, ApiError> {
+    let mut chunks = body.into_data_stream();
+    let (mut parts, mut n_bytes) = (Vec::new(), 0);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|why| error::from_body(&why))?;
+        n_bytes += chunk.len();
+        room(n_bytes).map_err(|why| error::too_large("answer", why))?;
+        parts.push(chunk);
     }
+    let mut whole = Vec::with_capacity(n_bytes);
+    parts.into_iter().for_each(|part| whole.extend_from_slice(&part));
+    Ok(whole.into())
 }
 
 fn get(url: &str, accept: &str) -> Result<Request<Body>, ApiError> {
@@ -225,7 +231,7 @@ fn frames(body: Body) -> impl futures::Stream<Item = Result<WatchFrame, ApiError
                         yield parse_frame(&line);
                     }
                     if lines.partial.len() > MAX_OBJECT_BYTES {
-                        yield Err(error::too_large("watch event", MAX_OBJECT_BYTES));
+                        yield Err(error::too_large("watch event", format_args!("it is larger than {MAX_OBJECT_BYTES} bytes")));
                         return;
                     }
                 }
@@ -351,8 +357,8 @@ async fn fitting<T, F: Future<Output = Result<T, ApiError>>>(
     }
 }
 
-fn text(body: &Bytes) -> Result<Box<str>, ApiError> {
-    std::str::from_utf8(body).map(Into::into).map_err(|why| error::malformed("answer", why))
+fn text(body: Bytes) -> Result<Box<str>, ApiError> {
+    String::from_utf8(body.into()).map(Into::into).map_err(|why| error::malformed("answer", why))
 }
 
 impl ApiReader for Connection {
@@ -385,7 +391,7 @@ impl ApiReader for Connection {
     ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         Box::pin(async move {
             let place = Place { subresource, ..Place::object(resource, &object.namespace, &object.name) };
-            text(&self.get_bytes(&place.url(), JSON, MAX_OBJECT_BYTES).await?)
+            text(self.get_bytes(&place.url(), JSON, &at_most(MAX_OBJECT_BYTES)).await?)
         })
     }
 
@@ -397,12 +403,12 @@ impl ApiReader for Connection {
     ) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         Box::pin(async move {
             let url = Place::object(resource, namespace, "").url();
-            text(&self.post_bytes(&url, body).await?)
+            text(self.post_bytes(&url, body).await?)
         })
     }
 
-    fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
-        Box::pin(async move { text(&self.get_bytes(path, JSON, limit_bytes).await?) })
+    fn raw<'a>(&'a self, path: &'a str, room: &'a Room<'a>) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+        Box::pin(async move { text(self.get_bytes(path, JSON, room).await?) })
     }
 
     fn turn(&self) -> BoxFuture<'_, ()> {
@@ -434,7 +440,7 @@ mod tests {
             asked.lock().unwrap().clear();
             let page = |limit| {
                 asked.lock().unwrap().push(limit);
-                std::future::ready(if limit > n_objects { Err(error::too_large("answer", 9)) } else { Ok(limit) })
+                std::future::ready(if limit > n_objects { Err(error::too_large("answer", "it is larger than 9 bytes")) } else { Ok(limit) })
             };
             fitting(500, page).await
         };
@@ -444,15 +450,15 @@ mod tests {
         assert_eq!(most(0).await.unwrap_err().message, "cannot read the server's answer: it is larger than 9 bytes");
         assert_eq!(asked.lock().unwrap().last(), Some(&1));
         // A refusal is no page, whatever it says.
-        let refusal = || ApiError { code: 413, ..error::too_large("answer", 9) };
+        let refusal = || ApiError { code: 413, ..error::too_large("answer", "it is larger than 9 bytes") };
         assert_eq!(fitting::<(), _>(500, |_| std::future::ready(Err(refusal()))).await.unwrap_err().code, 413);
     }
 
     #[tokio::test]
     async fn bodies_and_frames_are_bounded() {
         let body = |n_bytes: usize| Body::from(vec![b'x'; n_bytes]);
-        assert_eq!(whole(body(7), 7).await.unwrap().len(), 7);
-        assert_eq!(whole(body(8), 7).await.unwrap_err().reason, error::TOO_LARGE);
+        assert_eq!(whole(body(7), &at_most(7)).await.unwrap().len(), 7);
+        assert_eq!(whole(body(8), &at_most(7)).await.unwrap_err().reason, error::TOO_LARGE);
         let mut endless = std::pin::pin!(frames(body(MAX_OBJECT_BYTES + 1)));
         let error = endless.next().await.unwrap().unwrap_err();
         assert_eq!((error.reason.as_str(), endless.next().await.is_none()), (error::TOO_LARGE, true));

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use http::{Request, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use pintle_core::ports::api::{ApiError, WriterIdentity};
+use pintle_core::ports::api::{ApiError, WriterIdentity, at_most};
 use pintle_core::ports::review::{ReviewKind, Reviewer};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -71,7 +71,7 @@ impl Reviewer for Connection {
             data: Option<Box<RawValue>>,
         }
         Box::pin(async move {
-            let text = self.get_bytes(AUTHENTICATION_CONFIG, "application/json", MAX_ANSWER).await?;
+            let text = self.get_bytes(AUTHENTICATION_CONFIG, "application/json", &at_most(MAX_ANSWER)).await?;
             let read: ConfigMap = serde_json::from_slice(&text).map_err(|why| error::malformed("ConfigMap", why))?;
             Ok(read.data.map_or_else(|| "{}".into(), |data| data.get().into()))
         })

@@ -11,7 +11,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use pintle_core::contract::outcome::{PatchType, Preconditions, Propagation};
 use pintle_core::ports::api::{
-    ApiClient, ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written,
+    ApiClient, ApiError, ApiWriter, ApiWriters, WriteRequest, WriteVerb, WriterIdentity, Written, at_most,
 };
 use pintle_core::ports::trace::SpanRef;
 use serde::Deserialize;
@@ -89,7 +89,7 @@ impl Writer {
         let (request, n_bytes) = self.request(write).map_err(|why| error::malformed("address", why))?;
         let body = self.connection.send(request, Some(n_bytes)).await?;
         if !matches!(write.verb, WriteVerb::DeleteCollection { .. }) {
-            return Ok(whole(body, MAX_OBJECT_BYTES).await?);
+            return Ok(whole(body, &at_most(MAX_OBJECT_BYTES)).await?);
         }
         // A list of all deleted objects, which is not read.
         let mut chunks = body.into_data_stream();

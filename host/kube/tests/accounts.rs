@@ -16,7 +16,7 @@ use pintle_core::contract::outcome::Preconditions;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::ports::api::{
     ApiErrorClass, ApiReader, ApiResource, ApiWriter, ApiWriters, Detail, ListWatchTarget, RequestObserver,
-    WriteRequest, WriteVerb, WriterIdentity,
+    WriteRequest, WriteVerb, WriterIdentity, at_most,
 };
 use pintle_kube::{Connection, Source};
 use pintle_testing::{pod, resource};
@@ -223,7 +223,7 @@ async fn writes_and_live_reads_of_a_client_share_its_rate_limit() {
     let reader = client.reader.unwrap();
     write(&client.writer).await.unwrap();
     reader.get(&pods(), &ObjectKey::new("ns", "p"), None).await.unwrap();
-    reader.raw("/api/v1/namespaces/ns/pods/p", 1 << 20).await.unwrap();
+    reader.raw("/api/v1/namespaces/ns/pods/p", &at_most(1 << 20)).await.unwrap();
     reader.turn().await;
     let delayed = |delays: Vec<Duration>| delays.iter().map(|delay| *delay > Duration::ZERO).collect::<Vec<_>>();
     assert_eq!(delayed(observer.take()), [false; 4]);

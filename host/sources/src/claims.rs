@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use pintle_core::lifecycle::resource_kind;
 use pintle_core::policy::roles;
-use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, ListWatchTarget};
+use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, ListWatchTarget, at_most};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -127,7 +127,7 @@ async fn list(reader: &dyn ApiReader, class: &str) -> Result<Vec<String>, ApiErr
 
 /// Whether the server has the kind. A server refuses kinds that it does not have like any other that the role does not name.
 async fn is_served(reader: &dyn ApiReader) -> bool {
-    match reader.raw("/apis/pintle.dev/v1alpha1", MAX_GROUP_BYTES).await {
+    match reader.raw("/apis/pintle.dev/v1alpha1", &at_most(MAX_GROUP_BYTES)).await {
         Ok(group) => group.contains("\"controllerplugins\""),
         Err(why) => why.class != ApiErrorClass::NotFound,
     }

@@ -134,7 +134,7 @@ logging: {format: xml}
             kube-api-qps: unknown field; did you mean clientConnection.qps?
             clientCAFile: unknown field; did you mean authentication.x509.clientCAFile?
             plugins.maxLimits.mutations: must be a whole number, not -1
-            plugins.maxLimits: "cpu=1": unknown field `cpu`, expected one of `deadlineMs`, `memoryBytes`, `mutations`, `outcomeBytes`, `hostCalls`, `readBytes`, `logLines`, `stateBytes`, `series`
+            plugins.maxLimits: "cpu=1": unknown field `cpu`, expected one of `deadlineMs`, `memoryBytes`, `mutations`, `outcomeBytes`, `hostCalls`, `readBytes`, `answerBytes`, `logLines`, `stateBytes`, `series`
             plugins.class: "Blue": write up to 63 of a-z, 0-9 and `-`, for example blue
             plugins.installCRD: must be true or false, not "yes please"
             plugins.memoryBytes: must be a whole number, not 1.5

@@ -9,7 +9,7 @@ use futures::{FutureExt, StreamExt};
 use pintle_core::object::id::ObjectKey;
 use pintle_core::object::selector::Selector;
 use pintle_core::ports::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, WatchFrame,
+    ApiError, ApiErrorClass, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, Room, WatchFrame,
     WatchStart, WatchStream,
 };
 use serde_json::{Value, json};
@@ -382,13 +382,17 @@ impl ApiReader for FakeServer {
     }
 
     /// The path itself.
-    fn raw<'a>(&'a self, path: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+    fn raw<'a>(&'a self, path: &'a str, room: &'a Room<'a>) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         let state = self.state();
         if state.stuck {
             return futures::future::pending().boxed();
         }
         let text = state.garbage.get(path).cloned().unwrap_or_else(|| path.to_owned());
-        async move { Ok(text.into()) }.boxed()
+        let answer = match room(text.len()) {
+            Ok(()) => Ok(text.into()),
+            Err(why) => Err(ApiError { reason: "TooLarge".into(), message: why, ..crate::refusal(0) }),
+        };
+        std::future::ready(answer).boxed()
     }
 
     fn turn(&self) -> BoxFuture<'_, ()> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use futures::StreamExt as _;
-use pintle_core::ports::api::{ApiReader as _, Detail, ListWatchTarget, WatchStart};
+use pintle_core::ports::api::{ApiReader as _, Detail, ListWatchTarget, WatchStart, at_most};
 use pintle_kube::{Connection, Source};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_testing::Gate;
@@ -89,7 +89,7 @@ async fn a_dead_connection_is_noticed_within_45_seconds() -> Result<()> {
     let mut stream = connection.watch(&target, WatchStart::After(version)).await?;
     fixture.gate.go_silent();
     let mut passed = Duration::ZERO;
-    let mut both = pin!(async { tokio::join!(connection.raw("/api", 1 << 20), stream.next()) });
+    let mut both = pin!(async { tokio::join!(connection.raw("/api", &at_most(1 << 20)), stream.next()) });
     let (request, watch) = loop {
         tokio::select! {
             biased;
@@ -100,6 +100,6 @@ async fn a_dead_connection_is_noticed_within_45_seconds() -> Result<()> {
     };
     println!("a dead connection was noticed after {passed:?}");
     ensure!(request.is_err() && matches!(watch, None | Some(Err(_))));
-    connection.raw("/api", 1 << 20).await?;
+    connection.raw("/api", &at_most(1 << 20)).await?;
     Ok(())
 }

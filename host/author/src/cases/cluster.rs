@@ -16,7 +16,7 @@ use pintle_core::object::field::{FieldMask, FieldPathError, Projector};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::object::selector::Selector;
 use pintle_core::ports::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, ListWatchTarget, WatchFrame, WatchStart,
+    ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, ListWatchTarget, Room, WatchFrame, WatchStart,
     WatchStream,
 };
 use pintle_core::ports::view::View;
@@ -465,7 +465,7 @@ impl ApiReader for Server {
         std::future::ready(self.answer(&need).map(|text| (&*text).into()).map_err(refused)).boxed()
     }
 
-    fn raw<'a>(&'a self, path: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+    fn raw<'a>(&'a self, path: &'a str, _: &'a Room<'a>) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         let need = Need::RawPath(path.to_owned());
         std::future::ready(self.answer(&need).map(|text| (&*text).into()).map_err(refused)).boxed()
     }

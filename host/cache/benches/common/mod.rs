@@ -11,7 +11,7 @@ use pintle_cache::{Caches, ChangeHandler, Delta, Subscription};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::ports::api::{
-    ApiError, ApiReader, ApiResource, Discovery, ListPage, ListWatchTarget, WatchFrame, WatchStart, WatchStream,
+    ApiError, ApiReader, ApiResource, Discovery, ListPage, ListWatchTarget, Room, WatchFrame, WatchStart, WatchStream,
 };
 use tokio::sync::mpsc;
 
@@ -132,7 +132,7 @@ impl ApiReader for Server {
         Box::pin(std::future::ready(Err(ApiError::transport("no reviews"))))
     }
 
-    fn raw<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+    fn raw<'a>(&'a self, _: &'a str, _: &'a Room<'a>) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         async { Err(ApiError::transport("not here")) }.boxed()
     }
 }

@@ -48,6 +48,11 @@ impl Account {
 }
 
 impl Held {
+    /// Where it is counted.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
     /// Holds so many bytes more; returns whether there was room.
     #[must_use]
     pub fn grow(&mut self, n_bytes: u64) -> bool {
@@ -69,6 +74,11 @@ impl Held {
         }
         self.set(n_bytes);
         true
+    }
+
+    /// Holds what another one holds as well.
+    pub fn join(&mut self, mut other: Self) {
+        self.n_bytes += std::mem::take(&mut other.n_bytes);
     }
 
     /// Holds so many bytes in all, even if there is no room: they are there already.
@@ -104,6 +114,10 @@ mod tests {
         assert!(other.grow(6) && !other.grow(1));
         assert!(!other.resize(11) && other.resize(7) && other.resize(9) && !other.resize(11));
         assert_eq!(account.n_bytes(), 9);
+        let mut joined = account.open();
+        joined.join(other);
+        assert_eq!(account.n_bytes(), 9, "it is held as before");
+        let mut other = joined;
         other.set(12);
         assert_eq!(account.n_bytes(), 12, "what is there counts");
         assert!(!account.open().grow(1) && other.resize(12) && other.resize(3));

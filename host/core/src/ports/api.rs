@@ -119,6 +119,14 @@ pub enum WatchFrame {
 /// Frames until the server ends the watch (which is normal) or an error.
 pub type WatchStream = BoxStream<'static, Result<WatchFrame, ApiError>>;
 
+/// How long an answer may be: asked with its bytes so far, before more of them are kept. An error ends the read, and says why.
+pub type Room<'a> = dyn Fn(usize) -> Result<(), String> + Send + Sync + 'a;
+
+/// Room for so many bytes.
+pub fn at_most(max_bytes: usize) -> impl Fn(usize) -> Result<(), String> + Send + Sync {
+    move |n_bytes| if n_bytes > max_bytes { Err(format!("it is larger than {max_bytes} bytes")) } else { Ok(()) }
+}
+
 /// Read access for informers, discovery and needs.
 pub trait ApiReader: Send + Sync {
     /// Fetches the server's resources.
@@ -151,8 +159,8 @@ pub trait ApiReader: Send + Sync {
         namespace: &'a str,
         body: &'a str,
     ) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
-    /// GET of a path (beginning with `/`); reads at most `limit_bytes` of the body.
-    fn raw<'a>(&'a self, path: &'a str, limit_bytes: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
+    /// GET of a path (beginning with `/`); reads as much of the body as there is room for.
+    fn raw<'a>(&'a self, path: &'a str, room: &'a Room<'a>) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
     /// Waits until the client's rate limit admits a request that is sent on its behalf in another way.
     fn turn(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))

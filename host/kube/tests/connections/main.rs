@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use pintle_core::ports::api::{
-    ApiErrorClass, ApiReader as _, Detail, ListWatchTarget, READ_TIMEOUT, WatchFrame, WatchStart, WatchStream,
+    ApiErrorClass, ApiReader as _, Detail, ListWatchTarget, READ_TIMEOUT, WatchFrame, WatchStart, WatchStream, at_most,
 };
 use pintle_kube::{ConnectError, Connection, Limits};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ impl Fixture {
 
 /// Any read.
 async fn read(connection: &Connection) -> Result<(), (ApiErrorClass, String)> {
-    connection.raw("/api", 1 << 20).await.map(drop).map_err(|error| (error.class, error.message))
+    connection.raw("/api", &at_most(1 << 20)).await.map(drop).map_err(|error| (error.class, error.message))
 }
 
 async fn watch(connection: &Connection) -> WatchStream {

@@ -11,7 +11,7 @@ use pintle_core::contract::manifest::Manifest;
 use pintle_core::lifecycle::fields::DeclaredFields;
 use pintle_core::object::id::Kind;
 use pintle_core::object::schema::KindSchema;
-use pintle_core::ports::api::ApiReader;
+use pintle_core::ports::api::{ApiReader, at_most};
 
 use super::{Controller, PluginCache};
 
@@ -31,7 +31,7 @@ pub(crate) async fn published(manifest: &Manifest, reader: &dyn ApiReader) -> BT
     for kind in manifest.kinds().filter(|kind| !kind.group.is_empty() && KindSchema::of_kubernetes(kind).is_none()) {
         let path = format!("/openapi/v3/apis/{}", kind.api_version());
         if !documents.contains_key(&path) {
-            let answer = tokio::time::timeout(PATIENCE, reader.raw(&path, MAX_BYTES)).await;
+            let answer = tokio::time::timeout(PATIENCE, reader.raw(&path, &at_most(MAX_BYTES))).await;
             let text = answer.ok().and_then(Result::ok).unwrap_or_default();
             documents.insert(path.clone(), serde_json::from_str(&text).unwrap_or_default());
         }

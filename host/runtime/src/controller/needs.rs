@@ -28,6 +28,7 @@ use pintle_core::policy::outside::{self as decide, refused as refusal};
 use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget, WriteFence};
 use pintle_core::ports::outside::Outside;
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -40,8 +41,6 @@ use pintle_core::policy::held::{Account, Held};
 
 /// Maximum concurrent reads of one round.
 const MAX_PARALLEL: usize = 8;
-/// Maximum bytes of one answer.
-const MAX_ANSWER_BYTES: usize = 8 << 20;
 /// Maximum bytes of all answers of a run, which the host holds in memory.
 const MAX_RUN_BYTES: usize = 64 << 20;
 /// How long one read may take, all pages of a list and all repetitions included.
@@ -70,17 +69,16 @@ pub(crate) struct Source<'a> {
     pub(crate) outside: &'a dyn Outside,
     /// Bounds calls in time, as it bounds writes: they have effects.
     pub(crate) fence: Option<&'a dyn WriteFence>,
-    /// Counts lists while they are read.
-    pub(crate) account: &'a Arc<Account>,
     /// The pages of lists that the plugin's runs may have at once: [`MAX_PAGES`].
     pub(crate) pages: &'a Semaphore,
+    /// Maximum bytes of one answer of the API server: `limits.answerBytes`.
+    pub(crate) max_answer_bytes: usize,
 }
 
 /// The needs of a run so far and their answers, and the bytes that they take of the plugin's account.
 pub(crate) struct Answered {
     pub(crate) answers: Answers,
     held: Held,
-    max_held_bytes: u64,
     /// Signatures and calls of the run so far.
     n_outside: usize,
 }
@@ -95,22 +93,31 @@ impl std::fmt::Display for Crowded {
     }
 }
 
+/// An answer and its bytes in the plugin's account, or an error instead if there is no room for it.
+type Counted = (Result<String, NeedError>, Held);
+
+fn counted(answer: Result<String, NeedError>, mut held: Held) -> Counted {
+    let n_bytes = match &answer {
+        Ok(text) => text.len(),
+        Err(error) => error.reason.len() + error.message.len(),
+    };
+    if held.resize(n_bytes as u64) {
+        return (answer, held);
+    }
+    held.set(0);
+    let error = too_crowded(held.account().max_bytes());
+    (Err(error), held)
+}
+
 impl Answered {
     pub(crate) fn new(account: &Arc<Account>) -> Self {
-        Self { answers: Answers::new(), held: account.open(), max_held_bytes: account.max_bytes(), n_outside: 0 }
+        Self { answers: Answers::new(), held: account.open(), n_outside: 0 }
     }
 
-    /// Adds an answer, or, if there is no room for it, an error instead.
-    fn push(&mut self, need: Need, answer: Result<String, NeedError>) {
-        let n_bytes = match &answer {
-            Ok(text) => text.len(),
-            Err(error) => error.reason.len() + error.message.len(),
-        };
-        let answer = match self.held.grow(n_bytes as u64) {
-            true => answer.map(Into::into),
-            false => Err(too_crowded(self.max_held_bytes)),
-        };
-        self.answers.push((need, answer));
+    /// Adds an answer that is counted.
+    fn push(&mut self, need: Need, (answer, held): Counted) {
+        self.held.join(held);
+        self.answers.push((need, answer.map(Into::into)));
     }
 }
 
@@ -176,7 +183,7 @@ pub(crate) fn ask(
     // Each text is held here and in the view of the next round.
     let n_need_bytes: usize = needs.iter().map(|need| 2 * need.n_bytes() + size_of::<Need>()).sum();
     if !answered.held.grow(n_need_bytes as u64) {
-        return Err(Crowded(crowded(answered.max_held_bytes)));
+        return Err(Crowded(crowded(answered.held.account().max_bytes())));
     }
     let mut n_denied = 0;
     let needs: Vec<_> = needs
@@ -205,25 +212,26 @@ pub(crate) fn ask(
 pub(crate) async fn perform(asked: Asked, answered: &mut Answered, source: &Source<'_>) {
     let needs = asked.needs;
     // A repeated need is read again.
-    let answers = &mut answered.answers;
+    let (answers, account) = (&mut answered.answers, answered.held.account().clone());
+    let account = &account;
     let again: HashSet<&Need> = needs.iter().map(|(need, _)| need).collect();
     answers.retain(|(answered, _)| !again.contains(answered));
     let mut n_bytes: usize = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).map(|text| text.len()).sum();
     let mut new = futures::stream::iter(needs)
         .map(|(need, denied)| async move {
-            let answer = traced_read(&need, denied, source).await;
-            (need, answer)
+            // It waits for those before it.
+            let held = Mutex::new(account.open());
+            let answer = traced_read(&need, denied, source, &held).await;
+            (need, counted(answer, held.into_inner()))
         })
         .buffered(MAX_PARALLEL);
-    while let Some((need, answer)) = new.next().await {
-        let answer = answer.and_then(|text| {
-            let room = MAX_RUN_BYTES.saturating_sub(n_bytes);
-            if text.len() > room {
-                return Err(too_long(room));
-            }
-            n_bytes += text.len();
-            Ok(text)
-        });
+    while let Some((need, (answer, held))) = new.next().await {
+        let room = MAX_RUN_BYTES.saturating_sub(n_bytes);
+        let answer = match answer {
+            Ok(text) if text.len() > room => counted(Err(too_long(room)), held),
+            answer => (answer, held),
+        };
+        n_bytes += answer.0.as_ref().map_or(0, String::len);
         answered.push(need, answer);
     }
 }
@@ -267,8 +275,13 @@ fn too_long(limit: usize) -> NeedError {
 }
 
 /// Performs a read, if it is not denied, and notes it if the run is recorded.
-async fn traced_read(need: &Need, denied: Option<NeedError>, source: &Source<'_>) -> Result<String, NeedError> {
-    let Some(trace) = source.trace else { return bounded_read(need, denied, source).await };
+async fn traced_read(
+    need: &Need,
+    denied: Option<NeedError>,
+    source: &Source<'_>,
+    held: &Mutex<Held>,
+) -> Result<String, NeedError> {
+    let Some(trace) = source.trace else { return bounded_read(need, denied, source, held).await };
     let (part, n_resent, is_sent) = (trace.part(), AtomicU32::new(0), denied.is_none());
     let repeated = || {
         n_resent.fetch_add(1, Ordering::Relaxed);
@@ -276,21 +289,26 @@ async fn traced_read(need: &Need, denied: Option<NeedError>, source: &Source<'_>
     };
     let reader = source.reader.traced(part.span);
     let of_span = Source { reader: reader.as_deref().unwrap_or(source.reader), repeated: &repeated, ..*source };
-    let answer = bounded_read(need, denied, &of_span).await;
+    let answer = bounded_read(need, denied, &of_span, held).await;
     trace.read(part, need, answer.as_ref().map(|_| ()), is_sent.then_some(&n_resent));
     answer
 }
 
-async fn bounded_read(need: &Need, denied: Option<NeedError>, source: &Source<'_>) -> Result<String, NeedError> {
+async fn bounded_read(
+    need: &Need,
+    denied: Option<NeedError>,
+    source: &Source<'_>,
+    held: &Mutex<Held>,
+) -> Result<String, NeedError> {
     match denied {
         Some(denial) => Err(denial),
         None if decide::is_outside(need) => outside::perform(need, source).await,
-        None => tokio::time::timeout(READ_DEADLINE, read(need, source)).await.unwrap_or_else(|_| Err(too_slow())),
+        None => tokio::time::timeout(READ_DEADLINE, read(need, source, held)).await.unwrap_or_else(|_| Err(too_slow())),
     }
 }
 
-async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
-    let Source { reader, cache, .. } = *source;
+async fn read(need: &Need, source: &Source<'_>, held: &Mutex<Held>) -> Result<String, NeedError> {
+    let Source { reader, cache, max_answer_bytes, .. } = *source;
     let resource = |kind: &Kind| {
         cache.resource(kind).ok_or_else(|| NeedError {
             code: 404,
@@ -327,7 +345,7 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
                 field_selector: field_selector.clone(),
                 detail: items.detail(),
             };
-            list(&target, items, *limit, source).await?
+            list(&target, items, *limit, source, held).await?
         }
         Need::Review { kind, namespace, object } => {
             let resource = resource(kind)?;
@@ -342,7 +360,16 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
         }
         // Not reads of the API server; see `bounded_read`.
         Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. } => outside::perform(need, source).await?,
-        Need::RawPath(path) => source.read(|| reader.raw(path, MAX_ANSWER_BYTES)).await?.into_string(),
+        Need::RawPath(path) => {
+            let room = |n_bytes: usize| {
+                if n_bytes > max_answer_bytes {
+                    return Err(too_long(max_answer_bytes).message);
+                }
+                let mut held = held.lock();
+                if held.resize(n_bytes as u64) { Ok(()) } else { Err(crowded(held.account().max_bytes())) }
+            };
+            source.read(|| reader.raw(path, &room)).await?.into_string()
+        }
         Need::Discovery => {
             // Aggregated discovery is two requests.
             source.reader.turn().await;
@@ -350,7 +377,7 @@ async fn read(need: &Need, source: &Source<'_>) -> Result<String, NeedError> {
             serde_json::Value::from(source.read(|| cache.refreshed(Duration::ZERO)).await?).to_string()
         }
     };
-    if answer.len() > MAX_ANSWER_BYTES { Err(too_long(MAX_ANSWER_BYTES)) } else { Ok(answer) }
+    if answer.len() > max_answer_bytes { Err(too_long(max_answer_bytes)) } else { Ok(answer) }
 }
 
 fn malformed(why: impl ToString) -> NeedError {
@@ -405,14 +432,14 @@ impl Items {
     }
 
     /// Appends objects to an answer that has room for them.
-    fn write_all(&mut self, items: &[Box<str>], out: &mut String) -> Result<(), NeedError> {
+    fn write_all(&mut self, items: &[Box<str>], out: &mut String, max_bytes: usize) -> Result<(), NeedError> {
         for item in items {
             if out.len() > 1 {
                 out.push(',');
             }
             self.write(item, out)?;
-            if out.len() > MAX_ANSWER_BYTES {
-                return Err(too_long(MAX_ANSWER_BYTES));
+            if out.len() > max_bytes {
+                return Err(too_long(max_bytes));
             }
         }
         Ok(())
@@ -451,10 +478,11 @@ async fn list(
     mut items: Items,
     limit: u32,
     source: &Source<'_>,
+    held: &Mutex<Held>,
 ) -> Result<String, NeedError> {
     let mut out = String::from("[");
     let mut n_left = limit;
-    let (mut page_size, mut held) = (PAGE, source.account.open());
+    let mut page_size = PAGE;
     let (mut page_token, mut is_whole): (Option<String>, _) = (None, false);
     loop {
         // It is never closed.
@@ -472,19 +500,20 @@ async fn list(
         let asked = &page.items[..page.items.len().min(n_left as usize)];
         let n_bytes = asked.iter().map(|item| item.len()).sum();
         // The page is there already. An answer that does not fit beside it ends here.
-        held.set((out.len() + n_bytes) as u64);
-        large::on_text(n_bytes, || items.write_all(asked, &mut out)).await?;
+        held.lock().set((out.len() + n_bytes) as u64);
+        large::on_text(n_bytes, || items.write_all(asked, &mut out, source.max_answer_bytes)).await?;
         let n_items = u32::try_from(page.items.len()).unwrap_or(u32::MAX);
         n_left = n_left.saturating_sub(n_items);
         page_token = page.next.filter(|token| !token.is_empty());
         // A page that was too long came with fewer objects, and so would the next one.
-        if n_bytes > MAX_ANSWER_BYTES {
+        if n_bytes > source.max_answer_bytes {
             page_size = page_size.min(n_items.max(1));
         }
         drop(turn);
+        let mut held = held.lock();
         held.set(0);
         if !held.grow(out.len() as u64) {
-            return Err(too_crowded(source.account.max_bytes()));
+            return Err(too_crowded(held.account().max_bytes()));
         }
         if n_left == 0 || page_token.is_none() {
             out.push(']');

@@ -262,8 +262,8 @@ impl Controller {
             trace,
             outside: &*self.outside,
             fence: self.fence.as_deref(),
-            account: &self.held,
             pages: &self.pages,
+            max_answer_bytes: usize::try_from(version.limits.answer_bytes).unwrap_or(usize::MAX),
         };
         for round in 1..=MAX_ROUNDS {
             let context = self.context(version, Some(key), answered.answers.clone(), &began);

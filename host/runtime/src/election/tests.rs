@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::policy::election::Groups;
 use pintle_core::ports::api::{
-    ApiClient, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, Fences, ListPage, ListWatchTarget, WatchStart,
+    ApiClient, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, Fences, ListPage, ListWatchTarget, Room, WatchStart,
     WriteFence, WriteRequest,
 };
 use pintle_testing::refusal;
@@ -139,7 +139,7 @@ impl ApiReader for Server {
         Box::pin(std::future::ready(Err(ApiError::transport("no reviews"))))
     }
 
-    fn raw<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
+    fn raw<'a>(&'a self, _: &'a str, _: &'a Room<'a>) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         Box::pin(std::future::ready(Err(refusal(404))))
     }
 }

@@ -174,7 +174,7 @@ mod tests {
         check(
             "limits: {deadlineMS: 5}",
             expect![
-                "limits.deadlineMS: unknown field `deadlineMS`, expected one of `deadlineMs`, `memoryBytes`, `mutations`, `outcomeBytes`, `hostCalls`, `readBytes`, `logLines`, `stateBytes`, `series`"
+                "limits.deadlineMS: unknown field `deadlineMS`, expected one of `deadlineMs`, `memoryBytes`, `mutations`, `outcomeBytes`, `hostCalls`, `readBytes`, `answerBytes`, `logLines`, `stateBytes`, `series`"
             ],
         );
         check("- 1", expect!["it is not an object of fields such as config, grants, limits, strategy"]);

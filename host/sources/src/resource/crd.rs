@@ -92,7 +92,7 @@ mod tests {
         let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
         let limits = json!({
             "deadlineMs": 1, "memoryBytes": 1, "mutations": 1, "outcomeBytes": 1, "hostCalls": 1, "readBytes": 1,
-            "logLines": 1, "stateBytes": 1,
+            "answerBytes": 1, "logLines": 1, "stateBytes": 1,
         });
         let grant = json!({
             "verbs": ["get"], "kinds": ["v1/Pod"], "subresources": ["a"], "namespaces": ["a"], "names": ["a"], "paths": ["/a"],

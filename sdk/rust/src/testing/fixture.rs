@@ -21,9 +21,6 @@ use crate::types::{Key, Kind, ObjectKey};
 /// Calls of one run, as in the host.
 const MAX_ROUNDS: usize = 8;
 
-/// Most bytes of the answer to a live list, as the host's.
-const MAX_ANSWER_BYTES: usize = 8 << 20;
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Input {
@@ -654,10 +651,11 @@ impl FixtureLister {
                     })
                     .collect();
                 let answer = Value::Array(items).to_string();
-                if answer.len() <= MAX_ANSWER_BYTES {
+                let most = self.manifest.limits.answer_bytes;
+                if answer.len() <= most {
                     return Ok(answer);
                 }
-                let message = format!("the answer has more than {MAX_ANSWER_BYTES} bytes");
+                let message = format!("the answer has more than {most} bytes");
                 Err(ApiError { code: 0, reason: "TooLarge".into(), message })
             }
             Need::SignJwt { key, claims } => self.signature(key, Some(claims)),

@@ -17,11 +17,13 @@ pub(super) struct Limits {
     mutations: usize,
     outcome_bytes: usize,
     state_bytes: usize,
+    /// Of one answer to a need.
+    pub(super) answer_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { mutations: 1_000, outcome_bytes: 8 << 20, state_bytes: 1 << 20 }
+        Self { mutations: 1_000, outcome_bytes: 8 << 20, state_bytes: 1 << 20, answer_bytes: 8 << 20 }
     }
 }
 

@@ -29,6 +29,10 @@ pub struct Limits {
     /// Bytes that the lister returns. Default 256 MiB, at most 1 GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
+    /// Bytes of one answer of the API server to a need, instead of those that the contract names. Default 8 MiB, at most 64 MiB; a run
+    /// has 64 MiB for all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_bytes: Option<u64>,
     /// Log lines. Default 100, at most 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_lines: Option<u32>,
@@ -51,6 +55,7 @@ pub struct EffectiveLimits {
     pub outcome_bytes: u64,
     pub host_calls: u32,
     pub read_bytes: u64,
+    pub answer_bytes: u64,
     pub log_lines: u32,
     pub state_bytes: u64,
     pub series: u32,
@@ -108,13 +113,14 @@ impl Limits {
             outcome_bytes: self.outcome_bytes.or(other.outcome_bytes),
             host_calls: self.host_calls.or(other.host_calls),
             read_bytes: self.read_bytes.or(other.read_bytes),
+            answer_bytes: self.answer_bytes.or(other.answer_bytes),
             log_lines: self.log_lines.or(other.log_lines),
             state_bytes: self.state_bytes.or(other.state_bytes),
             series: self.series.or(other.series),
         }
     }
 
-    fn fields(&self) -> [(&'static str, Option<u64>); 9] {
+    fn fields(&self) -> [(&'static str, Option<u64>); 10] {
         [
             ("deadlineMs", self.deadline_ms.map(u64::from)),
             ("memoryBytes", self.memory_bytes),
@@ -122,6 +128,7 @@ impl Limits {
             ("outcomeBytes", self.outcome_bytes),
             ("hostCalls", self.host_calls.map(u64::from)),
             ("readBytes", self.read_bytes),
+            ("answerBytes", self.answer_bytes),
             ("logLines", self.log_lines.map(u64::from)),
             ("stateBytes", self.state_bytes),
             ("series", self.series.map(u64::from)),
@@ -133,7 +140,7 @@ impl Limits {
         &self,
         decide: impl Fn(&'static str, Option<u64>, Range) -> Result<u64, E>,
     ) -> Result<EffectiveLimits, E> {
-        let [deadline, memory, mutations, outcome, calls, read, lines, state, series] = self.fields();
+        let [deadline, memory, mutations, outcome, calls, read, answer, lines, state, series] = self.fields();
         let of = |(name, asked), range| decide(name, asked, range);
         // The ranges ensure that it fits.
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -144,6 +151,7 @@ impl Limits {
             outcome_bytes: of(outcome, Range::new(8 * MIB, 32 * MIB, GIB))?,
             host_calls: small(of(calls, Range::new(100_000, 1_000_000, u32::MAX.into()))?),
             read_bytes: of(read, Range::new(256 * MIB, GIB, 1024 * GIB))?,
+            answer_bytes: of(answer, Range::new(8 * MIB, 64 * MIB, 64 * MIB))?,
             log_lines: small(of(lines, Range::new(100, 1_000, 1_000_000))?),
             state_bytes: of(state, Range::new(MIB, 64 * MIB, GIB))?,
             series: small(of(series, Range::new(1_000, 20_000, 200_000))?),
@@ -202,6 +210,7 @@ mod tests {
             ("outcomeBytes", 32 * MIB, GIB),
             ("hostCalls", 1_000_000, u64::from(u32::MAX)),
             ("readBytes", GIB, 1024 * GIB),
+            ("answerBytes", 64 * MIB, 64 * MIB),
             ("logLines", 1_000, 1_000_000),
             ("stateBytes", 64 * MIB, GIB),
             ("series", 20_000, 200_000),

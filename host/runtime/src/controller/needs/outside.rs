@@ -11,7 +11,10 @@ use pintle_core::contract::outcome::{CertificateRequest, Need, NeedError};
 use pintle_core::policy::outside as decide;
 use pintle_core::ports::outside::{Outside, OutsideAnswer};
 
-use super::{MAX_ANSWER_BYTES, READ_DEADLINE, Source, refusal, too_long};
+use super::{READ_DEADLINE, Source, refusal, too_long};
+
+/// Maximum bytes of a token, a certificate or the answer to a call.
+const MAX_ANSWER_BYTES: usize = 8 << 20;
 
 /// The denial, if the operator has bound nothing to what the need names.
 pub(super) fn unbound(need: &Need, outside: &dyn Outside, plugin: &str) -> Option<NeedError> {

@@ -15,14 +15,13 @@ use super::*;
 pub(super) struct Beside {
     cache: Arc<FakeCache>,
     stopped: CancellationToken,
-    account: Arc<Account>,
     pages: Semaphore,
 }
 
 impl Beside {
     pub(super) fn new() -> Self {
-        let (account, pages) = (Account::new(1 << 30), Semaphore::new(MAX_PAGES));
-        Self { cache: FakeCache::new(), stopped: CancellationToken::new(), account, pages }
+        let pages = Semaphore::new(MAX_PAGES);
+        Self { cache: FakeCache::new(), stopped: CancellationToken::new(), pages }
     }
 
     /// Without traces, endpoints and a fence.
@@ -36,8 +35,8 @@ impl Beside {
             trace: None,
             outside: &Nothing,
             fence: None,
-            account: &self.account,
             pages: &self.pages,
+            max_answer_bytes: 8 << 20,
         }
     }
 }
@@ -62,7 +61,7 @@ async fn read_paths(paths: &[&str], answered: &mut Answered, server: &FakeServer
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
     let beside = Beside::new();
-    let source = beside.source(server, &manifest);
+    let source = Source { max_answer_bytes: 700 << 10, ..beside.source(server, &manifest) };
     let needs = paths.iter().map(|path| Need::RawPath((*path).to_owned())).collect();
     perform(needs, answered, &source, &rights).await?;
     let text = |answer: &Result<Arc<str>, NeedError>| match answer {
@@ -107,6 +106,9 @@ async fn answers_denials_and_needs_of_all_runs_share_one_account() {
     assert_eq!(read_paths(&[&fits], &mut first, &server).await, Ok(vec![fits.clone()]));
     let before = account.n_bytes();
     assert!((600 << 10..602 << 10).contains(&before), "{before}");
+    // More than an answer may have: it is not read.
+    let mut long = Answered::new(&Account::new(4 << 20));
+    assert_eq!(read_paths(&[&long("a", 700 << 10)], &mut long, &server).await, Ok(vec!["TooLarge".into()]));
     // The need fits, the answer does not.
     let mut second = Answered::new(&account);
     assert_eq!(read_paths(&[&fits], &mut second, &server).await, Ok(vec!["TooLarge".into()]));
@@ -174,21 +176,23 @@ async fn pages_of_lists_are_counted_and_few_at_once() {
         Ok(ListPage { items: vec![item.into()], resource_version: String::new(), next: next.map(str::to_owned) })
     };
     let server = FakeServer::answering(page, |_, _| unreachable!());
-    let manifest = manifest(|m| m["grants"] = json!([{"verbs": ["list"], "kinds": ["*"]}]));
+    let manifest = manifest(|m| {
+        m["grants"] = json!([{"verbs": ["list"], "kinds": ["*"]}, {"verbs": ["get"], "kinds": [], "paths": ["/a*"]}]);
+    });
     let grants = Grants::new(&manifest.grants, None);
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
     let beside = Beside::new();
     let pages = Semaphore::new(MAX_PAGES);
-    let source = Source { account: &account, pages: &pages, ..beside.source(&server, &manifest) };
+    let source = Source { pages: &pages, ..beside.source(&server, &manifest) };
+    let list_need = || Need::live_list("v1/Secret".parse().unwrap(), "one", 10);
     let list = async |account: &Arc<Account>| {
         let mut answered = Answered::new(account);
-        let need = Need::live_list("v1/Secret".parse().unwrap(), "one", 10);
-        perform(vec![need], &mut answered, &source, &rights).await.unwrap();
+        perform(vec![list_need()], &mut answered, &source, &rights).await.unwrap();
         let (_, answer) = answered.answers.pop().unwrap();
         answer.map_or_else(|error| error.reason, |text| (text.len() >> 10).to_string())
     };
-    assert_eq!(list(&Account::new(1 << 30)).await, "900");
+    assert_eq!(list(&account).await, "900");
     assert_eq!((std::mem::take(&mut *seen.lock()), account.n_bytes()), (vec![0, 300, 600], 0));
     // What other runs hold counts.
     let mut others = account.open();
@@ -196,8 +200,20 @@ async fn pages_of_lists_are_counted_and_few_at_once() {
     assert_eq!(list(&account).await, "TooLarge");
     assert_eq!(std::mem::take(&mut *seen.lock()), [300, 600, 900]);
     drop(others);
-    // Others have all turns.
+    // Others have all turns. An answer that waits for the one before it counts.
     let turns = pages.acquire_many(u32::try_from(MAX_PAGES).unwrap()).await.unwrap();
+    let needs = vec![list_need(), Need::RawPath(format!("/a{}", "x".repeat(100 << 10)))];
+    let mut answered = Answered::new(&account);
+    let ((), n_held) = tokio::join!(
+        async { _ = perform(needs, &mut answered, &source, &rights).await },
+        async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            account.n_bytes() >> 10
+        },
+    );
+    assert_eq!((n_held, answered.answers.len()), (300, 2), "twice the need and its answer");
+    drop(answered);
+    assert_eq!(account.n_bytes(), 0);
     assert_eq!(list(&Account::new(1 << 30)).await, "Timeout");
     assert!(seen.lock().is_empty());
     drop(turns);

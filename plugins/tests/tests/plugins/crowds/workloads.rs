@@ -254,7 +254,7 @@ pub(super) fn finished(n: usize) {
     assert!(is_deleting(now(&cluster, &job)));
 }
 
-/// All Pods of its namespace are those of its target, and so many that the host does not hand out their metrics at once.
+/// All Pods of its namespace are those of its target, and their metrics are more than the host hands out unless the manifest asks for it.
 pub(super) fn autoscaler(n: usize) {
     let resources = vec![ApiResource {
         kind: Kind::new("apps", "v1", "Deployment"),
@@ -290,17 +290,22 @@ pub(super) fn autoscaler(n: usize) {
     let scale = json!({"metadata": {"name": deployment["metadata"]["name"], "namespace": home(), "uid": "u", "resourceVersion": "9"},
         "spec": {"replicas": n}, "status": {"replicas": n, "selector": format!("{label}={value}")}});
     let item = |i| {
-        json!({"metadata": {"name": name("pod", i, LONGEST), "namespace": home(), "labels": labels(), "annotations": {"x": "y".repeat(4_096)}},
+        json!({"metadata": {"name": name("pod", i, LONGEST), "namespace": home(), "labels": labels(), "annotations": {"x": "y".repeat(12_000)}},
         "timestamp": cluster.now(), "window": "1m", "containers": [{"name": "c".repeat(LABEL), "usage": {"cpu": "50m", "memory": "50m"}}]})
     };
     let metrics = json!({"kind": "PodMetricsList", "items": (0..n).map(item).collect::<Vec<_>>()}).to_string();
+    let manifest = include_str!("../../../../horizontal-pod-autoscaler/manifest.yaml");
+    let limits = &serde_norway::from_str::<Value>(manifest).expect("it is a manifest")["limits"];
+    let most = limits["answerBytes"].as_u64().unwrap_or(8 << 20);
     let answer = |need: &Need| match need {
         Need::LiveObject { .. } => Ok(scale.to_string()),
+        Need::RawPath(_) if metrics.len() as u64 > most => {
+            Err(ApiError { code: 0, reason: "TooLarge".into(), message: format!("the answer has more than {most} bytes") })
+        }
         Need::RawPath(_) => Ok(metrics.clone()),
         other => panic!("{other:?}"),
     };
     let answer: &dyn Fn(&Need) -> Result<String, ApiError> = &answer;
-    let manifest = include_str!("../../../../horizontal-pod-autoscaler/manifest.yaml");
     let plugin = Plugin::new(manifest, |key, lister| {
         plugin_horizontal_pod_autoscaler::reconcile(key, &Answers::to_needs(lister, answer))
     });
