@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 /// Maximum kept runs per plugin.
 pub const MAX_RUNS: usize = 20;
-/// Maximum bytes of the kept runs of all plugins, without objects that the caches share.
+/// Maximum bytes of the kept runs of all plugins, as if the caches shared nothing of them.
 pub const MAX_BYTES: usize = 32 << 20;
 /// Longest message in bytes; it is the plugin's own text.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 4 << 10;

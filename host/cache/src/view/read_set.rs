@@ -119,7 +119,7 @@ impl<'v> Replay<'v> {
                 return;
             }
             let Some(text) = listener.fullest().read(object) else { continue };
-            let object = ReadObject { form: form.clone(), object: object.clone(), text };
+            let object = ReadObject::new(form.clone(), object, text);
             if self.has_room(object.n_bytes()) {
                 self.read_set.objects.push(object);
             }

@@ -14,11 +14,12 @@ use crate::contract::manifest::SelectorForm;
 use crate::contract::outcome::Answers;
 use crate::object::field::FieldPath;
 use crate::object::id::Kind;
+use crate::object::selector::Selector;
 use crate::object::{Object, OwnerRef};
 use crate::ports::api::ApiResource;
 
-/// Bytes of an object besides its text: its metadata and the references to it.
-const OBJECT_BYTES: usize = 256;
+/// Bytes of an object besides its texts: its metadata and the references to it.
+const OBJECT_BYTES: usize = 512;
 
 /// Everything that a run read through its view.
 #[derive(Clone, Debug, Default)]
@@ -40,8 +41,8 @@ pub struct ReadSet {
 pub struct ReadObject {
     /// Shared by the objects of a kind.
     pub form: Arc<Form>,
-    /// The object at that time.
-    pub object: Arc<Object>,
+    /// What queries use of the object at that time: not the texts of other plugins, which the caches have replaced since.
+    object: Arc<Object>,
     /// The fullest text that the plugin may read.
     pub text: Arc<str>,
 }
@@ -60,9 +61,27 @@ pub struct Form {
 }
 
 impl ReadObject {
-    /// Upper bound of its bytes; it costs less while the caches share the object.
+    /// The object as it is read here.
+    pub fn new(form: Arc<Form>, object: &Object, text: Arc<str>) -> Self {
+        let object = Object {
+            meta: object.meta.clone(),
+            text_set: Arc::default(),
+            texts: Box::default(),
+            index_values: object.index_values.clone(),
+            selectors: object.selectors.clone(),
+        };
+        Self { form, object: Arc::new(object), text }
+    }
+
+    /// Upper bound of its bytes; it costs less while the caches share its texts.
     pub fn n_bytes(&self) -> usize {
-        self.text.len() + OBJECT_BYTES
+        let Object { meta, index_values, selectors, .. } = &*self.object;
+        let labels = meta.labels.iter().map(|(name, value)| size_of_val(name) + size_of_val(value) + name.len() + value.len());
+        let owners = meta.owners.iter().map(|owner| size_of_val(owner) + owner.kind.n_bytes() + owner.name.len());
+        let values = index_values.iter().map(|value| size_of_val(value) + value.1.len());
+        let selectors = selectors.iter().map(|one| size_of_val(one) + one.as_ref().map_or(0, Selector::heap_bytes));
+        let parts = labels.chain(owners).chain(values).chain(selectors);
+        parts.sum::<usize>() + self.text.len() + OBJECT_BYTES
     }
 
     /// An object that the same watch finds by the same queries, and shows in the same way.
@@ -149,7 +168,6 @@ fn put_owners(value: &mut Value, owners: &[OwnerRef]) {
 mod tests {
     use super::*;
     use crate::object::Meta;
-    use crate::object::selector::Selector;
 
     fn form() -> Form {
         Form {
@@ -179,7 +197,24 @@ mod tests {
             index_values: [(0, "n1".into()), (1, "c1".into()), (1, "c2".into())].into(),
             selectors: [Selector::from_json(selector, SelectorForm::LabelSelector).unwrap()].into(),
         };
-        ReadObject { form: Arc::new(form()), object: Arc::new(object), text: text.into() }
+        ReadObject::new(Arc::new(form()), &object, text.into())
+    }
+
+    #[test]
+    fn a_read_object_keeps_no_text_of_others_and_counts_what_it_keeps() {
+        let theirs: Arc<str> = "x".repeat(1 << 20).into();
+        let label = |i: usize| (format!("key-{i:059}").into(), "v".repeat(63).into());
+        let object = Object {
+            meta: Meta { labels: (0..100).map(label).collect(), ..Meta::default() },
+            text_set: Arc::default(),
+            texts: [theirs.clone()].into(),
+            index_values: [(0, "i".repeat(1_000).into())].into(),
+            selectors: Box::default(),
+        };
+        let read = ReadObject::new(Arc::new(form()), &object, "{}".into());
+        drop(object);
+        assert_eq!(Arc::strong_count(&theirs), 1);
+        assert!((100 * 126 + 1_000..20_000).contains(&read.n_bytes()), "{}", read.n_bytes());
     }
 
     #[test]

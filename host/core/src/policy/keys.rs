@@ -83,6 +83,11 @@ pub enum RunEnd<'a> {
         /// Whether all of them are conflicts with other writers.
         only_conflicts: bool,
     },
+    /// Nothing of the outcome is carried out yet. The failures of the key stay.
+    NothingYet {
+        /// The key runs again after this time.
+        again: Duration,
+    },
     /// The plugin returned an error instead of an outcome.
     Declared(&'a ReconcileError),
     /// The plugin broke a rule.
@@ -94,7 +99,7 @@ impl RunEnd<'_> {
     pub fn ended(&self) -> Ended {
         match self {
             Self::Fault | Self::Failed { is_denied: true, .. } => Ended::Fault,
-            Self::Done { error: None, .. } => Ended::Well,
+            Self::Done { error: None, .. } | Self::NothingYet { .. } => Ended::Well,
             Self::Failed { only_conflicts: true, error: None, .. } => Ended::Well,
             Self::Done { .. } | Self::Failed { .. } | Self::Declared(_) => Ended::Error,
         }
@@ -136,6 +141,8 @@ pub struct Disposition {
 pub enum Next {
     /// It has succeeded: its failures are forgotten. It runs again if something has added it, or as it has requested.
     Success,
+    /// It runs again, and has neither succeeded nor failed.
+    Later,
     /// It is tried again after this delay.
     Retry(Duration),
     /// Its failures are forgotten: it has had so many retries. `is_dropped`: nothing else has added it.
@@ -397,6 +404,10 @@ impl<O: QueueObserver> KeyTable<O> {
                     self.requeue(key.clone(), Some(at_least(after)), Priority::Normal, now);
                 }
                 next
+            }
+            RunEnd::NothingYet { again } => {
+                self.requeue(key.clone(), Some(at_least(again)), Priority::Normal, now);
+                Next::Later
             }
             RunEnd::Declared(error) => self.declared(queue, key, error, now),
             RunEnd::Fault => self.retry(queue, key, Duration::ZERO, suspect, now),

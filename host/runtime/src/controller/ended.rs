@@ -43,7 +43,7 @@ impl Controller {
                 self.error_declared(inner, key, error, end.attempt);
             }
             RunResult::Fault(fault) => self.plugin_faulted(inner, key, fault, end),
-            RunResult::Done { .. } => {}
+            RunResult::Done { .. } | RunResult::NothingYet { .. } => {}
         }
         match end.next {
             Next::GivenUp { n_failures, is_dropped } => {
@@ -56,7 +56,7 @@ impl Controller {
                 }
             }
             Next::Terminal { is_dropped: true } => self.metrics.dropped_key("terminal"),
-            Next::Terminal { .. } | Next::Success | Next::Retry(_) => {}
+            Next::Terminal { .. } | Next::Success | Next::Later | Next::Retry(_) => {}
         }
         if let Some((kind, object)) = &end.repeats {
             self.runs_because_of_itself(key, kind, object);

@@ -61,6 +61,8 @@ pub(crate) enum RunResult {
         error: Option<ReconcileError>,
         report: Report,
     },
+    /// Nothing of the outcome is carried out, and the key runs again after this time. What it has kept stays.
+    NothingYet { again: Duration },
     /// The plugin returned an error instead of an outcome.
     Declared(ReconcileError),
     /// The plugin broke a rule.
@@ -68,16 +70,11 @@ pub(crate) enum RunResult {
 }
 
 impl RunResult {
-    /// Nothing is carried out, and the key runs again after this time.
-    fn nothing_yet(again: Duration) -> Self {
-        Self::Done { requeue_after: Some(again), run_labels: Vec::new(), error: None, report: Report::default() }
-    }
-
     /// The plugin's labels of the run.
     pub(super) fn labels(&self) -> &[(String, String)] {
         match self {
             Self::Done { run_labels, .. } => run_labels,
-            Self::Declared(_) | Self::Fault(_) => &[],
+            Self::NothingYet { .. } | Self::Declared(_) | Self::Fault(_) => &[],
         }
     }
 
@@ -89,6 +86,7 @@ impl RunResult {
                 Some(failure) if failure.code > 0 => failure.code,
                 None | Some(_) => 500,
             },
+            Self::NothingYet { .. } => 200,
             Self::Declared(_) | Self::Fault(_) => 500,
         }
     }
@@ -102,7 +100,7 @@ impl RunResult {
             Self::Declared(error) | Self::Done { error: Some(error), .. } => match error {
                 ReconcileError::Retry { message, .. } | ReconcileError::Terminal(message) => message,
             },
-            Self::Done { error: None, .. } => return,
+            Self::Done { error: None, .. } | Self::NothingYet { .. } => return,
         };
         if message.len() > MAX_MESSAGE_BYTES {
             *message = cut(message, MAX_MESSAGE_BYTES).to_owned();
@@ -115,7 +113,7 @@ impl RunResult {
     pub(super) fn take_writes(&mut self) -> (Vec<PendingWrite>, BTreeSet<WriteProbe>) {
         match self {
             Self::Done { report, .. } => (std::mem::take(&mut report.writes), std::mem::take(&mut report.probes)),
-            Self::Declared(_) | Self::Fault(_) => Default::default(),
+            Self::NothingYet { .. } | Self::Declared(_) | Self::Fault(_) => Default::default(),
         }
     }
 }
@@ -135,6 +133,7 @@ impl RunResult {
                 is_denied: report.n_denied > 0,
                 only_conflicts: report.only_conflicts,
             },
+            Self::NothingYet { again } => RunEnd::NothingYet { again: *again },
             Self::Declared(error) => RunEnd::Declared(error),
             Self::Fault(_) => RunEnd::Fault,
         }
@@ -144,7 +143,7 @@ impl RunResult {
     pub(super) fn label(&self) -> &'static str {
         match self.run_end() {
             RunEnd::Done { error: None, requeue_after: None } => "success",
-            RunEnd::Done { error: None, requeue_after: Some(_) } => "requeue_after",
+            RunEnd::Done { error: None, requeue_after: Some(_) } | RunEnd::NothingYet { .. } => "requeue_after",
             RunEnd::Done { error: Some(ReconcileError::Terminal(_)), .. }
             | RunEnd::Declared(ReconcileError::Terminal(_)) => "terminal_error",
             RunEnd::Done { .. } | RunEnd::Declared(_) | RunEnd::Failed { .. } => "error",
@@ -158,6 +157,7 @@ impl RunResult {
     fn failure(&self) -> Option<(Failure, &str)> {
         match self {
             Self::Fault(fault) => Some((Failure::Fault(fault.kind), &fault.message)),
+            Self::NothingYet { .. } => None,
             Self::Declared(error) => Some(declared(error)),
             Self::Done { error, report, .. } => {
                 let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED);
@@ -371,7 +371,7 @@ impl Controller {
                 plugin = %self.name, %key, %kind,
                 "the run asked for dependents while a kind is not listed yet: nothing is written, and the key runs again"
             );
-            return RunResult::nothing_yet(UNLISTED_PAUSE);
+            return RunResult::NothingYet { again: UNLISTED_PAUSE };
         }
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
         refresh_unknown_kinds(cache, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
@@ -382,7 +382,7 @@ impl Controller {
                 plugin = %self.name, %key, n_bytes,
                 "the runs of the plugin hold as much as they may: nothing is written, and the key runs again"
             );
-            return RunResult::nothing_yet(CROWDED_PAUSE);
+            return RunResult::NothingYet { again: CROWDED_PAUSE };
         }
         let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
         let planned = || self.writer.plan(&rights, outcome.steps, |kind| cache.resource(kind));
@@ -394,7 +394,7 @@ impl Controller {
         let n_deletions = plan.n_deletions(|kind, namespace| cache.n_in(kind, namespace) as u64);
         if !self.may_delete(version, cache, n_deletions) {
             // The key runs again when the operator has agreed, or another version has taken over.
-            return RunResult::nothing_yet(Duration::ZERO);
+            return RunResult::NothingYet { again: Duration::ZERO };
         }
         let (of_key, samples): (Vec<_>, Vec<_>) =
             outcome.observations.into_iter().partition(|sample| version.declared.is_per_key(&sample.metric));

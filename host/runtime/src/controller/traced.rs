@@ -56,6 +56,7 @@ impl RunResult {
                 let failure = denied.or(report.failures.first()).map(|failure| failure.reason.as_str());
                 failure.or_else(|| error.as_ref().map(label))
             }
+            Self::NothingYet { .. } => None,
             Self::Declared(error) => Some(label(error)),
             Self::Fault(fault) => Some(fault.kind.as_str()),
         };
@@ -64,6 +65,7 @@ impl RunResult {
                 // After a failure the retry comes first.
                 (requeue_after.filter(|_| report.failures.is_empty()), error.as_ref(), Some(report))
             }
+            Self::NothingYet { again } => (Some(*again), None, None),
             Self::Declared(error) => (None, Some(error), None),
             Self::Fault(_) => (None, None, None),
         };

@@ -76,6 +76,27 @@ async fn a_run_that_waits_for_the_server_holds_no_view_and_its_outcome_is_counte
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_whose_outcome_has_no_room_keeps_its_failures() {
+    let (seen, account) = (Arc::new(Mutex::new(Vec::new())), Account::new(1 << 20));
+    let (log, of_others, others) = (seen.clone(), account.clone(), Mutex::new(None));
+    let guest = FakeGuest::new(manifest(|_| {}), move |_, view| {
+        let mut log = log.lock();
+        log.push((view.attempt(), view.failures().len()));
+        // During the second run, others hold all that is left.
+        *others.lock() = (log.len() == 2).then(|| {
+            let mut held = of_others.open();
+            assert!(held.grow(of_others.max_bytes() - of_others.n_bytes()));
+            held
+        });
+        if log.len() < 3 { creates(&["a"]) } else { done() }
+    });
+    let api = FakeWriter::new(|_, _| Err(refusal(403)));
+    let fixture = Fixture::with_parts(guest, api, FakeServer::new(), |parts| parts.held = account.clone());
+    fixture.run_until_idle(&["key"]).await;
+    assert_eq!((seen.lock().as_slice(), fixture.api.log().len()), (&[(0, 0), (1, 1), (1, 1)][..], 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
     let (n_changes, n_keys) = (40, 16);
     // A made-up key never succeeds, so the queue remembers it.
