@@ -207,7 +207,7 @@ impl Controller {
         self.dropped_samples(version.declared.ran(run_result.code(), run_result.labels(), took));
         let cache = self.cache();
         let mut traced = trace.map(|trace| (trace, run_result.end()));
-        let (mut writes, probes) = run_result.take_writes();
+        let (mut writes, probes, probe_after) = run_result.take_writes();
         let mut probes = self.relevant(probes);
         probes.extend(self.unclear(&*cache, &mut writes));
         let is_open = !probes.is_empty();
@@ -236,7 +236,7 @@ impl Controller {
                 if is_open {
                     let key = key.clone();
                     self.spawn_supervised("probe", move |controller, _| {
-                        controller.resolve_lost_writes(key.clone(), id, probes.clone())
+                        controller.resolve_lost_writes(key.clone(), id, probes.clone(), probe_after)
                     });
                 }
             }

@@ -9,7 +9,7 @@
 //! Invariants:
 //! 1. No worker waits here: an unreadable kind delays only its own keys.
 //! 2. A key is released only with proof: the caches have reached its writes, or they show what the API server shows.
-//! 3. At most [`MAX_PROBES`] requests of a plugin are in flight.
+//! 3. At most [`MAX_PROBES`] requests of a plugin are in flight, within its rate limit.
 //!
 //! Not here: the requests of a probe (`writer::WriteProbe`).
 
@@ -59,11 +59,15 @@ impl Controller {
         self.relevant(unclear.map(|write| WriteProbe::named(&write.kind, &write.object)))
     }
 
-    /// Probes until every write is resolved.
-    pub(super) async fn resolve_lost_writes(self: Arc<Self>, key: Key, id: WaitId, probes: WriteProbes) {
+    /// Probes, after a delay, until every write is resolved.
+    pub(super) async fn resolve_lost_writes(self: Arc<Self>, key: Key, id: WaitId, probes: WriteProbes, after: Duration) {
+        let known = async {
+            tokio::time::sleep(after).await;
+            self.probe_until_known(&key, probes).await
+        };
         let writes = tokio::select! {
             biased;
-            writes = self.probe_until_known(&key, probes) => writes,
+            writes = known => writes,
             () = self.stopped.cancelled() => return,
         };
         let cache = self.cache();
@@ -134,7 +138,7 @@ impl Controller {
         // This semaphore is never closed.
         let _permit = self.probing.acquire().await;
         let probe = WriteProbe::named(&write.kind, &write.object);
-        let found = probe.ask(reading, &*self.reader).await?;
+        let found = probe.ask(reading, &*self.reader, &*self.live).await?;
         let gone = || PendingWrite {
             leaves: Leaves::Nothing,
             resource_version: String::new(),
@@ -152,7 +156,7 @@ impl Controller {
                 .map(async |(probe, reading)| {
                     // This semaphore is never closed.
                     let _permit = self.probing.acquire().await;
-                    let answer = probe.ask(reading.clone(), &*self.reader).await;
+                    let answer = probe.ask(reading.clone(), &*self.reader, &*self.live).await;
                     answer.map_err(|error| ((probe, reading), error))
                 })
                 .buffer_unordered(MAX_PROBES)

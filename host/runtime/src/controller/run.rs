@@ -109,10 +109,12 @@ impl RunResult {
 }
 
 impl RunResult {
-    /// Takes out the writes that the caches must show, and the probes for those whose fate is unknown.
-    pub(super) fn take_writes(&mut self) -> (Vec<PendingWrite>, BTreeSet<WriteProbe>) {
+    /// Takes out the writes that the caches must show, and the probes for those whose fate is unknown, with their delay.
+    pub(super) fn take_writes(&mut self) -> (Vec<PendingWrite>, BTreeSet<WriteProbe>, Duration) {
         match self {
-            Self::Done { report, .. } => (std::mem::take(&mut report.writes), std::mem::take(&mut report.probes)),
+            Self::Done { report, .. } => {
+                (std::mem::take(&mut report.writes), std::mem::take(&mut report.probes), report.probe_after)
+            }
             Self::NothingYet { .. } | Self::Declared(_) | Self::Fault(_) => Default::default(),
         }
     }

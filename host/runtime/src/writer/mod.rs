@@ -47,7 +47,7 @@ use crate::recorder::Recorder;
 use crate::throttle::retry_throttled;
 use crate::traces::{MutationTrace, RunTrace};
 use plan::{Planned, PlannedStep, Planner, WriteDecision};
-use probe::{may_have_happened, probe};
+use probe::{may_have_happened, probe, probe_after};
 use request::WriteTarget;
 
 pub(crate) use edit::{Members, quote};
@@ -93,6 +93,8 @@ pub(crate) struct Report {
     pub(crate) writes: Vec<PendingWrite>,
     /// Probes for writes that may have been carried out, or whose answer lacked the new version.
     pub(crate) probes: BTreeSet<WriteProbe>,
+    /// How long they wait.
+    pub(crate) probe_after: Duration,
     /// The delay that the server requested.
     pub(crate) retry_after: Option<Duration>,
     /// There are failures and all are conflicts: normal, the cache was stale.
@@ -118,6 +120,7 @@ enum Done {
         class: Option<ApiErrorClass>,
         retry_after: Option<Duration>,
         probe: Option<WriteProbe>,
+        probe_after: Duration,
     },
 }
 
@@ -302,7 +305,7 @@ impl Writer {
                 self.record(&planned.mutation.on_failure, &target.object.name, error);
                 let failure = failure(planned, target, 0, NOT_GRANTED.into(), error, Vec::new());
                 let failure = Box::new(failure);
-                return Done::Failed { failure, class: None, retry_after: None, probe: None };
+                return Done::Failed { failure, class: None, retry_after: None, probe: None, probe_after: Duration::ZERO };
             }
         };
         let is_tolerated = planned.mutation.tolerate.iter().any(|refusal| error.is(*refusal));
@@ -318,12 +321,13 @@ impl Writer {
             WriteDecision::Send(request) if may_have_happened(&error) => probe(target, request),
             _ => None,
         };
-        let (class, retry_after) = (Some(error.class), error.retry_after());
+        let (class, retry_after, probe_after) = (Some(error.class), error.retry_after(), probe_after(&error));
         Done::Failed {
             failure: Box::new(failure(planned, target, error.code, error.reason, &error.message, error.causes)),
             class,
             retry_after,
             probe,
+            probe_after,
         }
     }
 
@@ -344,7 +348,8 @@ impl Report {
             Done::Nothing => {}
             Done::Written(write) => self.writes.push(write),
             Done::Unconfirmed(probe) => self.probes.extend(probe),
-            Done::Failed { failure, class, retry_after, probe } => {
+            Done::Failed { failure, class, retry_after, probe, probe_after } => {
+                self.probe_after = self.probe_after.max(probe_after);
                 self.probes.extend(probe);
                 self.only_conflicts &= class == Some(ApiErrorClass::Conflict);
                 self.retry_after = self.retry_after.max(retry_after);

@@ -4,15 +4,17 @@
 //! answer lost, or without a version ──> WriteProbe ──list──> API server ──> what the caches must show
 //! ```
 //!
-//! A probe lists an object with a known name by that name, and one with a generated name by its namespace and labels. The key
-//! then waits for all listed objects, which costs nothing for those that the caches already have.
+//! A probe lists an object with a known name by that name, and one with a generated name by its namespace and labels; of the latter,
+//! those count whose names can be generated ones. The key then waits for all of them, which costs nothing for those that the caches
+//! already have.
 //!
 //! Invariants:
-//! 1. A probe reads no more than the informers do: it needs no further permission.
+//! 1. A probe reads no more than the informers do, and metadata alone: it needs no further permission. Its requests are in the plugin's
+//!    rate limit.
 //! 2. Lists are consistent (no `resourceVersion`): they contain everything that the server carried out before the probe.
 //!
-//! A write that the server is still processing is not in the answer. That requires a request that outlives its connection,
-//! and API servers end requests when the connection breaks.
+//! A write that the server is still processing is not in the answer. API servers end requests when the connection breaks. After their
+//! own timeout (504), etcd may still carry out what was sent to it, until it gives up as well: [`LATEST_COMMIT`].
 //!
 //! Not here: when to probe, and for how long (the controller).
 //!
@@ -20,14 +22,21 @@
 //! written.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::policy::correlator::cut;
 use pintle_core::policy::pending::{Leaves, PendingWrite};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, ListWatchTarget, WriteRequest, WriteVerb};
 use serde::Deserialize;
 
 use super::request::WriteTarget;
 
+/// Time after a 504 until what etcd was asked for has happened, or never happens. Etcd gives up a proposal after 5 s and two elections, of
+/// a second each by default.
+const LATEST_COMMIT: Duration = Duration::from_secs(10);
+/// Longest prefix of a generated name: API servers cut the rest off (`MaxGeneratedNameLength`).
+const MAX_PREFIX_BYTES: usize = 58;
 /// Page size; client-go's pager uses the same.
 const PAGE: u32 = 500;
 
@@ -44,8 +53,8 @@ pub(crate) struct WriteProbe {
 enum Of {
     /// The object of this name.
     Name(String),
-    /// The objects that match this selector.
-    Labels(String),
+    /// The objects that match this selector, and whose names begin like this.
+    Generated { labels: String, prefix: String },
 }
 
 /// Whether the server may have carried out a write that failed with this error. A rejection precedes any write.
@@ -65,34 +74,42 @@ pub(crate) fn may_have_happened(error: &ApiError) -> bool {
     }
 }
 
+/// How long a probe waits after this error.
+pub(crate) fn probe_after(error: &ApiError) -> Duration {
+    if error.code == 504 { LATEST_COMMIT } else { Duration::ZERO }
+}
+
 /// The probe for a write. Deletions of collections have none, as nothing waits for them either.
 pub(crate) fn probe(target: &WriteTarget, request: &WriteRequest) -> Option<WriteProbe> {
     let of = match &request.verb {
         WriteVerb::DeleteCollection { .. } => return None,
         _ if !target.object.name.is_empty() => Of::Name(target.object.name.to_string()),
-        WriteVerb::Create { body } => Of::Labels(labels_of(body)),
+        WriteVerb::Create { body } => generated(body),
         WriteVerb::Update { .. } | WriteVerb::Patch { .. } | WriteVerb::Delete { .. } => return None,
     };
     Some(WriteProbe { kind: target.kind.clone(), namespace: target.object.namespace.to_string(), of })
 }
 
-/// The object's labels as a selector; empty if it has no labels.
-fn labels_of(body: &str) -> String {
+/// Objects with the labels of this one, which gets a generated name.
+fn generated(body: &str) -> Of {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Labelled {
-        metadata: Labels,
+    struct Created {
+        metadata: Meta,
     }
     #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Labels {
+    #[serde(default, rename_all = "camelCase")]
+    struct Meta {
+        generate_name: String,
         labels: Option<BTreeMap<String, String>>,
     }
     let plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'));
     // The server rejects bodies that do not parse and labels with other types.
-    let labels = serde_json::from_str::<Labelled>(body).unwrap_or_default().metadata.labels.unwrap_or_default();
+    let Meta { generate_name, labels } = serde_json::from_str::<Created>(body).unwrap_or_default().metadata;
+    let labels = labels.unwrap_or_default();
     let labels = labels.iter().filter(|(key, value)| !key.is_empty() && plain(key) && plain(value));
-    labels.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+    let labels = labels.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+    Of::Generated { labels, prefix: cut(&generate_name, MAX_PREFIX_BYTES).to_owned() }
 }
 
 #[derive(Default, Deserialize)]
@@ -115,7 +132,8 @@ impl WriteProbe {
         Self { kind: kind.clone(), namespace: object.namespace.to_string(), of: Of::Name(object.name.to_string()) }
     }
 
-    /// Sends the list. `reading` is how informers read this kind in this namespace.
+    /// Sends the list. `reading` is how informers read this kind in this namespace; `limited` is the plugin's own reader, which may read
+    /// less: only its rate limit is used.
     ///
     /// # Errors
     /// Those of the list; a retry may help.
@@ -126,27 +144,35 @@ impl WriteProbe {
         &self,
         mut reading: ListWatchTarget,
         reader: &dyn ApiReader,
+        limited: &dyn ApiReader,
     ) -> Result<Vec<PendingWrite>, ApiError> {
         let (selector, more) = match &self.of {
             Of::Name(name) => (&mut reading.field_selector, format!("metadata.name={name}")),
-            Of::Labels(labels) => (&mut reading.label_selector, labels.clone()),
+            Of::Generated { labels, .. } => (&mut reading.label_selector, labels.clone()),
         };
         let parts = [selector.take().unwrap_or_default(), more];
         let joined = parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(",");
         *selector = Some(joined).filter(|selector| !selector.is_empty());
-        match self.list(&reading, reader).await {
+        reading.detail = Detail::Metadata;
+        match self.list(&reading, reader, limited).await {
             // The server does not support metadata-only lists of this kind.
-            Err(error) if error.code == 406 && reading.detail == Detail::Metadata => {
-                self.list(&ListWatchTarget { detail: Detail::Full, ..reading }, reader).await
+            Err(error) if error.code == 406 => {
+                self.list(&ListWatchTarget { detail: Detail::Full, ..reading }, reader, limited).await
             }
             result => result,
         }
     }
 
-    async fn list(&self, reading: &ListWatchTarget, reader: &dyn ApiReader) -> Result<Vec<PendingWrite>, ApiError> {
+    async fn list(
+        &self,
+        reading: &ListWatchTarget,
+        reader: &dyn ApiReader,
+        limited: &dyn ApiReader,
+    ) -> Result<Vec<PendingWrite>, ApiError> {
         let mut writes = Vec::new();
         let (mut next, mut page_size): (Option<String>, _) = (None, PAGE);
         loop {
+            limited.turn().await;
             let page = match reader.list(reading, page_size, next.as_deref()).await {
                 // The pages are too old. As upstream, all objects at once then.
                 Err(error) if error.class == ApiErrorClass::Gone && next.is_some() && page_size == PAGE => {
@@ -158,6 +184,11 @@ impl WriteProbe {
             };
             for item in &page.items {
                 let Item { metadata } = serde_json::from_str(item).map_err(|why| malformed(&why))?;
+                if let Of::Generated { prefix, .. } = &self.of
+                    && !metadata.name.starts_with(prefix)
+                {
+                    continue;
+                }
                 writes.push(self.write(&metadata.name, metadata.uid, metadata.resource_version, Leaves::Object));
             }
             next = page.next.filter(|token| !token.is_empty());

@@ -2,7 +2,7 @@
 
 use pintle_core::contract::outcome::{Action, Mutation};
 use pintle_core::policy::selection::Selected;
-use pintle_core::ports::api::{ApiError, ListPage, ListWatchTarget};
+use pintle_core::ports::api::{ApiError, Detail, ListPage, ListWatchTarget};
 
 use super::*;
 
@@ -62,6 +62,54 @@ async fn a_key_waits_for_a_created_object_whose_answer_was_lost() {
     assert_eq!(times(&calls), [(0, 0), (2_000, 1)]);
     let expected = (Some("ns".to_owned()), Some("app=web,tier=x".to_owned()), None);
     assert_eq!(*asked.lock(), [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_others_made_are_not_waited_for() {
+    let (guest, calls) = creator();
+    // The name is not one that the server makes of the prefix.
+    let (reader, asked) = asked_by(|_| page(&[r#""name":"b-x","uid":"u","resourceVersion":"150""#]));
+    let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
+    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0), (5, 1)], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_timeout_of_the_server_a_write_has_time_to_happen() {
+    let (guest, calls) = creator();
+    let began = Instant::now();
+    // The server carries it out after it has given up.
+    let (reader, asked) = asked_by(move |_| {
+        let is_done = began.elapsed() > Duration::from_secs(8);
+        if is_done { page(&[r#""name":"a-x","uid":"u","resourceVersion":"150""#]) } else { page(&[]) }
+    });
+    let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(504))), reader);
+    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.start();
+    fixture.add(&["a"]);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0)], 1), "a key that runs now would create it twice");
+    fixture.cache.version.store(150, Ordering::Relaxed);
+    fixture.controller.progressed(&pod());
+    fixture.idle(Duration::ZERO).await;
+    assert_eq!(times(&calls), [(0, 0), (20_000, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn probes_are_in_the_plugins_rate_limit_and_read_metadata() {
+    let (guest, _) = creator();
+    let detail = Arc::new(Mutex::new(None));
+    let log = detail.clone();
+    let reader = FakeServer::listing(move |target: &ListWatchTarget| {
+        *log.lock() = Some(target.detail);
+        page(&[])
+    });
+    let limited = FakeServer::new();
+    let api = FakeWriter::new(|_, _| Err(refusal(0)));
+    let fixture = Fixture::with_parts(guest, api, reader.clone(), |parts| parts.live = limited.clone());
+    fixture.run_until_idle(&["a"]).await;
+    assert_eq!((limited.requests(), *detail.lock()), (vec!["turn".to_owned()], Some(Detail::Metadata)));
 }
 
 #[tokio::test(start_paused = true)]
