@@ -1,4 +1,4 @@
-//! Threads for signatures: as many at once as the machine has processors, so that plugins cannot take all threads of the host.
+//! Threads for signatures: one fewer at once than the machine has processors, so that the host goes on whatever plugins sign.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,11 @@ use pintle_core::ports::outside::OutsideAnswer;
 use tokio::sync::Semaphore;
 
 static SLOTS: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
+    LazyLock::new(|| Semaphore::new(n_slots(std::thread::available_parallelism().map_or(1, usize::from))));
+
+fn n_slots(n_processors: usize) -> usize {
+    n_processors.saturating_sub(1).max(1)
+}
 
 /// Runs work that blocks or computes.
 pub(crate) async fn run(work: impl FnOnce() -> OutsideAnswer + Send + 'static) -> OutsideAnswer {
@@ -16,5 +20,15 @@ pub(crate) async fn run(work: impl FnOnce() -> OutsideAnswer + Send + 'static) -
     match tokio::task::spawn_blocking(work).await {
         Ok(answer) => answer,
         Err(why) => Err(refused("InternalError", format!("the host could not sign: {why}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_is_left_where_there_are_several() {
+        assert_eq!([1, 2, 8].map(n_slots), [1, 1, 7]);
     }
 }

@@ -396,8 +396,9 @@ impl ApiReader for FakeServer {
     }
 
     fn turn(&self) -> BoxFuture<'_, ()> {
-        self.state().requests.push("turn".to_owned());
-        std::future::ready(()).boxed()
+        let mut state = self.state();
+        state.requests.push("turn".to_owned());
+        if state.stuck { futures::future::pending().boxed() } else { std::future::ready(()).boxed() }
     }
 }
 

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. What is not bound is a denial, and nothing leaves the process.
 //! 2. A call has effects: it is sent once, and with an election only within a term.
-//! 3. A run has a limited number of signatures and calls over all its rounds.
+//! 3. A run has a limited number of signatures and calls over all its rounds, and each takes a turn in the rate limit of the plugin's
+//!    requests.
 
 use std::future::Future;
 
@@ -47,17 +48,17 @@ pub(super) async fn perform(need: &Need, source: &Source<'_>) -> OutsideAnswer {
     let answer = match need {
         Need::SignJwt { key, claims } => {
             let key = source.outside.key(plugin, key).ok_or_else(gone)?;
-            stoppable(source, signed(key.sign(claims.clone()))).await?
+            stoppable(source, || signed(key.sign(claims.clone()))).await?
         }
         Need::SignCertificate(request) => {
             let authority = source.outside.authority(plugin, &request.authority).ok_or_else(gone)?;
             let request: CertificateRequest = request.clone();
-            stoppable(source, signed(authority.sign(request))).await?
+            stoppable(source, || signed(authority.sign(request))).await?
         }
         Need::Call { endpoint, operation, body, timeout } => {
             let endpoint = source.outside.endpoint(plugin, endpoint).ok_or_else(gone)?;
             let timeout = timeout.unwrap_or(decide::CALL_TIMEOUT).min(decide::CALL_TIMEOUT);
-            stoppable(source, fenced(source, || endpoint.call(operation, body, timeout))).await?
+            stoppable(source, || fenced(source, || endpoint.call(operation, body, timeout))).await?
         }
         _ => return Err(gone()),
     };
@@ -85,11 +86,19 @@ async fn fenced<F: Future<Output = OutsideAnswer>>(source: &Source<'_>, call: im
     }
 }
 
-async fn stoppable(source: &Source<'_>, work: impl Future<Output = OutsideAnswer>) -> OutsideAnswer {
+/// Does the work in its turn, unless the controller stops.
+async fn stoppable<F: Future<Output = OutsideAnswer>>(source: &Source<'_>, work: impl FnOnce() -> F) -> OutsideAnswer {
+    let in_turn = async {
+        if tokio::time::timeout(READ_DEADLINE, source.reader.turn()).await.is_err() {
+            let why = format!("the plugin's rate limit has left no turn within {READ_DEADLINE:?}; nothing was sent");
+            return Err(refusal("Timeout", why));
+        }
+        work().await
+    };
     tokio::select! {
         biased;
         () = source.stopped.cancelled() => Err(refusal("Stopping", "the controller stops")),
-        answer = work => answer,
+        answer = in_turn => answer,
     }
 }
 
@@ -120,6 +129,10 @@ mod tests {
     #[derive(Default)]
     struct FakeOutside {
         calls: Arc<Mutex<Vec<String>>>,
+        /// Turns in the plugin's rate limit.
+        n_turns: Mutex<usize>,
+        /// There is no turn.
+        is_stuck: bool,
     }
 
     struct Signer(&'static str);
@@ -223,6 +236,7 @@ mod tests {
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
         let (server, beside) = (FakeServer::new(), Beside::new());
+        server.state().stuck = outside.is_stuck;
         let source = Source { outside, fence, ..beside.source(&server, &manifest) };
         let mut answered = Answered::new(&Account::new(64 << 20));
         let (mut n_denied, mut n_last) = (0, 0);
@@ -230,7 +244,9 @@ mod tests {
             n_last = needs.len();
             n_denied += perform(needs, &mut answered, &source, &rights).await.unwrap();
         }
-        assert_eq!(server.requests(), Vec::<String>::new(), "nothing of this is a request to the API server");
+        let requests = server.requests();
+        assert!(requests.iter().all(|request| request == "turn"), "nothing of this is a request to the API server");
+        *outside.n_turns.lock() += requests.len();
         let last = answered.answers.len() - n_last;
         let shown = |answer: Result<Arc<str>, NeedError>| {
             answer.map_or_else(|error| format!("{}: {}", error.reason, error.message), |text| text.to_string())
@@ -264,6 +280,7 @@ mod tests {
             Malformed: the claims are not a JSON object: expected ident at line 1 column 2"#]]
         .assert_eq(&answers.join("\n"));
         assert_eq!(*outside.calls.lock(), ["look-up 1 30s", "look-up 2 3s"]);
+        assert_eq!(*outside.n_turns.lock(), 4, "what is refused takes no turn");
     }
 
     #[tokio::test(start_paused = true)]
@@ -279,6 +296,14 @@ mod tests {
         let denied = (0..256).map(|i| jwt("other", &format!(r#"{{"n":{i}}}"#))).collect();
         let (n_denied, answers) = run(vec![denied, vec![jwt("key", "{}")]], &outside, None).await;
         assert_eq!((n_denied, &*answers[0]), (256, "jwt({})"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_turn_in_the_rate_limit_nothing_is_signed_or_sent() {
+        let outside = FakeOutside { is_stuck: true, ..FakeOutside::default() };
+        let (n_denied, answers) = run(vec![vec![jwt("key", "{}"), call("desk", "1", None)]], &outside, None).await;
+        let none = "Timeout: the plugin's rate limit has left no turn within 30s; nothing was sent";
+        assert_eq!((n_denied, answers, outside.calls.lock().len()), (0, vec![none.to_owned(); 2], 0));
     }
 
     #[tokio::test(start_paused = true)]
