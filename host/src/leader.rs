@@ -82,7 +82,7 @@ impl Candidacy {
                     coordinated,
                     seed: surroundings.seed.wrapping_add(group.index() as u64),
                 };
-                (config, Leadership::new(clock.clone()))
+                (config, Leadership::new(clock.clone(), surroundings.since_boot.clone()))
             })
             .collect();
         let fences = Fences::of_groups(groups, |group| {

@@ -1,13 +1,14 @@
 //! `pintle run`.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use pintle_core::contract::settings::{self, SettingsError};
 use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_kube::{Connection, Source};
+use pintle_runtime::election::BootClock;
 use pintle_runtime::manager::WallClock;
 use pintle_sources::{Claims, PluginSources, install_crd};
 use tokio_util::task::AbortOnDropHandle;
@@ -52,6 +53,8 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
 pub struct Surroundings {
     /// The wall clock. Delays are those of tokio's clock.
     pub clock: WallClock,
+    /// The clock that counts while the machine is suspended.
+    pub since_boot: BootClock,
     /// Seed of all jitter.
     pub seed: u64,
     /// The identity in elections is the machine's name with this.
@@ -64,8 +67,15 @@ impl Default for Surroundings {
     /// Those of a process.
     fn default() -> Self {
         let uuid = Uuid::new_v4();
-        Self { clock: Arc::new(Timestamp::now), seed: uuid.as_u64_pair().1, uuid, engine: None }
+        Self { clock: Arc::new(Timestamp::now), since_boot: Arc::new(since_boot), seed: uuid.as_u64_pair().1, uuid, engine: None }
     }
+}
+
+/// The time since the machine was started, suspended or not.
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
 }
 
 impl Surroundings {

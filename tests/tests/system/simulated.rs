@@ -29,6 +29,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// What all simulations share.
@@ -104,7 +105,9 @@ impl Simulation<'_> {
         let (connection, dialer) = self.cluster.connect().await?;
         let seed = self.random();
         let (clock, engine) = (self.cluster.clock(), Some(self.engine.clone()));
-        let surroundings = Surroundings { clock, seed, uuid: Uuid::from_u128(seed.into()), engine };
+        let began = Instant::now();
+        let since_boot = Arc::new(move || began.elapsed());
+        let surroundings = Surroundings { clock, since_boot, seed, uuid: Uuid::from_u128(seed.into()), engine };
         let (stop, stopped) = oneshot::channel::<()>();
         let (start, started) = oneshot::channel::<()>();
         let running = tokio::spawn(async move {

@@ -1,6 +1,7 @@
 //! What the elections of one host share with the rest of it: the bound of writes, and who leads which group.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -17,16 +18,20 @@ pub struct Leadership {
     /// Signals that `term` has changed.
     changes: watch::Sender<()>,
     pub(super) clock: WallClock,
+    since_boot: BootClock,
 }
+
+/// The time since the machine was started, suspended or not.
+pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 impl Leadership {
     /// Of a process that does not lead yet. `clock`: the wall clock.
-    pub fn new(clock: WallClock) -> Arc<Self> {
-        Arc::new(Self { term: Mutex::new(None), changes: watch::Sender::new(()), clock })
+    pub fn new(clock: WallClock, since_boot: BootClock) -> Arc<Self> {
+        Arc::new(Self { term: Mutex::new(None), changes: watch::Sender::new(()), clock, since_boot })
     }
 
     pub(super) fn moment(&self) -> Moment {
-        Moment { now: Instant::now().into_std(), wall: (self.clock)() }
+        Moment { now: Instant::now().into_std(), since_boot: (self.since_boot)(), wall: (self.clock)() }
     }
 
     pub(super) fn set(&self, term: Option<Term>) {

@@ -39,7 +39,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use self::candidate::{CandidateConfig, keep_candidate};
-pub use self::leadership::{Leadership, Sharing};
+pub use self::leadership::{BootClock, Leadership, Sharing};
 use self::lock::Lock;
 pub use self::lock::read_lease;
 use crate::manager::Manager;

@@ -205,7 +205,7 @@ impl Host {
     fn sharing(server: &Arc<Server>, identity: &str, groups: Groups) -> Self {
         let start = Instant::now();
         let clock: WallClock = Arc::new(move || Timestamp::UNIX_EPOCH + start.elapsed());
-        let leaderships: Vec<_> = groups.ids().map(|_| Leadership::new(clock.clone())).collect();
+        let leaderships: Vec<_> = groups.ids().map(|_| Leadership::new(clock.clone(), Arc::new(move || start.elapsed()))).collect();
         let fences = Fences::of_groups(groups.clone(), |group| {
             let fence: Arc<dyn WriteFence> = leaderships[group.index()].clone();
             fence

@@ -1,8 +1,8 @@
 //! The election of a leader by a Lease: what to do when, and how long leadership lasts.
 //!
 //! Invariants:
-//! 1. Leadership ends [`Times::renew_deadline`] after the last successful renewal was *sent*, by the monotonic clock and by the wall
-//!    clock, whichever is earlier. Another candidate waits for the longer [`Times::lease_duration`] from when it *saw* the renewal.
+//! 1. Leadership ends [`Times::renew_deadline`] after the last successful renewal was *sent*, by the monotonic clock, by the time
+//!    since the machine was started, and by the wall clock, whichever is earlier. Another candidate waits for the longer [`Times::lease_duration`] from when it *saw* the renewal.
 //! 2. Times of other machines do not matter: a Lease is judged by when this process saw it change.
 //! 3. A Lease that vanishes, or loses its holder in another way than by a release, stays taken until the last holder that was seen has
 //!    run out of time; one that vanishes after the term of this process, until a holder that was not seen would have.
@@ -13,7 +13,7 @@
 //!
 //! *Not here*: requests, timers and watches (`pintle-runtime`), whether kube-controller-manager may be replaced (`pintle`).
 //!
-//! *Source*: `client-go/tools/leaderelection`; different from it: point 3, the wall clock, and that a holder who sees another one stops
+//! *Source*: `client-go/tools/leaderelection`; different from it: point 3, the other clocks, and that a holder who sees another one stops
 //! at once instead of at its deadline.
 
 mod candidate;
@@ -82,11 +82,13 @@ impl Times {
     }
 }
 
-/// A moment by both clocks.
+/// A moment by all clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// The monotonic clock.
+    /// The monotonic clock, which does not count the time while a machine is suspended.
     pub now: Instant,
+    /// The time since the machine was started, suspended or not.
+    pub since_boot: Duration,
     /// The wall clock.
     pub wall: Timestamp,
 }
@@ -117,12 +119,13 @@ impl Term {
         self.renewed.now + self.deadline
     }
 
-    /// Whether writes are allowed now. The wall clock counts as well, because the monotonic one does not count the time while a machine is
-    /// suspended.
+    /// Whether writes are allowed now. All clocks count: the monotonic one does not show that the machine was suspended, and the time since
+    /// its start may not show that a hypervisor has paused it, which a wall clock does as soon as it is set.
     pub fn holds(&self, at: Moment) -> bool {
         let by_wall = at.wall.duration_since(self.renewed.wall);
         at.now >= self.from
             && at.now < self.until()
+            && at.since_boot.saturating_sub(self.renewed.since_boot) < self.deadline
             && SignedDuration::try_from(self.deadline).is_ok_and(|deadline| by_wall < deadline)
     }
 }
