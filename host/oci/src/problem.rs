@@ -58,6 +58,10 @@ pub(crate) fn of_request(why: &Failure, reference: &ArtifactRef, known: bool) ->
             Error::new(Reason::TooLarge, text)
         }
         Failure::Unusable(why) => other(format!("{registry}: {why}")),
+        Failure::Elsewhere(why) => Error::new(
+            Reason::RegistryUnreachable,
+            format!("{reference}: {registry}: {why}; the log has the cause at level debug"),
+        ),
         Failure::Transport(why) => of_transport(why, reference),
     }
 }

@@ -113,7 +113,7 @@ impl Session {
     pub async fn manifest(&self, of: &ArtifactRef) -> Result<(Vec<u8>, Digest), Error> {
         let path = format!("manifests/{}", of.version());
         let asking = async {
-            let answer = self.registry.get(Method::GET, &path, Some(ACCEPTED), Redirects::Own).await?;
+            let (answer, _) = self.registry.get(Method::GET, &path, Some(ACCEPTED), Redirects::Own).await?;
             body(answer, MAX_MANIFEST_BYTES).await
         };
         let bytes = match self.in_time(SMALL, of, asking).await {
@@ -140,7 +140,7 @@ impl Session {
         let of = &self.reference;
         let path = format!("blobs/{digest}");
         let asking = self.registry.get(Method::GET, &path, None, Redirects::Elsewhere);
-        let mut answer = self.in_time(SMALL, of, asking).await?;
+        let (mut answer, elsewhere) = self.in_time(SMALL, of, asking).await?;
         let mut progress = Progress::new(self.report, format!("pulling {of}"), size);
         let reading = async {
             // The length is the manifest's word, so memory is taken as the content comes.
@@ -153,11 +153,17 @@ impl Session {
                 bytes.extend_from_slice(&part);
                 progress.add(part.len());
             }
-            Ok(bytes)
+            let found = Digest::of(&bytes);
+            if found == digest { Ok(bytes) } else { Err(problem::mismatch(&format!("{of}: a blob"), digest, found)) }
         };
-        let bytes = tokio::time::timeout(LARGE, reading).await.map_err(|_| problem::too_slow(of))??;
-        let found = Digest::of(&bytes);
-        if found == digest { Ok(bytes) } else { Err(problem::mismatch(&format!("{of}: a blob"), digest, found)) }
+        let bytes = tokio::time::timeout(LARGE, reading).await.unwrap_or_else(|_| Err(problem::too_slow(of)));
+        match elsewhere {
+            Some(failure) => bytes.map_err(|why| {
+                tracing::debug!(%why, "another host does not send a blob");
+                problem::of_request(&failure, of, self.has_credentials)
+            }),
+            None => bytes,
+        }
     }
 
     /// Uploads a blob, unless the registry has it.
@@ -169,10 +175,10 @@ impl Session {
         let digest = Digest::of(&bytes).to_string();
         let path = format!("blobs/{digest}");
         let asking = async {
-            // A registry that has it may keep it elsewhere.
+            // A registry that has it may keep it elsewhere. What cannot be had there is sent again.
             match self.registry.get(Method::HEAD, &path, None, Redirects::Elsewhere).await {
                 Ok(_) => Ok(None),
-                Err(Failure::Status(404, _)) => self.registry.start_upload().await.map(Some),
+                Err(Failure::Status(404, _) | Failure::Elsewhere(_)) => self.registry.start_upload().await.map(Some),
                 Err(why) => Err(why),
             }
         };

@@ -8,8 +8,9 @@
 //! 1. No more of an answer is read than its kind may have, whatever its headers promise.
 //! 2. Credentials and tokens go to the registry's own origin; credentials also to a token server on its host, or one that the
 //!    operator names.
-//! 3. A redirect stays at the origin. Only a blob may lie elsewhere: it is fetched over TLS, without credentials, and nothing of
-//!    what the other host sends appears in an error.
+//! 3. A redirect stays at the origin. Only a blob may lie elsewhere: it is fetched over TLS, without credentials. Whatever the other host
+//!    does or sends, there is one error: a registry must not learn by it what this machine reaches. The same holds for a token server that
+//!    the operator does not name.
 //!
 //! *Source*: OCI distribution specification 1.1, and "Token Authentication" of the Distribution project.
 
@@ -34,6 +35,9 @@ const MAX_REDIRECTS: usize = 5;
 const TOKEN_AGE: Duration = Duration::from_secs(45);
 /// Token servers on other hosts than their registry that everybody uses.
 const TOKEN_SERVERS: [(&str, &str); 2] = [("index.docker.io", "auth.docker.io"), ("registry.gitlab.com", "gitlab.com")];
+
+/// How long another host than the registry may take for the head of an answer: less than the whole request may.
+const ELSEWHERE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a request needs to be permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +66,8 @@ pub(crate) enum Failure {
     TooLong(usize),
     /// The answer cannot be used, for this reason.
     Unusable(String),
+    /// Another host that the registry names does not give what it should.
+    Elsewhere(String),
     /// No answer, or a part of one.
     Transport(reqwest::Error),
 }
@@ -105,25 +111,25 @@ impl Registry {
         Ok(Self { client, origin, repository, credentials, token_servers, tokens })
     }
 
-    /// Sends a request for `path` below the repository, and follows its redirects. The answer has a status of success.
+    /// Sends a request for `path` below the repository, and follows its redirects. The answer has a status of success; with the error for all
+    /// that may be wrong with its body, if it comes from elsewhere.
     pub(crate) async fn get(
         &self,
         method: Method,
         path: &str,
         accept: Option<&str>,
         redirects: Redirects,
-    ) -> Result<Response, Failure> {
+    ) -> Result<(Response, Option<Failure>), Failure> {
         let mut url = self.url(path)?;
         for _ in 0..=MAX_REDIRECTS {
-            let is_own = self.is_own(&url);
+            if !self.is_own(&url) {
+                return self.elsewhere(method, url, accept).await;
+            }
             let mut request = self.client.request(method.clone(), url.clone());
             if let Some(accept) = accept {
                 request = request.header(header::ACCEPT, accept);
             }
-            if is_own {
-                request = self.authorize(request, Scope::Pull).await?;
-            }
-            let answer = request.send().await?;
+            let answer = self.authorize(request, Scope::Pull).await?.send().await?;
             if answer.status().is_redirection() {
                 url = self.target(&url, answer.headers())?;
                 let is_allowed = self.is_own(&url) || (redirects == Redirects::Elsewhere && url.scheme() == "https");
@@ -132,13 +138,43 @@ impl Registry {
                 }
                 continue;
             }
-            return match (answer.status().is_success(), is_own) {
-                (true, _) => Ok(answer),
-                (false, true) => Err(failed(answer).await),
-                (false, false) => Err(Failure::Status(answer.status().as_u16(), String::new())),
-            };
+            return if answer.status().is_success() { Ok((answer, None)) } else { Err(failed(answer).await) };
         }
         Err(Failure::Unusable(format!("it redirects more than {MAX_REDIRECTS} times")))
+    }
+
+    /// Sends a request to another host over TLS, and follows its redirects to such hosts.
+    async fn elsewhere(
+        &self,
+        method: Method,
+        mut url: Url,
+        accept: Option<&str>,
+    ) -> Result<(Response, Option<Failure>), Failure> {
+        let first = place(&url);
+        let failure = || Failure::Elsewhere(format!("it redirects to {first}, which does not send the content"));
+        for _ in 0..MAX_REDIRECTS {
+            let mut request = self.client.request(method.clone(), url.clone());
+            if let Some(accept) = accept {
+                request = request.header(header::ACCEPT, accept);
+            }
+            let (to, why) = match tokio::time::timeout(ELSEWHERE_PATIENCE, request.send()).await {
+                Ok(Ok(answer)) if answer.status().is_success() => return Ok((answer, Some(failure()))),
+                Ok(Ok(answer)) if answer.status().is_redirection() => {
+                    (self.target(&url, answer.headers()).ok(), answer.status().to_string())
+                }
+                Ok(Ok(answer)) => (None, answer.status().to_string()),
+                Ok(Err(why)) => (None, format!("{:#}", anyhow::Error::from(why))),
+                Err(_) => (None, format!("no answer within {ELSEWHERE_PATIENCE:?}")),
+            };
+            match to.filter(|to| to.scheme() == "https" && !self.is_own(to)) {
+                Some(to) => url = to,
+                None => {
+                    tracing::debug!(registry = %self.origin, place = place(&url), why, "another host does not send a blob");
+                    break;
+                }
+            }
+        }
+        Err(failure())
     }
 
     /// Starts an upload; returns where the content is to be sent.
@@ -240,16 +276,27 @@ impl Registry {
         if self.credentials != Credentials::Anonymous {
             request = request.header(header::AUTHORIZATION, sensitive(&self.credentials.basic())?);
         }
-        let answer = request.send().await?;
-        match answer.status() {
-            StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Failure::Denied),
-            status if is_host => return Err(Failure::Status(status.as_u16(), error_text(answer).await)),
-            status => return Err(Failure::Status(status.as_u16(), String::new())),
+        let asking = async {
+            let answer = request.send().await?;
+            match answer.status() {
+                StatusCode::OK => {}
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Failure::Denied),
+                status if is_host => return Err(Failure::Status(status.as_u16(), error_text(answer).await)),
+                status => return Err(Failure::Status(status.as_u16(), String::new())),
+            }
+            let body = body(answer, MAX_TOKEN_BYTES).await?;
+            let token = token_in(&body).ok_or_else(|| Failure::Unusable("its token server sends no token".to_owned()))?;
+            sensitive(&format!("Bearer {token}"))
+        };
+        if is_trusted {
+            return asking.await;
         }
-        let body = body(answer, MAX_TOKEN_BYTES).await?;
-        let token = token_in(&body).ok_or_else(|| Failure::Unusable("its token server sends no token".to_owned()))?;
-        sensitive(&format!("Bearer {token}"))
+        let token = tokio::time::timeout(ELSEWHERE_PATIENCE, asking).await;
+        token.ok().and_then(|token| token.inspect_err(|why| {
+            tracing::debug!(registry = %self.origin, host, ?why, "another host sends no token");
+        }).ok()).ok_or_else(|| Failure::Elsewhere(format!(
+            "its token server {host} is another host, and sends no token; if it belongs to the registry, name it with --registry-token-server {host}"
+        )))
     }
 }
 

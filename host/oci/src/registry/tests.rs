@@ -304,10 +304,20 @@ async fn another_host_that_is_asked_gets_no_credentials_unless_it_is_named_and_i
     assert_eq!(foreign.asked(), [("/elsewhere".to_owned(), false)]);
     assert_eq!(hostile.asked().last().map(|(_, known)| *known), Some(true));
 
+    // Whatever it does, there is one error.
     let broken = status("500 Internal Server Error", "", "from inside");
-    foreign.answer("/elsewhere", broken.clone());
-    let why = session(&[]).blob(digest, 4).await.unwrap_err();
-    assert!(why.message.contains("500") && !why.message.contains("from inside"), "{why}");
+    let failure = format!(
+        "oci://{0}/a:1: {0}: it redirects to {1}, which does not send the content; the log has the cause at level debug",
+        hostile.address, foreign.address
+    );
+    let moved = status("302 Found", "location: https://localhost:1/\r\n", "");
+    for answer in [&broken, &status("404 Not Found", "", ""), &status("200 OK", "", "bloc"), &status("200 OK", "", "longer"), &moved] {
+        foreign.answer("/elsewhere", answer.clone());
+        let why = session(&[]).blob(digest, 4).await.unwrap_err();
+        assert_eq!((why.reason, &why.message), (Reason::RegistryUnreachable, &failure), "{answer:?}");
+    }
+    let anonymous = hostile.session_with(Credentials::Anonymous, &[], Vec::new());
+    assert_eq!(anonymous.blob(digest, 4).await.unwrap_err().message, failure, "its certificate is not trusted");
 
     hostile.answer("/v2/", bearer(&format!("https://{}/token", foreign.address)));
     foreign.answer("/token", broken.clone());
@@ -315,6 +325,15 @@ async fn another_host_that_is_asked_gets_no_credentials_unless_it_is_named_and_i
     let why = hostile.manifest(&session(&["localhost"])).await.unwrap_err();
     assert!(why.1.contains("500") && !why.1.contains("from inside"), "{why:?}");
     assert_eq!(foreign.asked(), [("/token".to_owned(), true)]);
+    let failure = "its token server localhost is another host, and sends no token; if it belongs to the registry, name it with \
+                   --registry-token-server localhost; the log has the cause at level debug";
+    for answer in [&broken, &status("401 Unauthorized", "", ""), &status("200 OK", "", "{}")] {
+        foreign.answer("/token", answer.clone());
+        for authorities in [Vec::new(), foreign.certificate.clone().into_iter().collect()] {
+            let why = hostile.manifest(&hostile.session_with(Credentials::Anonymous, &[], authorities)).await.unwrap_err();
+            assert_eq!((why.0, why.1.ends_with(failure)), (Reason::RegistryUnreachable, true), "{why:?}");
+        }
+    }
 
     // What the registry itself says is quoted.
     hostile.answer("/v2/", status("200 OK", "", ""));
