@@ -238,6 +238,7 @@ async fn the_chart_is_accepted_by_the_real_api_server_with_all_kinds_of_values()
         &[
             "mode=instead",
             "serviceMonitor.enabled=true",
+            "tls.secretName=pintle-tls",
             "serviceMonitor.interval=30s",
             "serviceMonitor.labels.release=prometheus",
         ],
@@ -280,6 +281,9 @@ async fn the_chart_is_accepted_by_the_real_api_server_with_all_kinds_of_values()
         let words = std::iter::once("pintle".to_owned()).chain(args);
         <::pintle::cli::Cli as clap::Parser>::try_parse_from(words).with_context(|| format!("{values:?}"))?;
     }
+    // Prometheus' token is for nobody else.
+    let refused = template(&["serviceMonitor.enabled=true"])?;
+    ensure!(refused.errors.contains("serviceMonitor.enabled needs tls.secretName"), "{}", refused.text());
     // The component of Kustomize, too.
     let component = std::fs::read_to_string(deploy::path("kustomize/components/servicemonitor/servicemonitor.yaml"))?;
     apply("component.yaml", &component).await?;

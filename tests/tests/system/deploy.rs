@@ -185,6 +185,34 @@ fn the_component_of_kustomize_gives_hosts_their_configuration() -> Result<()> {
     Ok(())
 }
 
+/// Prometheus sends its token to who has the certificate of the hosts, and to nobody else.
+#[test]
+fn prometheus_verifies_the_certificate_that_hosts_show() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    copy_to(folder.path())?;
+    let both = "resources: [kustomize/overlays/beside]\ncomponents: [kustomize/components/servicemonitor]\n";
+    std::fs::write(folder.path().join("kustomization.yaml"), both)?;
+    let objects = documents(&deploy::kustomize(folder.path())?)?;
+    let endpoint = &only(&objects, "ServiceMonitor")?["spec"]["endpoints"][0];
+    ensure!(endpoint["bearerTokenFile"].is_string() && endpoint["scheme"] == "https", "{endpoint}");
+    let service = &only(&objects, "Service")?["metadata"];
+    let name = format!("{}.{}.svc", service["name"].as_str().unwrap_or(""), service["namespace"].as_str().unwrap_or(""));
+    let tls = json!({"ca": {"secret": {"name": "pintle-tls", "key": "ca.crt"}}, "serverName": name});
+    ensure!(endpoint["tlsConfig"] == tls, "{endpoint}");
+    let pod = &only(&objects, "Deployment")?["spec"]["template"]["spec"];
+    let volumes = pod["volumes"].as_array().context("no volumes")?;
+    let tls = volumes.iter().find(|volume| volume["secret"]["secretName"] == "pintle-tls").context("no certificate")?;
+    let container = &pod["containers"][0];
+    let mounts = container["volumeMounts"].as_array().context("no mounts")?;
+    let mount = mounts.iter().find(|mount| mount["name"] == tls["name"]).context("it is not mounted")?;
+    let folder = mount["mountPath"].as_str().context("it is not mounted")?;
+    let args = container["args"].to_string();
+    for arg in [format!("--tls-cert-file={folder}/tls.crt"), format!("--tls-private-key-file={folder}/tls.key")] {
+        ensure!(args.contains(&arg), "{args}");
+    }
+    Ok(())
+}
+
 struct Cluster {
     plane: ControlPlane,
     client: ApiClient,
