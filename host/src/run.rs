@@ -67,7 +67,13 @@ impl Default for Surroundings {
     /// Those of a process.
     fn default() -> Self {
         let uuid = Uuid::new_v4();
-        Self { clock: Arc::new(Timestamp::now), since_boot: Arc::new(since_boot), seed: uuid.as_u64_pair().1, uuid, engine: None }
+        Self {
+            clock: Arc::new(Timestamp::now),
+            since_boot: Arc::new(since_boot),
+            seed: uuid.as_u64_pair().1,
+            uuid,
+            engine: None,
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::ports::api::{
-    ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, Room, WATCH_DURATION,
-    WatchFrame, WatchStart, WatchStream, at_most,
+    ApiError, ApiReader, ApiResource, Detail, Discovery, ListPage, ListWatchTarget, Room, WATCH_DURATION, WatchFrame,
+    WatchStart, WatchStream, at_most,
 };
 use pintle_core::ports::trace::SpanRef;
 use serde::Deserialize;
@@ -440,7 +440,11 @@ mod tests {
             asked.lock().unwrap().clear();
             let page = |limit| {
                 asked.lock().unwrap().push(limit);
-                std::future::ready(if limit > n_objects { Err(error::too_large("answer", "it is larger than 9 bytes")) } else { Ok(limit) })
+                std::future::ready(if limit > n_objects {
+                    Err(error::too_large("answer", "it is larger than 9 bytes"))
+                } else {
+                    Ok(limit)
+                })
             };
             fitting(500, page).await
         };

@@ -285,16 +285,20 @@ impl Registry {
                 status => return Err(Failure::Status(status.as_u16(), String::new())),
             }
             let body = body(answer, MAX_TOKEN_BYTES).await?;
-            let token = token_in(&body).ok_or_else(|| Failure::Unusable("its token server sends no token".to_owned()))?;
+            let token =
+                token_in(&body).ok_or_else(|| Failure::Unusable("its token server sends no token".to_owned()))?;
             sensitive(&format!("Bearer {token}"))
         };
         if is_trusted {
             return asking.await;
         }
-        let token = tokio::time::timeout(ELSEWHERE_PATIENCE, asking).await;
-        token.ok().and_then(|token| token.inspect_err(|why| {
-            tracing::debug!(registry = %self.origin, host, ?why, "another host sends no token");
-        }).ok()).ok_or_else(|| Failure::Elsewhere(format!(
+        let why = match tokio::time::timeout(ELSEWHERE_PATIENCE, asking).await {
+            Ok(Ok(token)) => return Ok(token),
+            Ok(Err(why)) => format!("{why:?}"),
+            Err(_) => format!("no answer within {ELSEWHERE_PATIENCE:?}"),
+        };
+        tracing::debug!(registry = %self.origin, host, why, "another host sends no token");
+        Err(Failure::Elsewhere(format!(
             "its token server {host} is another host, and sends no token; if it belongs to the registry, name it with --registry-token-server {host}"
         )))
     }

@@ -61,12 +61,10 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         failures.iter().any(|failure| failure.verb == "delete" && failure.object.name == job.metadata.name)
     };
     let surplus = jobs::surplus(&view.object, &children).into_iter().filter(|job| !is_refused(job));
-    let (mut history, mut was_active) = (Vec::new(), false);
-    for job in surplus.take(MOST_DELETIONS) {
-        was_active |= view.has_active(&job.metadata.uid);
-        view.remove_active(&job.metadata.uid);
-        history.push(start::delete(&view.object, job));
-    }
+    let surplus: Vec<&Job> = surplus.take(MOST_DELETIONS).collect();
+    let was_active = surplus.iter().any(|job| view.has_active(&job.metadata.uid));
+    view.remove_active(&surplus.iter().map(|job| job.metadata.uid.as_str()).collect());
+    let history: Vec<_> = surplus.into_iter().map(|job| start::delete(&view.object, job)).collect();
     observe::finished(&mut view, &children, &mut observed);
     let start = if view.object.metadata.is_deleting() {
         Start::default()

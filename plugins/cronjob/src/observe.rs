@@ -2,6 +2,8 @@
 //!
 //! *Source*: the first half of `syncCronJob`.
 
+use std::collections::HashSet;
+
 use pintle_sdk::api::meta::HasController;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Event, Key, Lister, Mutation, Need, Resource};
@@ -126,13 +128,12 @@ fn seconds_after(later: Timestamp, earlier: Timestamp) -> f64 {
 
 /// Notes the end of Jobs. Those that are deleted in this run are not in the status any more.
 pub(crate) fn finished(view: &mut View, jobs: &[Job], observed: &mut Observed) {
-    let mut n_noted = 0;
+    let mut noted = HashSet::new();
     for job in jobs {
         let Some(end) = End::of(job) else { continue };
         let (uid, name) = (&job.metadata.uid, &job.metadata.name);
-        if view.has_active(uid) && n_noted < MOST_NOTED {
-            n_noted += 1;
-            view.remove_active(uid);
+        if view.has_active(uid) && noted.len() < MOST_NOTED {
+            noted.insert(uid.as_str());
             let end = end.as_str();
             observed.normal(view, "SawCompletedJob", format!("Saw completed job: {name}, condition: {end}"));
         }
@@ -141,6 +142,7 @@ pub(crate) fn finished(view: &mut View, jobs: &[Job], observed: &mut Observed) {
             *last = (*last).max(job.status.completion_time);
         }
     }
+    view.remove_active(&noted);
 }
 
 /// Whether an object can have this name: the status may contain anything.
@@ -158,12 +160,12 @@ fn missing(
 ) -> Result<(), Error> {
     let (namespace, owner) = (view.object.metadata.namespace.clone(), view.object.metadata.uid.clone());
     let is_controlled = |job: &Job| job.metadata.controller_uid() == Some(owner.as_str());
-    let is_seen = |uid: &str| jobs.iter().any(|job| job.metadata.uid == uid);
+    let seen: HashSet<&str> = jobs.iter().map(|job| job.metadata.uid.as_str()).collect();
     // Name and uid; that of a Job which was just created is not known.
     let mut sought: Vec<(String, Option<String>)> = Vec::new();
     for reference in &view.status.active {
         let (name, uid) = (text(reference, "name"), text(reference, "uid"));
-        if !is_seen(uid) && sought.len() < MOST_ASKED {
+        if !seen.contains(uid) && sought.len() < MOST_ASKED {
             sought.push((name.to_owned(), Some(uid.to_owned())));
         }
     }
@@ -175,8 +177,9 @@ fn missing(
     if !unanswered.is_empty() {
         return Err(Error::Needs(unanswered));
     }
-    for (name, uid) in sought {
-        let job: Option<Job> = if is_name(&name) { lister.live(&namespace, &name)? } else { None };
+    let mut gone = HashSet::new();
+    for (name, uid) in &sought {
+        let job: Option<Job> = if is_name(name) { lister.live(&namespace, name)? } else { None };
         let job = job.filter(|job| uid.as_ref().is_none_or(|uid| *uid == job.metadata.uid));
         match (job, uid, created.as_mut()) {
             (Some(job), Some(_), _) => {
@@ -185,7 +188,7 @@ fn missing(
                 }
             }
             (None, Some(uid), _) => {
-                view.remove_active(&uid);
+                gone.insert(uid.as_str());
                 observed.normal(view, "MissingJob", format!("Active job went missing: {name}"));
             }
             (Some(job), None, Some(new)) => {
@@ -205,5 +208,6 @@ fn missing(
             (_, None, None) => {}
         }
     }
+    view.remove_active(&gone);
     Ok(())
 }

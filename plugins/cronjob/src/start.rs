@@ -3,6 +3,8 @@
 //! *Source*: the second half of `syncCronJob`. `MissSchedule` is not here: upstream looks back no further than the deadline, so that
 //! what is due is never too late.
 
+use std::collections::HashMap;
+
 use pintle_sdk::cron::is_zone;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Event, Lister, Mutation, ObjectKey, Propagation, Refusal, Resource};
@@ -105,10 +107,11 @@ pub(crate) fn start(
 
 /// Deletes what still runs. Jobs that the CronJob does not control are only left out of the status.
 fn replace(view: &mut View, observed: &Observed, children: &[Job]) -> Result<Vec<Mutation>, Error> {
+    let by_uid: HashMap<&str, &Job> = children.iter().map(|job| (job.metadata.uid.as_str(), job)).collect();
     let mut deletions = Vec::new();
-    for reference in std::mem::take(&mut view.status.active) {
+    for reference in view.take_active() {
         let uid = text(&reference, "uid");
-        if let Some(job) = children.iter().find(|job| job.metadata.uid == uid) {
+        if let Some(job) = by_uid.get(uid) {
             deletions.push(delete(&view.object, job));
         } else if observed.unseen.iter().any(|unseen| unseen == uid) {
             return Err(Error::retry(format!("the cache does not have the Job {} yet", text(&reference, "name"))));

@@ -1,5 +1,7 @@
 //! A CronJob, and what a run makes of its status.
 
+use std::collections::HashSet;
+
 use pintle_sdk::api::meta::ObjectMeta;
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
@@ -47,12 +49,15 @@ pub(crate) struct View {
     pub(crate) object: CronJob,
     pub(crate) document: Document,
     pub(crate) status: Status,
+    /// Uids of the Jobs that the status names: there may be thousands of both.
+    active: HashSet<String>,
 }
 
 impl View {
     fn new(text: &str) -> Result<Self, Error> {
         let object: CronJob = decode(&CronJob::KIND, text)?;
-        Ok(Self { status: object.status.clone(), object, document: Document::parse(text)? })
+        let active = object.status.active.iter().map(|reference| self::text(reference, "uid").to_owned()).collect();
+        Ok(Self { status: object.status.clone(), object, document: Document::parse(text)?, active })
     }
 
     /// That of the cache.
@@ -78,7 +83,7 @@ impl View {
 
     /// Whether the status names the Job with this uid.
     pub(crate) fn has_active(&self, uid: &str) -> bool {
-        self.status.active.iter().any(|reference| text(reference, "uid") == uid)
+        self.active.contains(uid)
     }
 
     /// Whether the status names a Job of the CronJob's namespace by this name.
@@ -89,13 +94,22 @@ impl View {
         self.status.active.iter().any(is_it)
     }
 
-    pub(crate) fn remove_active(&mut self, uid: &str) {
-        self.status.active.retain(|reference| text(reference, "uid") != uid);
+    /// Takes Jobs with these uids out of the status.
+    pub(crate) fn remove_active(&mut self, uids: &HashSet<&str>) {
+        self.active.retain(|uid| !uids.contains(uid.as_str()));
+        self.status.active.retain(|reference| !uids.contains(text(reference, "uid")));
+    }
+
+    /// Takes all Jobs out of the status.
+    pub(crate) fn take_active(&mut self) -> Vec<Value> {
+        self.active.clear();
+        std::mem::take(&mut self.status.active)
     }
 
     /// Names a Job in the status, as one that was due at this time.
     pub(crate) fn add_active(&mut self, job: &Job, time: Timestamp) {
         let metadata = &job.metadata;
+        self.active.insert(metadata.uid.clone());
         self.status.active.push(json!({
             "apiVersion": "batch/v1", "kind": "Job", "namespace": metadata.namespace, "name": metadata.name,
             "uid": metadata.uid, "resourceVersion": metadata.resource_version,

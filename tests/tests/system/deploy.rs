@@ -196,7 +196,8 @@ fn prometheus_verifies_the_certificate_that_hosts_show() -> Result<()> {
     let endpoint = &only(&objects, "ServiceMonitor")?["spec"]["endpoints"][0];
     ensure!(endpoint["bearerTokenFile"].is_string() && endpoint["scheme"] == "https", "{endpoint}");
     let service = &only(&objects, "Service")?["metadata"];
-    let name = format!("{}.{}.svc", service["name"].as_str().unwrap_or(""), service["namespace"].as_str().unwrap_or(""));
+    let name =
+        format!("{}.{}.svc", service["name"].as_str().unwrap_or(""), service["namespace"].as_str().unwrap_or(""));
     let tls = json!({"ca": {"secret": {"name": "pintle-tls", "key": "ca.crt"}}, "serverName": name});
     ensure!(endpoint["tlsConfig"] == tls, "{endpoint}");
     let pod = &only(&objects, "Deployment")?["spec"]["template"]["spec"];

@@ -16,8 +16,8 @@ use pintle_core::object::field::{FieldMask, FieldPathError, Projector};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::object::selector::Selector;
 use pintle_core::ports::api::{
-    ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, ListWatchTarget, Room, WatchFrame, WatchStart,
-    WatchStream,
+    ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, ListWatchTarget, Room, WatchFrame,
+    WatchStart, WatchStream,
 };
 use pintle_core::ports::view::View;
 use serde_json::{Value, json};

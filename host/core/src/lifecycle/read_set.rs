@@ -76,7 +76,8 @@ impl ReadObject {
     /// Upper bound of its bytes; it costs less while the caches share its texts.
     pub fn n_bytes(&self) -> usize {
         let Object { meta, index_values, selectors, .. } = &*self.object;
-        let labels = meta.labels.iter().map(|(name, value)| size_of_val(name) + size_of_val(value) + name.len() + value.len());
+        let labels =
+            meta.labels.iter().map(|(name, value)| size_of_val(name) + size_of_val(value) + name.len() + value.len());
         let owners = meta.owners.iter().map(|owner| size_of_val(owner) + owner.kind.n_bytes() + owner.name.len());
         let values = index_values.iter().map(|value| size_of_val(value) + value.1.len());
         let selectors = selectors.iter().map(|one| size_of_val(one) + one.as_ref().map_or(0, Selector::heap_bytes));

@@ -311,7 +311,13 @@ async fn another_host_that_is_asked_gets_no_credentials_unless_it_is_named_and_i
         hostile.address, foreign.address
     );
     let moved = status("302 Found", "location: https://localhost:1/\r\n", "");
-    for answer in [&broken, &status("404 Not Found", "", ""), &status("200 OK", "", "bloc"), &status("200 OK", "", "longer"), &moved] {
+    for answer in [
+        &broken,
+        &status("404 Not Found", "", ""),
+        &status("200 OK", "", "bloc"),
+        &status("200 OK", "", "longer"),
+        &moved,
+    ] {
         foreign.answer("/elsewhere", answer.clone());
         let why = session(&[]).blob(digest, 4).await.unwrap_err();
         assert_eq!((why.reason, &why.message), (Reason::RegistryUnreachable, &failure), "{answer:?}");
@@ -330,7 +336,8 @@ async fn another_host_that_is_asked_gets_no_credentials_unless_it_is_named_and_i
     for answer in [&broken, &status("401 Unauthorized", "", ""), &status("200 OK", "", "{}")] {
         foreign.answer("/token", answer.clone());
         for authorities in [Vec::new(), foreign.certificate.clone().into_iter().collect()] {
-            let why = hostile.manifest(&hostile.session_with(Credentials::Anonymous, &[], authorities)).await.unwrap_err();
+            let why =
+                hostile.manifest(&hostile.session_with(Credentials::Anonymous, &[], authorities)).await.unwrap_err();
             assert_eq!((why.0, why.1.ends_with(failure)), (Reason::RegistryUnreachable, true), "{why:?}");
         }
     }

@@ -60,7 +60,13 @@ impl Controller {
     }
 
     /// Probes, after a delay, until every write is resolved.
-    pub(super) async fn resolve_lost_writes(self: Arc<Self>, key: Key, id: WaitId, probes: WriteProbes, after: Duration) {
+    pub(super) async fn resolve_lost_writes(
+        self: Arc<Self>,
+        key: Key,
+        id: WaitId,
+        probes: WriteProbes,
+        after: Duration,
+    ) {
         let known = async {
             tokio::time::sleep(after).await;
             self.probe_until_known(&key, probes).await

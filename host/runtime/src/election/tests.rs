@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::policy::election::Groups;
 use pintle_core::ports::api::{
-    ApiClient, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, Fences, ListPage, ListWatchTarget, Room, WatchStart,
-    WriteFence, WriteRequest,
+    ApiClient, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, Fences, ListPage, ListWatchTarget, Room,
+    WatchStart, WriteFence, WriteRequest,
 };
 use pintle_testing::refusal;
 use pintle_testing::server::eventually;
@@ -205,7 +205,8 @@ impl Host {
     fn sharing(server: &Arc<Server>, identity: &str, groups: Groups) -> Self {
         let start = Instant::now();
         let clock: WallClock = Arc::new(move || Timestamp::UNIX_EPOCH + start.elapsed());
-        let leaderships: Vec<_> = groups.ids().map(|_| Leadership::new(clock.clone(), Arc::new(move || start.elapsed()))).collect();
+        let leaderships: Vec<_> =
+            groups.ids().map(|_| Leadership::new(clock.clone(), Arc::new(move || start.elapsed()))).collect();
         let fences = Fences::of_groups(groups.clone(), |group| {
             let fence: Arc<dyn WriteFence> = leaderships[group.index()].clone();
             fence

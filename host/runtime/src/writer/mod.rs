@@ -305,7 +305,13 @@ impl Writer {
                 self.record(&planned.mutation.on_failure, &target.object.name, error);
                 let failure = failure(planned, target, 0, NOT_GRANTED.into(), error, Vec::new());
                 let failure = Box::new(failure);
-                return Done::Failed { failure, class: None, retry_after: None, probe: None, probe_after: Duration::ZERO };
+                return Done::Failed {
+                    failure,
+                    class: None,
+                    retry_after: None,
+                    probe: None,
+                    probe_after: Duration::ZERO,
+                };
             }
         };
         let is_tolerated = planned.mutation.tolerate.iter().any(|refusal| error.is(*refusal));

@@ -18,7 +18,11 @@ impl Clocks {
 
     fn at(&self, ms: u64) -> Moment {
         let after = Duration::from_millis(ms);
-        Moment { now: self.start + after, since_boot: after, wall: self.wall + SignedDuration::try_from(after).unwrap() }
+        Moment {
+            now: self.start + after,
+            since_boot: after,
+            wall: self.wall + SignedDuration::try_from(after).unwrap(),
+        }
     }
 }
 
@@ -158,8 +162,14 @@ fn a_leader_that_slept_stops_before_anything_else_whichever_clock_shows_it() {
     let awake = clocks.at(30 * S);
     assert!(!holds(&a, awake));
     let asleep = clocks.at(S);
-    assert!(!holds(&a, Moment { now: asleep.now, since_boot: asleep.since_boot, ..awake }), "a hypervisor has paused the machine");
-    assert!(!holds(&a, Moment { since_boot: awake.since_boot, ..asleep }), "the machine was suspended, and its wall clock is not set yet");
+    assert!(
+        !holds(&a, Moment { now: asleep.now, since_boot: asleep.since_boot, ..awake }),
+        "a hypervisor has paused the machine"
+    );
+    assert!(
+        !holds(&a, Moment { since_boot: awake.since_boot, ..asleep }),
+        "the machine was suspended, and its wall clock is not set yet"
+    );
     let back = Moment { wall: clocks.wall - SignedDuration::from_hours(1), ..clocks.at(9 * S) };
     assert!(holds(&a, back), "a wall clock that is set back ends nothing");
     assert!(!holds(&a, Moment { wall: back.wall, ..awake }), "nor prolongs it");

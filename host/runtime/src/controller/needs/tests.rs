@@ -204,13 +204,10 @@ async fn pages_of_lists_are_counted_and_few_at_once() {
     let turns = pages.acquire_many(u32::try_from(MAX_PAGES).unwrap()).await.unwrap();
     let needs = vec![list_need(), Need::RawPath(format!("/a{}", "x".repeat(100 << 10)))];
     let mut answered = Answered::new(&account);
-    let ((), n_held) = tokio::join!(
-        async { _ = perform(needs, &mut answered, &source, &rights).await },
-        async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            account.n_bytes() >> 10
-        },
-    );
+    let ((), n_held) = tokio::join!(async { _ = perform(needs, &mut answered, &source, &rights).await }, async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        account.n_bytes() >> 10
+    },);
     assert_eq!((n_held, answered.answers.len()), (300, 2), "twice the need and its answer");
     drop(answered);
     assert_eq!(account.n_bytes(), 0);

@@ -299,9 +299,11 @@ pub(super) fn autoscaler(n: usize) {
     let most = limits["answerBytes"].as_u64().unwrap_or(8 << 20);
     let answer = |need: &Need| match need {
         Need::LiveObject { .. } => Ok(scale.to_string()),
-        Need::RawPath(_) if metrics.len() as u64 > most => {
-            Err(ApiError { code: 0, reason: "TooLarge".into(), message: format!("the answer has more than {most} bytes") })
-        }
+        Need::RawPath(_) if metrics.len() as u64 > most => Err(ApiError {
+            code: 0,
+            reason: "TooLarge".into(),
+            message: format!("the answer has more than {most} bytes"),
+        }),
         Need::RawPath(_) => Ok(metrics.clone()),
         other => panic!("{other:?}"),
     };
