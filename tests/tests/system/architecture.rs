@@ -200,6 +200,33 @@ fn violations(packages: &[Package]) -> Vec<String> {
     found
 }
 
+/// The files of the way of a key, at most.
+const MAX_FILES_OF_A_KEY: usize = 16;
+
+#[test]
+fn the_way_of_a_key_is_short_and_its_files_exist() -> Result<()> {
+    let text = fs::read_to_string(workspace_dir().join("ARCHITECTURE.md"))?;
+    let (_, table) = text.split_once("| step | file | leaves |").context("no table of the way of a key")?;
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut n_files = 0;
+    for row in rows {
+        let names: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        ensure!(!names.is_empty(), "no file in {row}");
+        n_files += 1;
+        for name in names {
+            // `a/{b,c}.rs` are two files.
+            let (before, rest) = name.split_once('{').unwrap_or((name, "}"));
+            let (parts, after) = rest.split_once('}').context("a brace is not closed")?;
+            for part in parts.split(',') {
+                let path = workspace_dir().join("host").join(format!("{before}{part}{after}"));
+                ensure!(path.exists(), "{} is not there: correct {row}", path.display());
+            }
+        }
+    }
+    ensure!(n_files > 0 && n_files <= MAX_FILES_OF_A_KEY, "{n_files} files, at most {MAX_FILES_OF_A_KEY}");
+    Ok(())
+}
+
 #[test]
 fn dependencies_follow_the_layout() -> Result<()> {
     let packages = packages()?;

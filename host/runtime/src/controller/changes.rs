@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 
 use super::Controller;
 use super::cache::PluginCache;
+use super::dispatch::now;
 
 /// Changes that may wait for the controller. Each holds two references to objects, of which the cache may have dropped the old one;
 /// those of an initial list are in the cache and do not count. A plugin whose rules are slower than the changes, or that stays in the
@@ -32,7 +33,7 @@ pub(super) const MAX_WAITING: usize = 65_536;
 /// Changes that go through the rules under one lock.
 const AT_ONCE: usize = 32;
 /// Changes and keys after which other tasks get their turn, and keys that are held at once: one change can lead to every key.
-pub(super) const TURN: usize = 512;
+const TURN: usize = 512;
 
 /// The end of a subscription that the caches call. Versions that share a subscription share it.
 pub(crate) struct ChangeSink {
@@ -290,6 +291,40 @@ impl Controller {
         }
         if changes.kinds {
             self.kinds_changed(cache);
+        }
+    }
+
+    /// Enqueues the keys that the first of these changes map to, by this cache's rules; returns how many changes and keys those are.
+    fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> (usize, usize) {
+        if !self.inner.lock().leads {
+            // All objects become keys when this host leads.
+            self.see_fields(cache, batch);
+            return (batch.len(), 0);
+        }
+        let (n_changes, keys) = cache.keys(batch, TURN);
+        self.see_fields(cache, &batch[..n_changes]);
+        let n_keys = keys.len();
+        let now = now();
+        if !keys.is_empty() {
+            let mut inner = self.inner.lock();
+            for enqueued in keys {
+                inner.add(enqueued.key, enqueued.cause, enqueued.delay, enqueued.priority, now);
+            }
+            self.wake_dispatcher(inner);
+        }
+        if self.version().guest.maps() {
+            self.mapping.push(cache.mappable(&batch[..n_changes]));
+        }
+        (n_changes, n_keys)
+    }
+
+    /// Handles progress of a kind's caches: keys that waited for it may run.
+    pub(super) fn progressed(&self, kind: &Kind) {
+        let Some(cache) = self.version().cache() else { return };
+        let mut inner = self.inner.lock();
+        let released = inner.keys.progressed(kind, |write| cache.sees(write));
+        if !released.is_empty() {
+            self.released(inner, &released);
         }
     }
 

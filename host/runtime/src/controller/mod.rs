@@ -36,10 +36,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use pintle_cache::{Delta, Supervisor};
+use pintle_cache::Supervisor;
 use pintle_core::lifecycle::ShadowReport;
 use pintle_core::lifecycle::rollout::Rollout;
-use pintle_core::object::id::{Key, Kind};
+use pintle_core::object::id::Key;
 use pintle_core::overview::{Latency, RunCounts};
 use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::held::Account;
@@ -342,40 +342,6 @@ impl Controller {
         self.metrics.instances.set(i64::try_from(version.guest.n_instances()).unwrap_or(i64::MAX));
         if let Some(cache) = version.cache() {
             self.metrics.cached_objects.set(gauge(cache.n_objects() as u64));
-        }
-    }
-
-    /// Enqueues the keys that the first of these changes map to, by this cache's rules; returns how many changes and keys those are.
-    fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> (usize, usize) {
-        if !self.inner.lock().leads {
-            // All objects become keys when this host leads.
-            self.see_fields(cache, batch);
-            return (batch.len(), 0);
-        }
-        let (n_changes, keys) = cache.keys(batch, changes::TURN);
-        self.see_fields(cache, &batch[..n_changes]);
-        let n_keys = keys.len();
-        let now = dispatch::now();
-        if !keys.is_empty() {
-            let mut inner = self.inner.lock();
-            for enqueued in keys {
-                inner.add(enqueued.key, enqueued.cause, enqueued.delay, enqueued.priority, now);
-            }
-            self.wake_dispatcher(inner);
-        }
-        if self.version().guest.maps() {
-            self.mapping.push(cache.mappable(&batch[..n_changes]));
-        }
-        (n_changes, n_keys)
-    }
-
-    /// Handles progress of a kind's caches: keys that waited for it may run.
-    fn progressed(&self, kind: &Kind) {
-        let Some(cache) = self.version().cache() else { return };
-        let mut inner = self.inner.lock();
-        let released = inner.keys.progressed(kind, |write| cache.sees(write));
-        if !released.is_empty() {
-            self.released(inner, &released);
         }
     }
 }
