@@ -244,8 +244,8 @@ pub struct PluginArgs {
 
     /// Upper bounds for the limits of every plugin, for example `deadlineMs=2000,memoryBytes=134217728`. A plugin that requests more is
     /// rejected; a plugin that requests nothing gets at most this. The bounds can be lower or higher than the defaults:
-    /// deadlineMs 300000, memoryBytes 1 GiB, mutations 10000, outcomeBytes 32 MiB, hostCalls 1000000, readBytes 1 GiB, answerBytes 64 MiB, logLines 1000,
-    /// stateBytes 64 MiB, series 20000.
+    /// deadlineMs 300000, memoryBytes 1 GiB, mutations 10000, outcomeBytes 32 MiB, hostCalls 1000000, readBytes 1 GiB,
+    /// answerBytes 64 MiB, logLines 1000, stateBytes 64 MiB, series 20000.
     #[arg(long, value_name = "LIMIT=NUMBER,...", value_parser = flags::limits, default_value = "", hide_default_value = true)]
     pub max_limits: Limits,
 

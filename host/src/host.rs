@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use pintle_core::contract::manifest::Manifest;
+use pintle_core::kubernetes;
 use pintle_core::lifecycle::Spec;
 use pintle_core::ports::api::Fences;
 use pintle_core::ports::trace::RunTracer;
@@ -19,7 +20,6 @@ use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
 use crate::plugins;
 use crate::plugins::{Choice, Chosen};
-use crate::serve::pages::EMULATES;
 use crate::serve::{Ports, Serving};
 
 /// What differs between hosts besides their plugins. The default: they act as the host, without an election and traces.
@@ -91,7 +91,7 @@ impl Host {
         let tune = config.tune.clone();
         let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config));
         let features: Vec<_> = features.iter().map(|(name, (stage, is_on))| (*name, *stage, *is_on)).collect();
-        manager.describe(env!("CARGO_PKG_VERSION"), EMULATES, &features);
+        manager.describe(env!("CARGO_PKG_VERSION"), kubernetes::minor(), &features);
         let loader = Arc::new(choice.engine);
         manager.set_loader(loader.clone());
         connection.observe(manager.request_observer());

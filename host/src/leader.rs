@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::future::join_all;
+use pintle_core::kubernetes;
 use pintle_core::ports::api::{Fences, WriteFence};
 use pintle_core::serving::health::Probe;
 use pintle_runtime::election::{
@@ -17,7 +18,6 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::cli::RunArgs;
 use crate::run::Surroundings;
-use crate::serve::pages::EMULATES;
 
 /// How long after the end of the Lease a leader that has not renewed it is unhealthy; kube-controller-manager's value.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
@@ -65,7 +65,7 @@ impl Candidacy {
             identity: identity.clone(),
             namespace: namespace.clone(),
             lease: name.clone(),
-            kubernetes: EMULATES.to_owned(),
+            kubernetes: kubernetes::minor().to_owned(),
         });
         let clock = surroundings.clock.clone();
         let sharing = Sharing::new(&identity, groups.count());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use pintle_author::package;
 use pintle_build::{Language, crds};
+use pintle_core::ports::api::at_most;
 use pintle_kube::{Connection, Source};
 use pintle_types::{Input, Options, Target};
 

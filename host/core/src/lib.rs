@@ -8,6 +8,7 @@
 
 pub mod contract;
 pub mod duration;
+pub mod kubernetes;
 pub mod lifecycle;
 pub mod object;
 pub mod overview;

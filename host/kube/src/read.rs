@@ -231,7 +231,8 @@ fn frames(body: Body) -> impl futures::Stream<Item = Result<WatchFrame, ApiError
                         yield parse_frame(&line);
                     }
                     if lines.partial.len() > MAX_OBJECT_BYTES {
-                        yield Err(error::too_large("watch event", format_args!("it is larger than {MAX_OBJECT_BYTES} bytes")));
+                        let why = format!("it is larger than {MAX_OBJECT_BYTES} bytes");
+                        yield Err(error::too_large("watch event", why));
                         return;
                     }
                 }

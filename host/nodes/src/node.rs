@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use pintle_core::kubernetes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -181,7 +182,7 @@ pub(crate) fn status(name: &str, state: NodeState, n_pods: u32, now: Timestamp) 
         ],
         "nodeInfo": {
             "machineID": name, "systemUUID": name, "bootID": name, "kernelVersion": "simulated", "osImage": "simulated",
-            "containerRuntimeVersion": "sim://1", "kubeletVersion": "v1.36.3", "kubeProxyVersion": "",
+            "containerRuntimeVersion": "sim://1", "kubeletVersion": format!("v{}", kubernetes::VERSION), "kubeProxyVersion": "",
             "operatingSystem": "linux", "architecture": "amd64",
         },
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use pintle_core::kubernetes;
 use pintle_core::serving::metrics::without;
 use pintle_runtime::manager::{MAX_KEYS, Manager, PluginStatus};
 use pintle_serve::{About, Pages};
 use serde_json::{Value, json};
 
 use crate::config::effective::Effective;
-
-/// The version of Kubernetes that the host behaves as.
-pub(crate) const EMULATES: &str = "1.36";
 
 pub(super) struct HostPages {
     manager: Arc<Manager>,
@@ -64,7 +62,7 @@ impl Pages for HostPages {
             started,
             up: since.elapsed(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            emulates: EMULATES.to_owned(),
+            emulates: kubernetes::minor().to_owned(),
         }
     }
 

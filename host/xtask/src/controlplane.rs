@@ -9,17 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use pintle_core::kubernetes;
 
 use crate::{cache, root};
 
 /// The sources that decide what the binary is. The version of the Go toolchain does not count: a newer one builds the same program.
 const SOURCES: [&str; 4] = ["go.mod", "go.sum", "guard.go", "main.go"];
 
-/// The version that the parts report; the same as `k8s.io/kubernetes` in `go.mod`.
-const VERSION_FLAGS: &str = "-s -w \
-    -X k8s.io/component-base/version.gitVersion=v1.36.3 \
-    -X k8s.io/component-base/version.gitMajor=1 \
-    -X k8s.io/component-base/version.gitMinor=36";
+/// Flags of the linker, with the version that the parts report.
+fn linker_flags() -> String {
+    const VERSION: &str = "k8s.io/component-base/version";
+    let (major, minor) = kubernetes::minor().split_once('.').unwrap_or_default();
+    let version = kubernetes::VERSION;
+    format!("-s -w -X {VERSION}.gitVersion=v{version} -X {VERSION}.gitMajor={major} -X {VERSION}.gitMinor={minor}")
+}
 
 /// Without DWARF, which the linker would drop.
 const COMPILER_FLAGS: &str = "all=-dwarf=false";
@@ -38,7 +41,8 @@ pub fn ensure() -> Result<PathBuf> {
     let folder = root().join("tests/controlplane");
     let read = |source: &str| fs::read(folder.join(source)).with_context(|| format!("read {source}"));
     let sources = SOURCES.iter().map(|source| read(source)).collect::<Result<Vec<_>>>()?;
-    let flags = [VERSION_FLAGS.as_bytes(), COMPILER_FLAGS.as_bytes()];
+    let linker_flags = linker_flags();
+    let flags = [linker_flags.as_bytes(), COMPILER_FLAGS.as_bytes()];
     let digest = cache::digest(sources.iter().map(Vec::as_slice).chain(flags));
     cache::entry(&format!("controlplane-{digest}"), |output| build(&folder, output))
 }
@@ -48,7 +52,7 @@ fn build(folder: &Path, output: &Path) -> Result<()> {
     // At low priority: it shares the processors with what is waited for.
     let mut child = Command::new("nice")
         .args(["-n", "10", "go", "build", "-v", "-p", "2", "-trimpath", "-gcflags", COMPILER_FLAGS])
-        .args(["-ldflags", VERSION_FLAGS, "-o"])
+        .args(["-ldflags", &linker_flags(), "-o"])
         .arg(output)
         .arg(".")
         .current_dir(folder)

@@ -12,6 +12,7 @@ use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use pintle::cli::Cli;
 use pintle::cli::kubectl::KubectlCli;
+use pintle_core::kubernetes;
 use pintle_tests::pintle::{self as binary, Answer};
 use pintle_tests::{TestCluster, controlplane, workspace_dir};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -25,6 +26,41 @@ const HISTORY: [&str; 2] = ["CHANGELOG.md", "host/DECISIONS.md"];
 
 /// Templates, in which names are still missing.
 const TEMPLATES: [&str; 2] = ["host/build/scaffold", "host/xtask/templates"];
+
+#[test]
+fn the_version_of_kubernetes_is_the_same_everywhere() -> Result<()> {
+    const WORDS: [&str; 5] =
+        ["Kubernetes", "kube-controller-manager", "kube-apiserver", "behaves as", "k8s.io/kubernetes"];
+    let files = process::output(Command::new("git").args(["ls-files"]).current_dir(workspace_dir()))?;
+    let is_page = |file: &&str| {
+        [".md", ".yaml", ".rs", ".txt", "tests/controlplane/go.mod"].iter().any(|end| file.ends_with(end))
+            && !HISTORY.iter().chain(&["tests/MEASUREMENTS.md"]).any(|other| file == other)
+    };
+    let (mut n_found, mut other) = (0, Vec::new());
+    for file in files.lines().filter(is_page) {
+        // Deleted, but not committed yet.
+        let Ok(text) = fs::read_to_string(workspace_dir().join(file)) else { continue };
+        for (n, line) in text.lines().enumerate() {
+            for named in WORDS.iter().flat_map(|word| line.split(word).skip(1)) {
+                let named = named.trim_start().trim_start_matches('v');
+                let end = named.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(named.len());
+                let version = named[..end].trim_end_matches('.');
+                // Two-digit minors: no other number after these words has one. Since when there is something does not change.
+                let minor = version.strip_prefix("1.").and_then(|rest| rest.split('.').next());
+                if minor.is_none_or(|minor| minor.len() != 2) || named[end..].starts_with(" and later") {
+                    continue;
+                }
+                n_found += 1;
+                if version != kubernetes::VERSION && version != kubernetes::minor() {
+                    other.push(format!("{file}:{}: {version}", n + 1));
+                }
+            }
+        }
+    }
+    ensure!(n_found > 10, "only {n_found} places found");
+    ensure!(other.is_empty(), "plugins/kubernetes-version is {}:\n{}", kubernetes::VERSION, other.join("\n"));
+    Ok(())
+}
 
 #[test]
 fn every_link_between_pages_leads_to_a_file_and_a_heading() -> Result<()> {

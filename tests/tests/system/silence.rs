@@ -89,7 +89,8 @@ async fn a_dead_connection_is_noticed_within_45_seconds() -> Result<()> {
     let mut stream = connection.watch(&target, WatchStart::After(version)).await?;
     fixture.gate.go_silent();
     let mut passed = Duration::ZERO;
-    let mut both = pin!(async { tokio::join!(connection.raw("/api", &at_most(1 << 20)), stream.next()) });
+    let room = at_most(1 << 20);
+    let mut both = pin!(async { tokio::join!(connection.raw("/api", &room), stream.next()) });
     let (request, watch) = loop {
         tokio::select! {
             biased;

@@ -295,7 +295,7 @@ impl Controller {
     }
 
     /// Enqueues the keys that the first of these changes map to, by this cache's rules; returns how many changes and keys those are.
-    fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> (usize, usize) {
+    pub(super) fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> (usize, usize) {
         if !self.inner.lock().leads {
             // All objects become keys when this host leads.
             self.see_fields(cache, batch);

@@ -13,11 +13,11 @@ mod wakes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pintle_cache::ChangeHandler;
+use pintle_cache::{ChangeHandler, Delta};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Need, Order, Outcome, ReconcileError};
 use pintle_core::lifecycle::Spec;
-use pintle_core::object::id::ObjectKey;
+use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::grants::Grants;
 use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, Guest, PluginFault};

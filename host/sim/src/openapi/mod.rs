@@ -15,6 +15,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use pintle_core::kubernetes;
 use types::Schemas;
 
 /// One kind in one version, as the server serves it.
@@ -82,7 +83,7 @@ pub fn v3_group(path: &str, served: &[Served]) -> Option<Bytes> {
     let (paths, schemas) = build(&kinds);
     let document = json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.3"},
+        "info": {"title": "Kubernetes", "version": format!("v{}", kubernetes::VERSION)},
         "paths": paths,
         "components": {"schemas": schemas},
     });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use pintle_core::kubernetes;
 
 use super::Api;
 use super::reply::Reply;
@@ -14,7 +15,14 @@ use crate::openapi::{self, Served};
 /// Media type of the version 2 document, which kubectl reads for kinds that version 3 does not have.
 const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// The version 2 document, which names no kind: `swagger: "2.0"` and the title and version of `info`.
-const V2: &[u8] = b"\x0a\x032.0\x12\x0e\x0a\x06pintle\x12\x041.36";
+fn v2() -> Bytes {
+    /// A field whose value has a length of less than 128 bytes.
+    fn field(number: u8, value: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, value.len() as u8], value].concat()
+    }
+    let info = [field(1, b"pintle"), field(2, kubernetes::minor().as_bytes())].concat();
+    [field(1, b"2.0"), field(2, &info)].concat().into()
+}
 
 /// Documents by path, and the registry that they describe.
 #[derive(Default)]
@@ -32,7 +40,7 @@ impl Api {
     pub(crate) fn open_api(&self, path: &str) -> Option<Reply> {
         let rest = path.strip_prefix("/openapi/")?;
         if rest == "v2" {
-            return Some(Reply::bytes(200, PROTOBUF_V2, Bytes::from_static(V2)));
+            return Some(Reply::bytes(200, PROTOBUF_V2, v2()));
         }
         let registry = self.registry();
         let mut cache = self.open_api_cache.0.lock();

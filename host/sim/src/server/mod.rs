@@ -70,6 +70,7 @@ use crate::discovery::{Registry, Resource, documents as discovery_documents};
 use crate::faults::{Failure, FaultScript, RequestFacts, When};
 use crate::store::Store;
 use crate::table::IncludeObject;
+use pintle_core::kubernetes;
 
 /// `User-Agent` under which the server's own writes are recorded.
 pub(crate) const OWN_AGENT: &str = "pintle-sim";
@@ -403,15 +404,15 @@ impl Api {
                 format,
                 &json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v3", "/version"]}),
             ),
-            "/version" => Reply::json(
-                200,
-                format,
-                &json!({
-                    "major": "1", "minor": "36", "gitVersion": concat!("v1.36.3+pintle-sim-", env!("CARGO_PKG_VERSION")),
+            "/version" => {
+                let (major, minor) = kubernetes::minor().split_once('.').unwrap_or_default();
+                let version = json!({
+                    "major": major, "minor": minor, "gitVersion": format!("v{}+pintle-sim-{}", kubernetes::VERSION, env!("CARGO_PKG_VERSION")),
                     "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
                     "goVersion": "", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-                }),
-            ),
+                });
+                Reply::json(200, format, &version)
+            }
             _ if ["/healthz", "/livez", "/readyz"]
                 .iter()
                 .any(|health| path == *health || path.starts_with(&format!("{health}/"))) =>

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use pintle_core::contract::manifest::{Flag, Grant, Manifest, Watch};
+use pintle_core::kubernetes;
 
 use super::{cell, code};
 use crate::upstream::{Entry, Upstream};
@@ -17,7 +18,7 @@ This page is generated from the manifests of the controllers and `plugins/upstre
 const OVERVIEW: &str = "
 ## Overview
 
-The controllers of kube-controller-manager 1.36, without the three for cloud providers, which it lists and no longer runs.
+The controllers of kube-controller-manager {minor}, without the three for cloud providers, which it lists and no longer runs.
 Their full names end in `-controller`.
 ";
 
@@ -31,7 +32,7 @@ Names, meanings and defaults of flags are those of kube-controller-manager; [wha
 const MISSING: &str = "
 ## Not built in yet
 
-Of each other controller of kube-controller-manager 1.36.3, and of the four of the cloud controller manager: its hard part, and the parts of contract 0.2 and of the manifest that carry it.
+Of each other controller of kube-controller-manager {version}, and of the four of the cloud controller manager: its hard part, and the parts of contract 0.2 and of the manifest that carry it.
 A name in the last column is a guest of a page in `tests/guests/shape-*`, which has the shape of that hard part and runs under `pintle test`.
 Modules are those of the [Rust SDK](../../sdk/docs/engines.md); fields are in [the manifest](../../sdk/docs/manifest.md), types in [the contract](../../sdk/docs/contract.md).
 
@@ -46,13 +47,13 @@ const READS: [&str; 3] = ["get", "list", "watch"];
 /// The page. Writing to a String does not fail, so results are dropped here.
 pub(super) fn page(upstream: &Upstream, built: &[Manifest]) -> String {
     let mut page = HEAD.to_owned();
-    let _ = write!(page, "{OVERVIEW}\n{}\n", overview(upstream, built).trim_end());
+    let _ = write!(page, "{}\n{}\n", kubernetes::filled(OVERVIEW), overview(upstream, built).trim_end());
     let _ = write!(page, "\n## Built in\n\n{}\n{BUILT_IN}", status(upstream, built).trim_end());
     let listed = upstream.with(built);
     for (manifest, _) in listed.iter().flat_map(|area| area.built()) {
         about(&mut page, manifest);
     }
-    page.push_str(MISSING);
+    page.push_str(&kubernetes::filled(MISSING));
     for area in &listed {
         let rows: Vec<String> = area.missing().map(row_of_missing).collect();
         if !rows.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use pintle_core::contract::manifest::{Manifest, Metric, MetricType};
+use pintle_core::kubernetes;
 use pintle_core::serving::metrics::{ALL, MAX_KINDS, MetricInfo, MetricKind, NOT_SERVED, Origin};
 
 use super::{cell, code};
@@ -31,7 +32,7 @@ The series of a plugin and of its queues end when it is unloaded, and those of a
 const MISSING: &str = "
 ## Not served
 
-Metrics of kube-controller-manager 1.36 that a host does not have, for the controllers that Pintle has:
+Metrics of kube-controller-manager {minor} that a host does not have, for the controllers that Pintle has:
 
 | metric | reason |
 | --- | --- |
@@ -89,7 +90,7 @@ pub(super) fn page(plugins: &[Manifest]) -> String {
         page,
         "At most {MAX_KINDS} kinds have separate series in a metric (with the label `plugin`: of each plugin); further ones are counted as `other`.\nEach metric that a plugin declares has at most 1,000 series, all of them twice as many, and 1 KiB of text for each on average; `limits.series` of its manifest asks for up to 20,000, and `--max-limits series=NUMBER` bounds that.\nWhat finds no room is dropped, and counted in `pintle_dropped_samples_total`.\nQueues with the same label `name`, of one controller or of several, have the same series: depth and unfinished work are sums, the longest run is that of any."
     );
-    page.push_str(MISSING);
+    page.push_str(&kubernetes::filled(MISSING));
     for missing in NOT_SERVED {
         let _ = writeln!(page, "| `{}` | {} |", missing.name, cell(missing.reason));
     }

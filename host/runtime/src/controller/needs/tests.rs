@@ -107,8 +107,8 @@ async fn answers_denials_and_needs_of_all_runs_share_one_account() {
     let before = account.n_bytes();
     assert!((600 << 10..602 << 10).contains(&before), "{before}");
     // More than an answer may have: it is not read.
-    let mut long = Answered::new(&Account::new(4 << 20));
-    assert_eq!(read_paths(&[&long("a", 700 << 10)], &mut long, &server).await, Ok(vec!["TooLarge".into()]));
+    let mut of_long = Answered::new(&Account::new(4 << 20));
+    assert_eq!(read_paths(&[&long("a", 700 << 10)], &mut of_long, &server).await, Ok(vec!["TooLarge".into()]));
     // The need fits, the answer does not.
     let mut second = Answered::new(&account);
     assert_eq!(read_paths(&[&fits], &mut second, &server).await, Ok(vec!["TooLarge".into()]));

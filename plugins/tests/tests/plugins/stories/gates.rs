@@ -5,7 +5,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// Folders of plugins, the packages below upstream's `pkg` whose code they replace, and the gates that are read there in 1.36.3.
+/// The version of upstream.
+const KUBERNETES: &str = include_str!("../../../../kubernetes-version").trim_ascii();
+
+/// Folders of plugins, the packages below upstream's `pkg` whose code they replace, and the gates that are read there.
 const READ: &[(&str, &[&str], &[&str])] = &[
     ("clusterrole-aggregation", &["controller/clusterroleaggregation"], &[]),
     ("cronjob", &["controller/cronjob"], &[]),
@@ -140,7 +143,7 @@ fn each_gate_that_upstream_reads_is_declared_or_refused() {
 #[test]
 fn the_gates_that_upstream_reads_are_known() {
     let Some(home) = std::env::var_os("HOME") else { return };
-    let sources = Path::new(&home).join("go/pkg/mod/k8s.io/kubernetes@v1.36.3/pkg");
+    let sources = Path::new(&home).join(format!("go/pkg/mod/k8s.io/kubernetes@v{KUBERNETES}/pkg"));
     if !sources.exists() {
         return;
     }
