@@ -75,10 +75,10 @@ const PARTS: &[Part] = &[
     ("tools of other languages", |_| languages::install()),
     ("components", |_| guests::build_named(&[Set::Plugins, Set::TestGuests], &[]).map(drop)),
     ("build and lints", |_| build_with_tests()),
-    ("the SDK", |tests| tests.of_workspace("sdk/rust", &["--features", "pintle-sdk/cron"])),
+    ("the SDK", |tests| tests.of_workspace("sdk/rust")),
     ("the examples of the SDK", |tests| tests.of_examples()),
     ("the SDKs of other languages", |_| languages::test()),
-    ("the plugins", |tests| tests.of_workspace("plugins", &[])),
+    ("the plugins", |tests| tests.of_workspace("plugins")),
     ("the host, and whole-system tests on the embedded and the real control plane", |tests| tests.of_host()),
     ("the long tier", |tests| tests.of_long_tier()),
 ];
@@ -203,9 +203,9 @@ struct Tests<'a> {
 }
 
 impl Tests<'_> {
-    fn of_workspace(&mut self, folder: &str, features: &[&str]) -> anyhow::Result<()> {
+    fn of_workspace(&mut self, folder: &str) -> anyhow::Result<()> {
         let mut test = process::cargo(&root().join(folder));
-        test.args(["test", "--workspace"]).args(features).env("CARGO_TARGET_DIR", examples::target());
+        test.args(["test", "--workspace"]).env("CARGO_TARGET_DIR", examples::target());
         self.tally.run(checks::linted(&mut test))
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pintle_sdk::Resource;
 use pintle_sdk::api::meta::OwnerReference;
-use pintle_sdk::cron::in_zone;
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
+use plugin_lib::cron::in_zone;
 
 use crate::Job;
 use crate::view::{CronJob, View};

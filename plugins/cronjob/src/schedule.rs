@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use pintle_sdk::cron::{Schedule, is_zone};
 use pintle_sdk::time::Timestamp;
+use plugin_lib::cron::{Schedule, is_zone};
 
 use crate::view::{CronJob, Status};
 

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use pintle_sdk::cron::is_zone;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Event, Lister, Mutation, ObjectKey, Propagation, Refusal, Resource};
+use plugin_lib::cron::is_zone;
 
 use crate::Job;
 use crate::jobs;

@@ -1,9 +1,9 @@
 //! Which Nodes a DaemonSet fits.
 //!
-//! Not here: the rules themselves, which are those of [`pintle_sdk::nodes`].
+//! Not here: the rules themselves, which are those of [`plugin_lib::nodes`].
 
-use pintle_sdk::nodes::{Affinity, Daemon, Placement, Target};
 use pintle_sdk::{Error, Lister};
+use plugin_lib::nodes::{Affinity, Daemon, Placement, Target};
 
 use crate::types::{ListedDaemonSet, Node};
 

@@ -11,11 +11,11 @@
 //!
 //! *Source*: `constructHistory`, `dedupCurHistories`, `controlledHistories` and `snapshot` of update.go.
 
-use pintle_sdk::controller_ref::{Relation, claim, relation};
 use pintle_sdk::document::Document;
-use pintle_sdk::revisions::{self, ControllerRevision, POD_LABEL, Proposal};
 use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Lister, Mutation, Need, ObjectKey, PatchType, Query, Refusal, Resource, Step, decode};
+use plugin_lib::controller_ref::{Relation, claim, relation};
+use plugin_lib::history::{self as revisions, ControllerRevision, POD_LABEL, Proposal};
 use serde_json::{Value, json};
 
 use crate::types::{DaemonSet, Pod};

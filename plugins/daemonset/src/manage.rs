@@ -7,8 +7,9 @@
 //!
 //! *Source*: `podsShouldBeOnNode` and `getUnscheduledPodsWithoutNode` of daemon_controller.go.
 
-use pintle_sdk::nodes::DaemonFit;
-use pintle_sdk::{Event, Resource, pods};
+use pintle_sdk::{Event, Resource};
+use plugin_lib::nodes::DaemonFit;
+use plugin_lib::pods;
 
 use crate::backoff::Backoff;
 use crate::pass::Pass;

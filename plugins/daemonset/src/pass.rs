@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pintle_sdk::nodes::{DaemonFit, Placement, pinned_node};
-use pintle_sdk::revisions::POD_LABEL;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Lister, Query, pods};
+use pintle_sdk::{Error, Lister, Query};
+use plugin_lib::history::POD_LABEL;
+use plugin_lib::nodes::{DaemonFit, Placement, pinned_node};
+use plugin_lib::pods;
 
 use crate::fit::{self, target};
 use crate::types::{DaemonSet, Node, Pod};

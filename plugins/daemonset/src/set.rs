@@ -13,11 +13,10 @@ use std::time::Duration;
 
 use pintle_sdk::api::meta::LabelSelector;
 use pintle_sdk::document::Document;
-use pintle_sdk::revisions::{ControllerRevision, surplus_with_live};
 use pintle_sdk::selector::Selector;
-use pintle_sdk::{
-    Error, Event, Key, Lister, Mutation, ObjectKey, Outcome, Query, Refusal, Resource, Step, controller_ref, log, pods,
-};
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, ObjectKey, Outcome, Query, Refusal, Resource, Step, log};
+use plugin_lib::history::{ControllerRevision, surplus_with_live};
+use plugin_lib::{controller_ref, pods};
 
 use crate::backoff::Backoff;
 use crate::history::{self, History};

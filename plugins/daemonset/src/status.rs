@@ -3,7 +3,7 @@
 //! *Source*: `updateDaemonSetStatus` and `storeDaemonSetStatus` of daemon_controller.go.
 
 use pintle_sdk::document::Document;
-use pintle_sdk::pods;
+use plugin_lib::pods;
 
 use crate::pass::Pass;
 use crate::types::DaemonSet;

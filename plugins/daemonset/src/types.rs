@@ -1,6 +1,6 @@
 //! What the controller reads.
 
-use pintle_sdk::nodes::{NodeAffinity, Taint, Toleration};
+use plugin_lib::nodes::{NodeAffinity, Taint, Toleration};
 
 pintle_sdk::types!(
     "manifest.yaml",
@@ -37,6 +37,6 @@ pintle_sdk::types!(
         "status.conditions.status",
         "status.conditions.lastTransitionTime",
     ],
-    "apps/v1/ControllerRevision" = pintle_sdk::revisions::ControllerRevision,
+    "apps/v1/ControllerRevision" = plugin_lib::history::ControllerRevision,
     "v1/Namespace": ["status.phase"],
 );

@@ -5,9 +5,10 @@
 
 use pintle_sdk::api::meta::{ObjectMeta, OwnerReference};
 use pintle_sdk::document::Document;
-use pintle_sdk::nodes::{Toleration, add_daemon_tolerations, pin_to_node};
-use pintle_sdk::revisions::POD_LABEL;
-use pintle_sdk::{Error, Refusal, Resource, Step, pods};
+use pintle_sdk::{Error, Refusal, Resource, Step};
+use plugin_lib::history::POD_LABEL;
+use plugin_lib::nodes::{Toleration, add_daemon_tolerations, pin_to_node};
+use plugin_lib::pods;
 use serde_json::{Value, json};
 
 use crate::pass::{GENERATION_LABEL, Pass, not_a_pod_spec};

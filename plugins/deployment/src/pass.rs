@@ -24,7 +24,8 @@ use std::collections::BTreeMap;
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Event, EventType, Mutation, MutationFailure, Outcome, PatchType, Resource, Step, conditions};
+use pintle_sdk::{Error, Event, EventType, Mutation, MutationFailure, Outcome, PatchType, Resource, Step};
+use plugin_lib::conditions;
 use serde_json::{Map, Value};
 
 use crate::replicas::{DESIRED_REPLICAS, MAX_REPLICAS, max_surge, narrow, size, wanted};

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use pintle_sdk::api::meta::Condition;
-use pintle_sdk::conditions;
+use plugin_lib::conditions;
 
 use crate::pass::{PROGRESSING, Pass, REPLICA_FAILURE, reason};
 use crate::types::{DeploymentStatus, ReplicaSet};

@@ -13,10 +13,10 @@
 
 use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::api::meta::LabelSelector;
-use pintle_sdk::controller_ref::claim;
 use pintle_sdk::document::Document;
 use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Event, Key, Lister, Mutation, ObjectKey, Outcome, Query, Refusal, Resource, Step, decode};
+use plugin_lib::controller_ref::claim;
 
 use crate::pass::Pass;
 use crate::replicas::{Strategy, strategy};

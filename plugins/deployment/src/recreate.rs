@@ -6,7 +6,8 @@
 //!
 //! *Source*: recreate.go.
 
-use pintle_sdk::{Error, Lister, Query, pods};
+use pintle_sdk::{Error, Lister, Query};
+use plugin_lib::pods;
 
 use crate::pass::Pass;
 use crate::replicas::{actual_of, wanted};

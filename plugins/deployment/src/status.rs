@@ -8,7 +8,7 @@
 //!
 //! *Source*: `calculateStatus` and `syncDeploymentStatus` of sync.go.
 
-use pintle_sdk::conditions;
+use plugin_lib::conditions;
 
 use crate::pass::{AVAILABLE, Pass, reason};
 use crate::replicas::{actual_of, available_of, desired_of, max_unavailable, narrow, ready_of, terminating_of, wanted};

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 
 use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::api::meta::{LabelSelector, ObjectMeta, OwnerReference};
-use pintle_sdk::{Error, Event, EventType, Lister, Mutation, Resource, conditions, json};
+use pintle_sdk::{Error, Event, EventType, Lister, Mutation, Resource, json};
+use plugin_lib::conditions;
 use serde::Serialize;
 
 use crate::pass::{PROGRESSING, Pass, age, reason};

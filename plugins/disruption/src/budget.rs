@@ -5,15 +5,17 @@
 use std::time::Duration;
 
 use pintle_sdk::int_or_percent::IntOrPercent;
-use pintle_sdk::selector::{Selector, valid};
+use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Event, Key, Lister, Mutation, MutationFailure, Outcome, Query, Resource, Step, Wake};
 
 use serde::{Deserialize, Serialize};
 
+use plugin_lib::selector::{self as checked, valid};
+
 use crate::disrupted::Disrupted;
 use crate::scale::{Expected, Sizes, expected_scale};
 use crate::status::{Numbers, calculated, failed};
-use crate::{CountedPod, PodDisruptionBudget, RECHECK, Stop, selector};
+use crate::{CountedPod, PodDisruptionBudget, RECHECK, Stop};
 
 /// HTTP status of a write that was based on an old version.
 const CONFLICT: u32 = 409;
@@ -138,7 +140,7 @@ fn count(
 
 /// The Pods that the budget selects.
 fn pods_of(pdb: &PodDisruptionBudget, lister: &impl Lister) -> Result<Vec<CountedPod>, Stop> {
-    selector::check(pdb.spec.selector.as_ref()).map_err(Stop::Failed)?;
+    checked::Selector::from_label_selector(pdb.spec.selector.as_ref()).map_err(Stop::Failed)?;
     let selector = Selector::from_label_selector(pdb.spec.selector.as_ref())?;
     let query = Query::namespace(&pdb.metadata.namespace);
     let query = if selector.is_empty() { query } else { query.labels(selector) };

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Event, Resource, pods};
+use pintle_sdk::{Event, Resource};
+use plugin_lib::pods;
 
 use crate::{CountedPod, PodDisruptionBudget};
 

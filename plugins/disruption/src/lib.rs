@@ -29,7 +29,6 @@ mod disrupted;
 mod owners;
 mod pod;
 mod scale;
-mod selector;
 mod status;
 
 use pintle_sdk::{Error, Key, Lister, Outcome, Resource};

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, PatchType, Resource, Step, Wake, pods};
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, PatchType, Resource, Step, Wake};
+use plugin_lib::pods;
 use serde_json::{Value, json};
 
 use crate::{ListedBudget, Pod, STALE};

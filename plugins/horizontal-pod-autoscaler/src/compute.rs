@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use pintle_sdk::Lister;
 use pintle_sdk::quantity::{Format, Quantity};
-use pintle_sdk::selector::valid::printed;
+use plugin_lib::selector::valid::printed;
 
 use crate::Pod;
 use crate::autoscaler::{
@@ -15,7 +15,7 @@ use crate::autoscaler::{
 use crate::metrics::{self, Missing};
 use crate::pods::{self, Readiness};
 use crate::replicas::{self, Goal, Measured, Proposal, Tolerances};
-use crate::selector::Selector;
+use plugin_lib::selector::Selector;
 
 /// What all metrics of an autoscaler share.
 pub(crate) struct Input<'a> {
@@ -207,7 +207,7 @@ impl Input<'_> {
     }
 
     fn pods(&self, lister: &impl Lister, source: &MetricSource) -> Result<Proposal> {
-        let metric_selector = Selector::of_metric(source.metric.selector.as_ref())?;
+        let metric_selector = Selector::from_label_selector(source.metric.selector.as_ref())?;
         let Some(target) = source.target.average_value else {
             return Err(Missing::Error("invalid pods metric source: no average value target was set".into()));
         };
@@ -218,7 +218,7 @@ impl Input<'_> {
 
     fn object(&self, lister: &impl Lister, source: &MetricSource) -> Result<(i32, String, Current)> {
         let MetricSource { described_object: object, metric, target } = source;
-        let metric_selector = Selector::of_metric(metric.selector.as_ref())?;
+        let metric_selector = Selector::from_label_selector(metric.selector.as_ref())?;
         let usage = || {
             let within = |error: &str| {
                 let (name, kind, namespace) = (&metric.name, &object.kind, self.namespace);
@@ -251,7 +251,7 @@ impl Input<'_> {
     fn external(&self, lister: &impl Lister, source: &MetricSource) -> Result<(i32, Current)> {
         let MetricSource { metric, target, .. } = source;
         let total = || -> Result<i64> {
-            let metric_selector = Selector::of_metric(metric.selector.as_ref())?;
+            let metric_selector = Selector::from_label_selector(metric.selector.as_ref())?;
             let within = |error: &str| {
                 let (namespace, name, selector) = (self.namespace, &metric.name, printed(metric.selector.as_ref()));
                 format!("unable to get external metric {namespace}/{name}/{selector}: {error}")

@@ -20,7 +20,6 @@ mod pods;
 mod replicas;
 mod report;
 mod run;
-mod selector;
 mod target;
 
 use std::collections::BTreeMap;

@@ -13,8 +13,8 @@ use pintle_sdk::api::meta::ObjectMeta;
 use pintle_sdk::{Error, Lister, Outcome, Query, Resource};
 
 use crate::memory::{self, Memory, selector_name};
-use crate::selector::Selector;
 use crate::{ListedAutoscaler, Pod};
+use plugin_lib::selector::Selector;
 
 /// Remembers the selector of an autoscaler's target.
 pub(crate) fn keep(lister: &impl Lister, own: &ObjectMeta, selector: &Selector, outcome: Outcome) -> Outcome {

@@ -10,8 +10,8 @@ use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Lister, Query, Resource, decode};
 
 use crate::metrics::{Sample, Samples};
-use crate::selector::Selector;
 use crate::{Pod, PodSpecInitContainers, PodStatusConditions, Quantities};
+use plugin_lib::selector::Selector;
 
 pub(crate) const CPU: &str = "cpu";
 
@@ -99,7 +99,7 @@ fn readiness_of(pod: &Pod) -> Option<&PodStatusConditions> {
 
 /// How many of the Pods run and are ready.
 pub(crate) fn n_ready(pods: &[Pod]) -> usize {
-    let is_ready = |pod: &&Pod| pod.status.phase == "Running" && pintle_sdk::pods::is_ready(pod);
+    let is_ready = |pod: &&Pod| pod.status.phase == "Running" && plugin_lib::pods::is_ready(pod);
     pods.iter().filter(is_ready).count()
 }
 

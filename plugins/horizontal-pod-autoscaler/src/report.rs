@@ -8,7 +8,7 @@ use pintle_sdk::{Event, Lister, Moment, Mutation, Outcome, Place, Resource, Step
 
 use crate::autoscaler::{Autoscaler, Status};
 use crate::overlap;
-use crate::selector::Selector;
+use plugin_lib::selector::Selector;
 
 const PREFIX: &str = "horizontal_pod_autoscaler_controller";
 

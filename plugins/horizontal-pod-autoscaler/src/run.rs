@@ -14,8 +14,8 @@ use crate::overlap;
 use crate::pods::{self, Readiness};
 use crate::replicas::Tolerances;
 use crate::report::{Fault, Report};
-use crate::selector::Selector;
 use crate::target::{self, NoScale, Scale};
+use plugin_lib::selector::Selector;
 
 const ACTIVE: &str = "ScalingActive";
 const SCALED_TO_ZERO: &str = "ScaledToZero";

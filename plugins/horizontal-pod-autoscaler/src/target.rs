@@ -8,7 +8,7 @@ use pintle_sdk::{ApiResource, Kind, Lister, Mutation, Need, group_version};
 
 use crate::autoscaler::Reference;
 use crate::metrics::{Request, refusal};
-use crate::selector::Selector;
+use plugin_lib::selector::Selector;
 
 /// The scale of an object.
 pub(crate) struct Scale {

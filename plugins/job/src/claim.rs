@@ -4,9 +4,9 @@
 //! *Source*: `getPodsForJob` of job_controller.go.
 
 use pintle_sdk::api::meta::OwnerReference;
-use pintle_sdk::controller_ref::{Relation, recheck, relation};
 use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Lister, Mutation, PatchType, Query, Refusal, Resource};
+use plugin_lib::controller_ref::{Relation, recheck, relation};
 use serde_json::json;
 
 use crate::types::{Job, Pod, TRACKING};

@@ -19,8 +19,8 @@
 use std::time::Duration;
 
 use pintle_sdk::api::meta::Condition;
-use pintle_sdk::conditions;
 use pintle_sdk::time::Timestamp;
+use plugin_lib::conditions;
 
 use crate::failure_policy::evaluate;
 use crate::success_policy;

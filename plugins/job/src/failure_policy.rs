@@ -2,7 +2,7 @@
 //!
 //! *Source*: pod_failure_policy.go.
 
-use pintle_sdk::pods;
+use plugin_lib::pods;
 
 use crate::types::{Job, JobSpecPodFailurePolicyRules as Rule, Pod};
 

@@ -44,7 +44,7 @@ impl<'a> Plan<'a> {
     /// The numbers of Pods once this is done.
     pub(crate) fn predict(&self, counts: Counts) -> Counts {
         let deleted = number(self.deleted.len());
-        let ready = self.deleted.iter().filter(|pod| pintle_sdk::pods::is_ready(*pod));
+        let ready = self.deleted.iter().filter(|pod| plugin_lib::pods::is_ready(*pod));
         Counts {
             active: counts.active - deleted + number(self.created.len()),
             ready: counts.ready - number(ready.count()),
@@ -113,7 +113,7 @@ pub(crate) fn manage<'a>(sync: &Sync<'a>) -> Plan<'a> {
 fn first_pending(sync: &Sync<'_>, n_indexes: i64, n: usize) -> Vec<i64> {
     let mut taken = sync.succeeded_indexes.union(&Sync::indexes_of(&sync.active));
     if sync.job.replaces_only_failed() {
-        let terminating = sync.pods.iter().filter(|pod| pintle_sdk::pods::is_terminating(*pod));
+        let terminating = sync.pods.iter().filter(|pod| plugin_lib::pods::is_terminating(*pod));
         taken = taken.union(&Sync::indexes_of(terminating));
     }
     if let Some(failed) = &sync.failed_indexes {

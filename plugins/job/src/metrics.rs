@@ -53,7 +53,7 @@ pub(crate) fn status(outcome: Outcome, at: Place, sync: &Sync<'_>, accounts: &Ac
         let n = accounts.released.iter().filter(|one| one.is_new && one.action == Some(action)).count();
         outcome = handled(outcome, at, action, crate::sync::number(n));
     }
-    let n_new = accounts.released.iter().filter(|one| one.is_new && pintle_sdk::pods::is_terminal(one.pod)).count();
+    let n_new = accounts.released.iter().filter(|one| one.is_new && plugin_lib::pods::is_terminal(one.pod)).count();
     add(outcome, at, TERMINATED, &["add"], crate::sync::number(n_new))
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn released(mut outcome: Outcome, step: u32, released: &[Released<'_>
         if let Some(action) = one.action.filter(|_| !one.is_new) {
             outcome = handled(outcome, at, action, 1);
         }
-        if pintle_sdk::pods::is_terminal(one.pod) {
+        if plugin_lib::pods::is_terminal(one.pod) {
             outcome = add(outcome, at, TERMINATED, &["delete"], 1);
         }
     }
@@ -77,7 +77,7 @@ pub(crate) fn released(mut outcome: Outcome, step: u32, released: &[Released<'_>
 
 /// The end of the tracking of a Pod that no Job counts.
 pub(crate) fn terminated_orphan(outcome: Outcome, pod: &Pod) -> Outcome {
-    let Some(at) = outcome.last_place().filter(|_| pintle_sdk::pods::is_terminal(pod)) else { return outcome };
+    let Some(at) = outcome.last_place().filter(|_| plugin_lib::pods::is_terminal(pod)) else { return outcome };
     let outcome = add(outcome, at, TERMINATED, &["add"], 1);
     add(outcome, at, TERMINATED, &["delete"], 1)
 }

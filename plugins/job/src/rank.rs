@@ -5,8 +5,8 @@
 
 use std::cmp::Reverse;
 
-use pintle_sdk::pods::{self, HasContainers as _, Role};
 use pintle_sdk::time::Timestamp;
+use plugin_lib::pods::{self, HasContainers as _, Role};
 
 use crate::sync::Sync;
 use crate::types::Pod;

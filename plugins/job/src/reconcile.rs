@@ -12,7 +12,8 @@
 use std::time::Duration;
 
 use pintle_sdk::document::Document;
-use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, Resource, Step, log, pods};
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, Resource, Step, log};
+use plugin_lib::pods;
 
 use crate::accounting::{self, Accounts, Released};
 use crate::backoff::StoredRecord;

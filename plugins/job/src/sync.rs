@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::Error;
-use pintle_sdk::pods;
 use pintle_sdk::time::Timestamp;
+use plugin_lib::pods;
 
 use crate::backoff::Failures;
 use crate::end::{self, End};

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use pintle_sdk::api::meta::{ObjectMeta, OwnerReference, Raw};
-use pintle_sdk::{Mutation, Refusal, Resource, has_finalizer, json, pods};
+use pintle_sdk::{Mutation, Refusal, Resource, has_finalizer, json};
+use plugin_lib::pods;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -115,7 +115,7 @@ impl Pod {
 
     /// Whether it counts as failed for this Job.
     pub fn is_failed(&self, job: &Job) -> bool {
-        pintle_sdk::pods::is_failed(self, job.replaces_only_failed())
+        plugin_lib::pods::is_failed(self, job.replaces_only_failed())
     }
 
     /// The index that it works on.
@@ -142,7 +142,7 @@ impl Pod {
 
     /// When it ended, as far as is known.
     pub fn finished_at(&self) -> Timestamp {
-        pintle_sdk::pods::finished_at(self).unwrap_or(Timestamp::from_micros(0))
+        plugin_lib::pods::finished_at(self).unwrap_or(Timestamp::from_micros(0))
     }
 }
 

@@ -5,8 +5,8 @@
 //! *Source*: Kubernetes' `pkg/controller/volume/pvprotection`. All 6 rows of `TestPVProtectionController`
 //! (`pv_protection_controller_test.go`) are cases.
 
-use pintle_sdk::finalizers::protection;
 use pintle_sdk::{Error, Key, Lister, Outcome, Resource, Step};
+use plugin_lib::protection::protection;
 
 pintle_sdk::types!("manifest.yaml");
 

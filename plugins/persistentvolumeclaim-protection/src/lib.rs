@@ -17,8 +17,8 @@ mod usage;
 
 use std::time::Duration;
 
-use pintle_sdk::finalizers::{Protection, protection};
 use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step, json, log};
+use plugin_lib::protection::{Protection, protection};
 
 use crate::usage::{Live, Usage, in_cache, live, state_of};
 

@@ -8,8 +8,9 @@
 //! `TestPodGroupProtectionController`, 5 of `TestHasActivePods` and 4 of `TestIsPodTerminated` are cases. The other rows are about the
 //! mapping of changes to keys, which the manifest has, and about Go's caches. As upstream, it asks the cache only.
 
-use pintle_sdk::finalizers::{Protection, protection};
-use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step, pods};
+use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step};
+use plugin_lib::pods;
+use plugin_lib::protection::{Protection, protection};
 
 pintle_sdk::types!("manifest.yaml");
 

@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::api::meta::HasController as _;
-use pintle_sdk::controller_ref;
-use pintle_sdk::revisions::{self, Change, ControllerRevision, HASH_LABEL, Proposal};
 use pintle_sdk::{Error, Lister, Mutation, PatchType, Query, Resource as _};
+use plugin_lib::controller_ref;
+use plugin_lib::history::{self as revisions, Change, ControllerRevision, HASH_LABEL, Proposal};
 use serde_json::{Value, json};
 
 use crate::set::Set;
@@ -174,7 +174,7 @@ pub(crate) fn revision(pod: &Pod) -> Option<&str> {
 /// Writes that adopt the revisions without a controller.
 ///
 /// # Errors
-/// As for [`recheck`](pintle_sdk::controller_ref::recheck).
+/// As for [`recheck`](plugin_lib::controller_ref::recheck).
 pub(crate) fn adopt(lister: &impl Lister, set: &Set, history: &[ControllerRevision]) -> Result<Vec<Mutation>, Error> {
     let meta = &set.object.metadata;
     let mut adoptions = Vec::new();

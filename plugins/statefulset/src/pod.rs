@@ -1,7 +1,8 @@
 //! Making replicas, and giving them back what they have lost.
 
 use pintle_sdk::api::meta::OwnerReference;
-use pintle_sdk::{Error, Mutation, PatchType, Resource as _, pods, revisions};
+use pintle_sdk::{Error, Mutation, PatchType, Resource as _};
+use plugin_lib::{history, pods};
 use serde_json::{Map, Value, json};
 
 use crate::events::Verb;
@@ -25,7 +26,7 @@ pub(crate) fn create(set: &Set, template: &Value, revision: &str, ordinal: i64) 
     };
     labels.insert(POD_NAME_LABEL.into(), json!(name));
     labels.insert(POD_INDEX_LABEL.into(), json!(ordinal.to_string()));
-    labels.insert(revisions::POD_LABEL.into(), json!(revision));
+    labels.insert(history::POD_LABEL.into(), json!(revision));
     let mut spec = match template.get("spec") {
         Some(Value::Object(spec)) => spec.clone(),
         Some(Value::Null) | None => Map::new(),

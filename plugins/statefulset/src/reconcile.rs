@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Key, Lister, Outcome, Step, log, pods};
+use pintle_sdk::{Error, Key, Lister, Outcome, Step, log};
+use plugin_lib::pods;
 
 use crate::history;
 use crate::plan::Plan;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use pintle_sdk::api::meta::HasController as _;
-use pintle_sdk::controller_ref::{self, Claimed};
 use pintle_sdk::{Error, Lister, Query};
+use plugin_lib::controller_ref::{self, Claimed};
 
 use crate::identity::{is_member, ordinal, pod_name};
 use crate::set::Set;

@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use pintle_sdk::int_or_percent::IntOrPercent;
-use pintle_sdk::{Lister, Mutation, MutationFailure, Order, Resource as _, pods};
+use pintle_sdk::{Lister, Mutation, MutationFailure, Order, Resource as _};
+use plugin_lib::pods;
 
 use crate::history::revision;
 use crate::pod;

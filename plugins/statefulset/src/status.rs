@@ -2,7 +2,8 @@
 
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Mutation, Refusal, Resource as _, pods};
+use pintle_sdk::{Mutation, Refusal, Resource as _};
+use plugin_lib::pods;
 use serde::Serialize;
 
 use crate::history::{Revisions, revision};

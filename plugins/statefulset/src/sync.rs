@@ -10,7 +10,8 @@
 //! *Source*: `updateStatefulSet`, `processReplica` and `processCondemned`.
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Action, Error, Lister, Mutation, MutationFailure, Order, pods};
+use pintle_sdk::{Action, Error, Lister, Mutation, MutationFailure, Order};
+use plugin_lib::pods;
 
 use crate::claims::Claims;
 use crate::events::Verb;

@@ -7,8 +7,8 @@
 //! (`vac_protection_controller_test.go`) are cases. As upstream, it asks the caches only: a class may go while a claim that names it is
 //! on its way to them.
 
-use pintle_sdk::finalizers::protection;
 use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step};
+use plugin_lib::protection::protection;
 
 pintle_sdk::types!("manifest.yaml");
 

@@ -1,13 +1,4 @@
-//! Conditions of a status.
-//!
-//! Kubernetes has four rules for what a controller does when it sets a condition that is there already:
-//!
-//! | conditions | rule | place | transition time |
-//! | --- | --- | --- | --- |
-//! | `metav1.Condition`: custom kinds, newer built-in ones | [`set_condition`] | kept | of the last change of the status |
-//! | of `apps` (Deployment, ReplicaSet) | [`set`] | last, if status or reason differ | of the last change of the status |
-//! | of a Pod | [`set_pod_condition`] | kept | of the last change of the status |
-//! | of a Job | [`set_job_condition`] | kept | of the last change of anything |
+//! Conditions of a status, as custom kinds and newer built-in ones have them (`metav1.Condition`).
 
 use crate::api::meta::Condition;
 use crate::time::Timestamp;
@@ -60,69 +51,6 @@ pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
 /// Removes the condition of this type.
 pub fn remove(conditions: &mut Vec<Condition>, kind: &str) {
     conditions.retain(|condition| condition.type_ != kind);
-}
-
-/// Sets a condition as the controllers of `apps` do: nothing happens if status and reason are the same already;
-/// otherwise it becomes the last one, with the old transition time if only the reason differs.
-pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
-    if let Some(current) = find(conditions, &condition.type_) {
-        if current.status == condition.status && current.reason == condition.reason {
-            return;
-        }
-        if current.status == condition.status {
-            condition.last_transition_time = current.last_transition_time;
-        }
-    }
-    remove(conditions, &condition.type_);
-    conditions.push(condition);
-}
-
-/// Sets a condition of a Pod as the host's components do: in place, with the old transition time if the status is the same.
-/// Whether anything changed.
-///
-/// *Source*: `UpdatePodCondition` of Kubernetes' `pkg/api/v1/pod/util.go`.
-#[doc(alias = "UpdatePodCondition")]
-pub fn set_pod_condition(conditions: &mut Vec<Condition>, condition: Condition, now: Timestamp) -> bool {
-    let updated = set_condition(conditions, condition, now);
-    let is_changed = updated != *conditions;
-    *conditions = updated;
-    is_changed
-}
-
-/// Sets a condition of a Job: any difference replaces it, with `now` as its times. A condition that is not there is not added with
-/// the status `False`. Whether anything changed.
-///
-/// *Source*: `ensureJobConditionStatus` of Kubernetes' `pkg/controller/job/job_controller.go`.
-#[doc(alias = "ensureJobConditionStatus")]
-pub fn set_job_condition(
-    conditions: &mut Vec<Condition>,
-    kind: &str,
-    status: &str,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
-) -> bool {
-    let current = conditions.iter_mut().find(|condition| condition.type_ == kind);
-    let is_same = |current: &Condition| {
-        (current.status.as_str(), current.reason.as_str(), current.message.as_str()) == (status, reason, message)
-    };
-    if current.as_deref().is_some_and(is_same) || current.is_none() && status == "False" {
-        return false;
-    }
-    let condition = Condition {
-        type_: kind.into(),
-        status: status.into(),
-        last_probe_time: Some(now.truncate()),
-        last_transition_time: Some(now.truncate()),
-        reason: reason.into(),
-        message: message.into(),
-        ..Condition::default()
-    };
-    match current {
-        Some(current) => *current = condition,
-        None => conditions.push(condition),
-    }
-    true
 }
 
 #[cfg(test)]
@@ -179,34 +107,5 @@ mod tests {
         let conditions = set_condition(&[], observed(1), at(1));
         let conditions = set_condition(&conditions, observed(2), at(2));
         assert_eq!((conditions[0].observed_generation, conditions[0].last_transition_time), (Some(2), Some(at(1))));
-    }
-
-    #[test]
-    fn a_pod_condition_is_changed_in_place() {
-        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
-        let mut conditions = vec![condition("Ready", "True", ""), condition("B", "True", "")];
-        assert!(set_pod_condition(&mut conditions, condition("Ready", "False", "NodeLost"), at(1)));
-        assert!(!set_pod_condition(&mut conditions, condition("Ready", "False", "NodeLost"), at(2)));
-        assert!(set_pod_condition(&mut conditions, condition("DisruptionTarget", "True", "x"), at(3)));
-        let types: Vec<_> = conditions.iter().map(|condition| condition.type_.as_str()).collect();
-        assert_eq!(types, ["Ready", "B", "DisruptionTarget"]);
-        assert_eq!(conditions[0].last_transition_time, Some(at(1)));
-    }
-
-    /// As `TestEnsureJobConditions` of job_controller_test.go.
-    #[test]
-    fn a_job_condition_is_replaced_by_any_difference() {
-        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
-        let mut conditions = Vec::new();
-        let set = |conditions: &mut _, status: &str, message: &str, second| {
-            set_job_condition(conditions, "Suspended", status, "r", message, at(second))
-        };
-        assert!(!set(&mut conditions, "False", "", 1) && conditions.is_empty());
-        assert!(set(&mut conditions, "True", "", 2));
-        assert!(!set(&mut conditions, "True", "", 3));
-        assert_eq!(conditions[0].last_transition_time, Some(at(2)));
-        assert!(set(&mut conditions, "True", "m", 4));
-        assert_eq!((conditions[0].last_transition_time, conditions[0].last_probe_time), (Some(at(4)), Some(at(4))));
-        assert!(set(&mut conditions, "False", "m", 5) && conditions.len() == 1);
     }
 }

@@ -1,6 +1,6 @@
 //! Short hashes for names.
 
-/// FNV-1 with 32 bits, as in the names of [revisions](crate::revisions).
+/// FNV-1 with 32 bits, as in the names of ControllerRevisions.
 #[doc(alias = "New32")]
 pub fn fnv32(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5_u32, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte))

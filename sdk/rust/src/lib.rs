@@ -33,12 +33,11 @@
 //! | write | [`Outcome`], [`Step`], [`Mutation`], [`Event`], [`document::Document`] |
 //! | read from the API server itself | [`Lister::live`], [`Lister::ask`] |
 //! | want a set of children | [`Children`] |
-//! | claim objects by a selector | [`controller_ref`] |
 //! | clean up | [`has_finalizer`], [`add_finalizer`], [`remove_finalizer`] |
 //! | report | [`patch_status`], [`set_condition`], [`Event`], [`log`] |
 //! | notice changes | [`hash()`] |
-//! | do something later | [`Outcome::requeue_after`], [`Outcome::requeue_at`], `cron` (a feature) |
-//! | do as Kubernetes' controllers do | [`revisions`], [`pods`], [`quantity`], [`nodes`], [`cidr`], [`conditions`], [`finalizers`] |
+//! | do something later | [`Outcome::requeue_after`], [`Outcome::requeue_at`] |
+//! | read what Kubernetes writes | [`pods`], [`quantity`], [`conditions`] |
 //! | test natively | `testing` |
 //!
 //! # Not here
@@ -84,11 +83,7 @@ pub mod api;
 pub mod borrowed;
 pub mod canonical;
 pub mod children;
-pub mod cidr;
 pub mod conditions;
-pub mod controller_ref;
-#[cfg(feature = "cron")]
-pub mod cron;
 pub mod document;
 pub mod equality;
 mod error;
@@ -99,11 +94,9 @@ pub mod int_or_string;
 mod lister;
 pub mod log;
 mod need;
-pub mod nodes;
 mod outcome;
 pub mod pods;
 pub mod quantity;
-pub mod revisions;
 pub mod selector;
 pub mod status;
 #[cfg(not(target_arch = "wasm32"))]
@@ -137,7 +130,7 @@ pub use wit_bindgen;
 pub use serde;
 
 /// The examples of the page are tests.
-#[cfg(all(doctest, feature = "cron"))]
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/engines.md")]
 struct Engines;
 

@@ -1,6 +1,4 @@
-//! Label selectors: from objects, from text, to text, and matching; [`valid`] says what is wrong with one.
-
-pub mod valid;
+//! Label selectors: from objects, from text, to text, and matching.
 
 use std::collections::BTreeMap;
 use std::fmt;

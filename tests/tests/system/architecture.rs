@@ -74,7 +74,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
     // Plugins may share a library; that a plugin is not a library is up to review.
     ("plugins", &["sdk", "plugins"]),
     // Bad next versions of built-in plugins share their code.
-    ("tests/guests", &["sdk", "tests/guests", "plugins/replica-engine"]),
+    ("tests/guests", &["sdk", "tests/guests", "plugins/lib"]),
     ("tests", &["host", "sdk", "plugins", "tests"]),
 ];
 

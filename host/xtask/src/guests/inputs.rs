@@ -16,13 +16,9 @@ pub(super) fn shared(workspace: &Path) -> anyhow::Result<Sha256> {
     let mut hasher = Sha256::new();
     hasher.update(FORMAT);
     // The last one is a library that test guests share with the plugins.
-    for input in [
-        "sdk/rust",
-        "wit",
-        "host/core/src/contract/manifest.rs",
-        "host/core/src/contract/manifest",
-        "plugins/replica-engine",
-    ] {
+    for input in
+        ["sdk/rust", "wit", "host/core/src/contract/manifest.rs", "host/core/src/contract/manifest", "plugins/lib"]
+    {
         add(&mut hasher, &root, &root.join(input))?;
     }
     add(&mut hasher, workspace, &workspace.join("Cargo.toml"))?;

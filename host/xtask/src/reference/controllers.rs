@@ -34,7 +34,7 @@ const MISSING: &str = "
 
 Of each other controller of kube-controller-manager {version}, and of the four of the cloud controller manager: its hard part, and the parts of contract 0.2 and of the manifest that carry it.
 A name in the last column is a guest of a page in `tests/guests/shape-*`, which has the shape of that hard part and runs under `pintle test`.
-Modules are those of the [Rust SDK](../../sdk/docs/engines.md); fields are in [the manifest](../../sdk/docs/manifest.md), types in [the contract](../../sdk/docs/contract.md).
+Modules are those of [`plugins/lib`](../../plugins/lib/src/lib.rs); fields are in [the manifest](../../sdk/docs/manifest.md), types in [the contract](../../sdk/docs/contract.md).
 
 All of them take their workers, periods and switches from flags and feature gates: settings with `flags` and `featureGates`, and numbers of the manifest that are `{config: SETTING}`. The tables name that only where it is the hard part.
 ";

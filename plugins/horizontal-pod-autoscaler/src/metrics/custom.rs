@@ -7,8 +7,8 @@ use pintle_sdk::{ApiError, Lister, Need};
 use super::answer::{ApiGroup, List, MetricValue, decode};
 use super::{Missing, Request, Sample, Samples, get, query, refusal, route};
 use crate::autoscaler::{MetricId, Reference};
-use crate::selector::Selector;
 use crate::target;
+use plugin_lib::selector::Selector;
 
 const GROUP: &str = "custom.metrics.k8s.io";
 /// Those that are understood; the last one is that of tests.

@@ -5,7 +5,7 @@ use pintle_sdk::Lister;
 use super::answer::{ExternalValue, List, decode};
 use super::{Missing, Request, get, query, route};
 use crate::autoscaler::MetricId;
-use crate::selector::Selector;
+use plugin_lib::selector::Selector;
 
 const GROUP: &str = "external.metrics.k8s.io";
 

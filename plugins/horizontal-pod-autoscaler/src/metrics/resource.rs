@@ -4,7 +4,7 @@ use pintle_sdk::Lister;
 
 use super::answer::{List, PodMetrics, decode};
 use super::{Missing, Request, Sample, Samples, get, query, route};
-use crate::selector::Selector;
+use plugin_lib::selector::Selector;
 
 const GROUP: &str = "metrics.k8s.io";
 

@@ -1,31 +1,20 @@
-//! States of Pods: of the type that [`types!`](crate::types) makes, and of the cheap [`Brief`].
+//! States of Pods, of the type that [`types!`](crate::types) makes.
 //!
 //! | question | function |
 //! | --- | --- |
 //! | does it count? | [`is_active`], [`is_terminal`], [`is_terminating`], [`is_succeeded`], [`is_failed`], [`state`] |
 //! | does it serve? | [`is_ready`], [`ready_since`], [`is_available`], [`until_available`] |
 //! | how and when did it end? | [`failed_container`], [`finished_at`], [`is_disruption_target`] |
-//! | which ones go first? | [`rank()`] |
-//! | how are they written? | [`create`], [`delete`], [`name_prefix`] |
-//! | what does the API server add? | [`complete_template`] |
 //!
 //! *Source*: Kubernetes' `pkg/api/v1/pod/util.go`, `pkg/controller/controller_utils.go`, `pkg/controller/job/backoff_utils.go` and
 //! `pkg/controller/job/pod_failure_policy.go`.
 
-mod brief;
 mod containers;
-mod control;
-mod defaults;
-mod rank;
 
-pub use brief::Brief;
 pub use containers::{
     Container, Exit, HasConditions, HasContainers, HasEndTimes, Role, State, containers_finished_at, failed_container,
     finished_at, is_disruption_target, is_failed, is_succeeded, state,
 };
-pub use control::{create, delete, name_prefix};
-pub use defaults::complete_template;
-pub use rank::{HasRank, rank};
 
 use std::time::Duration;
 
@@ -141,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn availability_is_the_same_for_both_types() {
+    fn a_pod_is_available_after_its_time() {
         let now = Timestamp::parse("2026-01-01T00:01:00Z").unwrap();
         for (ready, min_ready, available, left) in [
             (None, 0, false, None),
@@ -155,13 +144,8 @@ mod tests {
         ] {
             let text = texts(ready);
             let pod: Pod = serde_json::from_str(&text).unwrap();
-            let brief = Brief::<Pod>::decode(&text).unwrap();
             let left = left.map(Duration::from_secs);
             assert_eq!((is_available(&pod, min_ready, now), until_available(&pod, min_ready, now)), (available, left));
-            assert_eq!(
-                (is_available(&brief, min_ready, now), until_available(&brief, min_ready, now)),
-                (available, left)
-            );
         }
     }
 
@@ -177,9 +161,7 @@ mod tests {
             let text =
                 format!(r#"{{"metadata": {{"deletionTimestamp": {deletion}}}, "status": {{"phase": "{phase}"}}}}"#);
             let pod: Pod = serde_json::from_str(&text).unwrap();
-            let brief = Brief::<Pod>::decode(&text).unwrap();
             assert_eq!((is_active(&pod), is_terminating(&pod)), (active, terminating), "{phase}");
-            assert_eq!((is_active(&brief), is_terminating(&brief)), (active, terminating), "{phase}");
         }
     }
 }

@@ -10,7 +10,7 @@ const SURPLUS: &str = r#"{"metadata": {"generateName": "surplus-"}, "spec": {"co
 /// # Errors
 /// As there.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    let outcome = replica_engine::reconcile::<replica_engine::ReplicaSet>(key, lister)?;
+    let outcome = plugin_lib::replicaset::reconcile::<plugin_lib::replicaset::ReplicaSet>(key, lister)?;
     if !outcome.steps.is_empty() {
         return Ok(outcome);
     }

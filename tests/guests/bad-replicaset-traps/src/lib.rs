@@ -12,7 +12,7 @@ const GOOD_RUNS: u32 = 49;
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let n_before = lister.state("runs").and_then(|text| text.parse().ok()).unwrap_or(0);
     assert!(n_before < GOOD_RUNS, "as asked");
-    let outcome = replica_engine::reconcile::<replica_engine::ReplicaSet>(key, lister)?;
+    let outcome = plugin_lib::replicaset::reconcile::<plugin_lib::replicaset::ReplicaSet>(key, lister)?;
     Ok(outcome.keep("runs", (n_before + 1).to_string()))
 }
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use pintle_sdk::cidr::{self, Allocator};
 use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, PatchType, Query, Resource, Step};
+use plugin_lib::cidr::{self, Allocator};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use pintle_sdk::nodes::{Taint, Toleration};
 use pintle_sdk::{Error, Event, Key, Lister, Moment, Mutation, Outcome, PatchType, Resource, Step};
+use plugin_lib::nodes::{Taint, Toleration};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

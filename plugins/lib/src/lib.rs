@@ -1,0 +1,28 @@
+//! What the controllers of kube-controller-manager share, as `pkg/controller` has it. What every author needs is in the SDK.
+//!
+//! | module | task | upstream |
+//! | --- | --- | --- |
+//! | [`cidr`] | ranges of IP addresses, and parts of them for Nodes | `nodeipam/ipam/cidrset` |
+//! | [`conditions`] | set conditions by the rules of each kind | `controller_utils.go`, `job/job_controller.go` |
+//! | [`controller_ref`] | adopt and release objects by a selector | `controller_ref_manager.go` |
+//! | `cron` (a feature) | when a schedule is due next, in a time zone | `robfig/cron` |
+//! | [`history`] | ControllerRevisions: patches, names, which one is current, which ones go | `history/controller_history.go` |
+//! | [`nodes`] | node selectors, node affinity, taints, tolerations, zones | `component-helpers/scheduling`, `daemon/util` |
+//! | [`pods`] | states and ranks of Pods, and writes of them | `controller_utils.go` |
+//! | [`protection`] | finalizers that protect what is in use | `util/protectionutil` |
+//! | [`replicaset`] | a number of Pods of one template: the controller of ReplicaSets and ReplicationControllers | `replicaset/replica_set.go` |
+//! | [`selector`] | label selectors with upstream's errors | `labels/selector.go` of apimachinery |
+//!
+//! All of them are pure: the same input gives the same result on every host.
+
+pub mod cidr;
+pub mod conditions;
+pub mod controller_ref;
+#[cfg(feature = "cron")]
+pub mod cron;
+pub mod history;
+pub mod nodes;
+pub mod pods;
+pub mod protection;
+pub mod replicaset;
+pub mod selector;

@@ -1,0 +1,86 @@
+//! The status of an owner of Pods.
+
+use crate::conditions;
+use crate::pods;
+use pintle_sdk::api::meta::Condition;
+use pintle_sdk::document::Document;
+use pintle_sdk::selector::Selector;
+use pintle_sdk::time::Timestamp;
+
+use super::owner::Owner;
+use super::types::ReplicaSetStatus;
+use super::{Brief, Failure};
+
+const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// What is to be reported.
+pub(crate) fn calculate<O: Owner>(
+    owner: &O,
+    active: &[Brief<'_>],
+    terminating: Option<usize>,
+    failure: Option<&Failure>,
+    now: Timestamp,
+) -> ReplicaSetStatus {
+    let spec = owner.spec();
+    let template_labels = Selector::from_map(&spec.template.metadata.labels);
+    let count = |is: &dyn Fn(&Brief<'_>) -> bool| to_i32(active.iter().filter(|pod| is(pod)).count());
+    let mut conditions = owner.status().conditions.clone();
+    let failure = match failure {
+        Some(Failure::Create(message)) => Some(("FailedCreate", message)),
+        Some(Failure::Delete(message)) => Some(("FailedDelete", message)),
+        Some(Failure::NamespaceTerminating) | None => None,
+    };
+    match failure {
+        None => conditions::remove(&mut conditions, REPLICA_FAILURE),
+        // The first failure stays until there is none, whatever the later ones say.
+        Some(_) if conditions::find(&conditions, REPLICA_FAILURE).is_some() => {}
+        Some((reason, message)) => conditions.push(Condition {
+            type_: REPLICA_FAILURE.into(),
+            status: "True".into(),
+            last_transition_time: Some(now.truncate()),
+            reason: reason.into(),
+            message: message.clone(),
+            ..Condition::default()
+        }),
+    }
+    ReplicaSetStatus {
+        replicas: to_i32(active.len()),
+        fully_labeled_replicas: count(&|pod| template_labels.matches(pod.labels())),
+        ready_replicas: count(&|pod| pods::is_ready(pod)),
+        available_replicas: count(&|pod| pods::is_available(pod, spec.min_ready_seconds, now)),
+        terminating_replicas: terminating.map(to_i32),
+        observed_generation: owner.generation(),
+        conditions,
+    }
+}
+
+fn to_i32(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// The owner with its new status, unless nothing differs.
+pub(crate) fn changed<O: Owner>(owner: &O, mut document: Document, new: &ReplicaSetStatus) -> Option<Document> {
+    if owner.status() == new {
+        return None;
+    }
+    let mut status = document.get::<Document>(&["status"]).unwrap_or_default();
+    // Zero and none are written as absence, as upstream does.
+    let new = Document::parse(&pintle_sdk::json(new)).ok()?;
+    const FIELDS: [&str; 7] = [
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "terminatingReplicas",
+        "observedGeneration",
+        "conditions",
+    ];
+    for field in FIELDS {
+        match new.get::<pintle_sdk::api::meta::Raw>(&[field]) {
+            Some(value) => status.set(&[field], &value),
+            None => status.remove(&[field]),
+        }
+    }
+    document.set(&["status"], &status);
+    Some(document)
+}
