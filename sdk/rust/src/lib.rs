@@ -91,6 +91,7 @@ pub mod finalizers;
 pub mod hash;
 pub mod int_or_percent;
 pub mod int_or_string;
+mod limits;
 mod lister;
 pub mod log;
 mod need;
@@ -113,6 +114,7 @@ pub use children::{Child, Children, Conflict, Plan};
 pub use conditions::{find_condition, is_true, set_condition};
 pub use error::Error;
 pub use finalizers::{add_finalizer, has_finalizer, remove_finalizer};
+pub use limits::Limits;
 pub use lister::{ApiResource, Lister, OwnedBy, Query, decode};
 pub use need::{CertificateRequest, LiveDetail, Need};
 pub use outcome::{
@@ -197,6 +199,9 @@ struct Engines;
 /// Without a manifest, as in a library that plugins share, the paths are not checked against one.
 pub use pintle_sdk_macros::types;
 
+#[doc(hidden)]
+pub use pintle_sdk_macros::limits;
+
 /// Makes a function the plugin's `reconcile`, and optionally another one its `mapping`.
 ///
 /// ```
@@ -213,6 +218,8 @@ pub use pintle_sdk_macros::types;
 /// pintle_sdk::export!(reconcile, mapping = keys_of);
 /// ```
 ///
+/// An outcome beyond the `limits` of the `manifest.yaml` beside `Cargo.toml` is carried out in parts: see [`Outcome::within`].
+///
 /// Natively it does nothing, so that the functions can be tested.
 #[macro_export]
 macro_rules! export {
@@ -227,7 +234,7 @@ macro_rules! export {
                     key: $crate::bindings::Key,
                     lister: $crate::bindings::Lister,
                 ) -> ::core::result::Result<$crate::bindings::Outcome, $crate::bindings::ReconcileError> {
-                    $crate::wasm::reconcile(key, lister, |key, lister| $reconcile(key, lister))
+                    $crate::wasm::reconcile(key, lister, &$crate::limits!(), |key, lister| $reconcile(key, lister))
                 }
             }
 
@@ -245,7 +252,7 @@ macro_rules! export {
                     key: $crate::bindings::Key,
                     lister: $crate::bindings::Lister,
                 ) -> ::core::result::Result<$crate::bindings::Outcome, $crate::bindings::ReconcileError> {
-                    $crate::wasm::reconcile(key, lister, |key, lister| $reconcile(key, lister))
+                    $crate::wasm::reconcile(key, lister, &$crate::limits!(), |key, lister| $reconcile(key, lister))
                 }
             }
 

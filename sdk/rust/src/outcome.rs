@@ -452,7 +452,7 @@ impl From<Key> for Wake {
 }
 
 /// Place of a mutation in an outcome, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Number of the step.
     pub step: u32,

@@ -99,6 +99,12 @@ impl Quantity {
         scaled(self.nanos, ONE / 1000)
     }
 
+    /// The amount in billionths, which is exact.
+    #[doc(alias = "ScaledValue")]
+    pub const fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     /// The amount as a floating point number, for ratios.
     #[doc(alias = "AsApproximateFloat64")]
     #[allow(clippy::cast_precision_loss, reason = "it says so")]

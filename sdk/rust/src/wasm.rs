@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::bindings::pintle::controller::{types as w, view as v};
 use crate::error::Error;
+use crate::limits::Limits;
 use crate::lister::{ApiResource, Lister, OwnedBy, Query};
 use crate::need::{CertificateRequest, LiveDetail, Need};
 use crate::outcome::{
@@ -105,11 +106,13 @@ fn log_panics() {
 pub fn reconcile(
     key: w::Key,
     lister: v::Lister,
+    limits: &Limits,
     function: impl FnOnce(&Key, &WasmLister) -> Result<Outcome, Error>,
 ) -> Result<w::Outcome, w::ReconcileError> {
     log_panics();
-    let outcome = function(&key.into(), &WasmLister(lister)).or_else(|error| declared(error).map_or_else(Ok, Err))?;
-    Ok(outcome.into())
+    let lister = WasmLister(lister);
+    let outcome = function(&key.into(), &lister).or_else(|error| declared(error).map_or_else(Ok, Err))?;
+    Ok(outcome.within(limits, || lister.failures()).into())
 }
 
 /// The error as the host has it, or the outcome that asks for what it needs.

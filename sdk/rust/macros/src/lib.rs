@@ -28,6 +28,23 @@ pub fn types(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
+/// `pintle_sdk::Limits` of the manifest beside `Cargo.toml`; the host's defaults for what it does not say, and without a manifest.
+#[proc_macro]
+pub fn limits(_: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    let path = PathBuf::from(folder).join("manifest.yaml");
+    let fail = |message: String| syn::Error::new(Span::call_site(), message).into_compile_error();
+    let code = match std::fs::read_to_string(&path) {
+        Ok(text) => manifest::limits(&text).map(|limits| {
+            // A change of the manifest is a reason to compile again.
+            format!("{{ const _: &[u8] = ::core::include_bytes!({:?}); {limits} }}", path.display().to_string())
+        }),
+        Err(_) => Ok("::pintle_sdk::Limits::default()".to_owned()),
+    };
+    let code = code.map_err(|error| format!("manifest.yaml: {error}"));
+    code.map_or_else(fail, |code| code.parse().unwrap_or_else(|error| fail(format!("generated code: {error}")))).into()
+}
+
 fn expand(input: TokenStream) -> syn::Result<TokenStream> {
     let input: Input = syn::parse2(input)?;
     let span = input.manifest.as_ref().map_or_else(Span::call_site, syn::LitStr::span);

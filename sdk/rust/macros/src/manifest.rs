@@ -1,4 +1,4 @@
-//! The watches of a manifest. The host checks the rest.
+//! The watches and the limits of a manifest. The host checks the rest.
 
 use serde_norway::Value;
 
@@ -45,6 +45,14 @@ impl Manifest {
     pub(crate) fn watch(&self, kind: &str) -> Option<&Watch> {
         self.watches.iter().find(|watch| watch.kind == kind)
     }
+}
+
+/// The code of the limits of an outcome. A number that a setting gives is the default here.
+pub(crate) fn limits(text: &str) -> Result<String, String> {
+    let manifest: Value = serde_norway::from_str(text).map_err(|error| error.to_string())?;
+    let number = |name: &str| manifest.get("limits").and_then(|limits| limits.get(name)).and_then(Value::as_u64);
+    let numbers = ["mutations", "outcomeBytes", "stateBytes"].map(|name| format!("{:?}", number(name)));
+    Ok(format!("::pintle_sdk::Limits::new({})", numbers.join(", ")))
 }
 
 fn list(value: Option<&Value>) -> &[Value] {

@@ -260,8 +260,10 @@ impl Fixture {
             };
             assert!(needs.len() <= MAX_NEEDS, "fault: {} needs, more than {MAX_NEEDS}", needs.len());
             if needs.is_empty() {
+                let limits = &self.lister.manifest.limits;
+                let result = result.map(|outcome| outcome.within(limits, || self.lister.failures()));
                 if let Ok(outcome) = &result {
-                    self.lister.manifest.limits.check(outcome);
+                    limits.check(outcome);
                 }
                 self.lister.answers.take();
                 return (result, self.lister.asked.take());

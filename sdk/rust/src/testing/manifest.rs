@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::limits::Limits;
+use crate::limits::Limits;
 use crate::time::go_duration;
 use crate::types::Kind;
 

@@ -21,8 +21,8 @@
 //! - `config` (the manifest's defaults if absent), `state`, `attempt`, `failures`, `resources`;
 //! - `settle`, with a third document, for `pintle test`, which carries the outcomes out. It is ignored here.
 //!
-//! YAML's anchors and merge keys (`<<: *pod`) work. Needs are answered until there are no more. An outcome beyond the limits of the
-//! manifest, which the host would not carry out, fails the test.
+//! YAML's anchors and merge keys (`<<: *pod`) work. Needs are answered until there are no more. Of an outcome beyond the limits of the
+//! manifest, the [part](Outcome::within) of the first run is shown; one that the host would not carry out even so fails the test.
 //!
 //! The expected outcome shows updates as the difference to the cached object (in the form of a merge patch),
 //! equal mutations in a row once, with `times`. It is compared as a value: the order of an object's members does not matter.
@@ -31,7 +31,6 @@ mod cluster;
 #[cfg(feature = "dev-cluster")]
 pub mod dev;
 mod fixture;
-mod limits;
 mod manifest;
 mod render;
 

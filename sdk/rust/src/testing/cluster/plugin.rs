@@ -37,6 +37,17 @@ impl<'a> Plugin<'a> {
         self
     }
 
+    /// Limits the mutations of one outcome, which otherwise are as many as in the manifest: to see that small parts come to the same end.
+    ///
+    /// # Panics
+    /// If the plugin runs already.
+    #[must_use]
+    pub fn mutations(mut self, most: usize) -> Self {
+        let manifest = Arc::get_mut(&mut self.manifest).unwrap_or_else(|| panic!("the plugin runs already"));
+        manifest.limits.mutations = most;
+        self
+    }
+
     /// The key of an object in the manifest's first queue.
     ///
     /// # Panics
