@@ -1,0 +1,13 @@
+//! The namespace of an object.
+
+use pintle_sdk::{Error, Lister};
+
+pintle_sdk::types!("v1/Namespace": ["status.phase"]);
+
+/// Whether a namespace is being deleted, as far as the cache shows: the API server would refuse to create anything in it.
+///
+/// # Errors
+/// If it does not fit its type.
+pub fn is_terminating(lister: &impl Lister, name: &str) -> Result<bool, Error> {
+    Ok(lister.get::<Namespace>("", name)?.is_some_and(|namespace| namespace.status.phase == "Terminating"))
+}
