@@ -6,10 +6,12 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 
 /// Files of a plugin and their texts, in which `{{name}}` stands for the name.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 6] = [
     ("Cargo.toml", include_str!("../templates/plugin/Cargo.toml")),
     ("manifest.yaml", include_str!("../templates/plugin/manifest.yaml")),
     ("src/lib.rs", include_str!("../templates/plugin/lib.rs")),
+    ("src/types.rs", include_str!("../templates/plugin/types.rs")),
+    ("src/reconcile.rs", include_str!("../templates/plugin/reconcile.rs")),
     ("cases/serviceaccounts.yaml", include_str!("../templates/plugin/cases.yaml")),
 ];
 

@@ -8,8 +8,8 @@ use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
 use plugin_lib::cron::in_zone;
 
-use crate::Job;
-use crate::view::{CronJob, View};
+use crate::context::Context;
+use crate::types::{CronJob, Job};
 
 /// The annotation with the time that a Job is for.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -77,13 +77,13 @@ pub(crate) fn surplus<'a>(cron_job: &CronJob, jobs: &'a [Job]) -> Vec<&'a Job> {
 /// The Job for a time: labels, annotations and spec are those of the template.
 ///
 /// *Source*: `getJobFromTemplate2`. The time of creation that upstream sends is left out, because the API server ignores it.
-pub(crate) fn new(view: &View, time: Timestamp) -> Document {
-    let metadata = &view.object.metadata;
+pub(crate) fn new(context: &Context, time: Timestamp) -> Document {
+    let metadata = &context.object.metadata;
     let map = |field: &str| -> BTreeMap<String, String> {
-        view.document.get(&["spec", "jobTemplate", "metadata", field]).unwrap_or_default()
+        context.document.get(&["spec", "jobTemplate", "metadata", field]).unwrap_or_default()
     };
     let mut annotations = map("annotations");
-    let zone = view.object.spec.time_zone.as_deref().unwrap_or_default();
+    let zone = context.object.spec.time_zone.as_deref().unwrap_or_default();
     annotations.insert(SCHEDULED.to_owned(), in_zone(time, zone).unwrap_or_else(|| time.to_string()));
     let mut job = Document::default();
     job.set(&["metadata", "name"], &name(&metadata.name, time));
@@ -94,7 +94,7 @@ pub(crate) fn new(view: &View, time: Timestamp) -> Document {
     }
     job.set(&["metadata", "annotations"], &annotations);
     job.set(&["metadata", "ownerReferences"], &[OwnerReference::controller(&CronJob::KIND, metadata)]);
-    if let Some(spec) = view.document.get::<Document>(&["spec", "jobTemplate", "spec"]) {
+    if let Some(spec) = context.document.get::<Document>(&["spec", "jobTemplate", "spec"]) {
         job.set(&["spec"], &spec);
     }
     job

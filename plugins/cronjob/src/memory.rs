@@ -7,10 +7,12 @@
 
 use pintle_sdk::hash::fnv32a;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Key, Lister, Outcome};
+use pintle_sdk::{Key, Lister, Outcome};
+use plugin_lib::state::ObjectRecord;
 use serde::{Deserialize, Serialize};
 
-use crate::view::{CronJob, View};
+use crate::context::Context;
+use crate::types::CronJob;
 
 /// A Job that was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,8 +29,6 @@ pub(crate) struct Created {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Values {
-    /// Uid of the CronJob.
-    uid: String,
     schedule: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     last: Option<Timestamp>,
@@ -37,49 +37,41 @@ struct Values {
 }
 
 /// What is kept of a CronJob.
-pub(crate) struct Memory {
-    name: String,
-    old: Option<Values>,
-}
+pub(crate) struct Memory(ObjectRecord<Values>);
 
 impl Memory {
-    /// # Errors
-    /// If it was kept by a version that is not compatible.
-    pub(crate) fn read(key: &Key, lister: &impl Lister) -> Result<Self, Error> {
-        let name = format!("{}/{}", key.namespace, key.name);
-        let old = lister.state(&name).map(|text| serde_json::from_str(&text)).transpose()?;
-        Ok(Self { name, old })
+    pub(crate) fn read(key: &Key, lister: &impl Lister) -> Self {
+        Self(ObjectRecord::read(lister, format!("{}/{}", key.namespace, key.name)))
     }
 
     fn of(&self, cron_job: &CronJob) -> Option<&Values> {
-        self.old.as_ref().filter(|old| old.uid == cron_job.metadata.uid)
+        self.0.of_uid(&cron_job.metadata.uid)
     }
 
     /// The Job that was created last, until the status in the cache says so. If that step of the run or one before it has failed,
     /// the Job may not have been created.
-    pub(crate) fn created(&self, view: &View, lister: &impl Lister) -> Option<Created> {
-        let created = self.of(&view.object)?.created.clone()?;
-        let is_noted = view.status.last_schedule_time >= Some(created.time);
+    pub(crate) fn created(&self, context: &Context, lister: &impl Lister) -> Option<Created> {
+        let created = self.of(&context.object)?.created.clone()?;
+        let is_noted = context.status.last_schedule_time >= Some(created.time);
         let is_created = || lister.failures().iter().all(|failure| failure.step as usize > created.step);
         (!is_noted && (created.seen || is_created())).then_some(created)
     }
 
     /// Whether the schedule or its time zone has changed since the last run, and nothing else has that decides.
-    pub(crate) fn is_rescheduled(&self, view: &View) -> bool {
-        let last = view.status.last_schedule_time;
-        self.of(&view.object).is_some_and(|old| old.schedule != hash(&view.object) && old.last == last)
+    pub(crate) fn is_rescheduled(&self, context: &Context) -> bool {
+        let last = context.status.last_schedule_time;
+        self.of(&context.object).is_some_and(|old| old.schedule != hash(&context.object) && old.last == last)
     }
 
-    /// Keeps these values, if they are others than before.
-    pub(crate) fn keep(self, view: &View, created: Option<Created>, outcome: Outcome) -> Outcome {
-        let (uid, last) = (view.object.metadata.uid.clone(), view.status.last_schedule_time);
-        let new = Values { uid, schedule: hash(&view.object), last, created };
-        if self.old.as_ref() == Some(&new) { outcome } else { outcome.keep(self.name, pintle_sdk::json(&new)) }
+    /// Keeps these values.
+    pub(crate) fn keep(&self, context: &Context, created: Option<Created>, outcome: Outcome) -> Outcome {
+        let new = Values { schedule: hash(&context.object), last: context.status.last_schedule_time, created };
+        self.0.keep_of(outcome, &context.object.metadata.uid, new)
     }
 
     /// Forgets a CronJob that is gone.
-    pub(crate) fn forget(self) -> Outcome {
-        if self.old.is_some() { Outcome::new().forget(self.name) } else { Outcome::new() }
+    pub(crate) fn forget(&self) -> Outcome {
+        self.0.forget(Outcome::new())
     }
 }
 

@@ -2,23 +2,20 @@
 //!
 //! *Source*: the first half of `syncCronJob`.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use pintle_sdk::api::meta::HasController;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Event, Key, Lister, Mutation, Need, Resource};
 
-use crate::Job;
+use crate::context::{Context, text};
 use crate::jobs::{self, End};
 use crate::memory::Created;
 use crate::schedule::Times;
-use crate::view::{CronJob, View, text};
+use crate::types::{CronJob, Job};
 
 /// Events about Jobs in one run: more are dropped by every recorder.
 const MOST_UNEXPECTED: usize = 100;
-
-/// Jobs whose end is noted in one run; the rest follows in the next one.
-const MOST_NOTED: usize = 1_000;
 
 /// Jobs about which the API server is asked in one run, which the contract limits; the rest follows in the next one.
 const MOST_ASKED: usize = 200;
@@ -34,27 +31,27 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    pub(crate) fn normal(&mut self, view: &View, reason: &str, message: String) {
-        self.events.push(Event::normal(&CronJob::KIND, &view.object.metadata, reason, message).into());
+    pub(crate) fn normal(&mut self, context: &Context, reason: &str, message: String) {
+        self.events.push(Event::normal(&CronJob::KIND, &context.object.metadata, reason, message).into());
     }
 
-    pub(crate) fn warning(&mut self, view: &View, reason: &str, message: String) {
-        self.events.push(Event::warning(&CronJob::KIND, &view.object.metadata, reason, message).into());
+    pub(crate) fn warning(&mut self, context: &Context, reason: &str, message: String) {
+        self.events.push(Event::warning(&CronJob::KIND, &context.object.metadata, reason, message).into());
     }
 }
 
 /// The time of a Job that the CronJob has created, and that its status does not name yet: the last run has created it, or the status
 /// update was lost in a crash. Then its name is that of the time which is due, or of a time since the last one of the status.
 fn time_of_new(
-    view: &View,
+    context: &Context,
     job: &Job,
     created: Option<&Created>,
     due: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<Timestamp> {
     let name = &job.metadata.name;
-    let is_of = |time: &Timestamp| jobs::name(&view.object.metadata.name, *time) == *name;
-    let is_since = |time: &Timestamp| Some(*time) > view.status.last_schedule_time && *time <= now;
+    let is_of = |time: &Timestamp| jobs::name(&context.object.metadata.name, *time) == *name;
+    let is_since = |time: &Timestamp| Some(*time) > context.status.last_schedule_time && *time <= now;
     created
         .filter(|created| created.name == *name)
         .map(|created| created.time)
@@ -67,7 +64,7 @@ fn time_of_new(
 /// # Errors
 /// If the API server must be asked first, or refuses.
 pub(crate) fn observe(
-    view: &mut View,
+    context: &mut Context,
     jobs: &[Job],
     created: &mut Option<Created>,
     key: &Key,
@@ -75,35 +72,36 @@ pub(crate) fn observe(
 ) -> Result<Observed, Error> {
     let mut observed = Observed::default();
     let now = lister.now()?;
-    let due = Times::new(&view.object, &view.status, now).ok().and_then(|times| times.due().ok()?);
+    let due = Times::new(&context.object, &context.status, now).ok().and_then(|times| times.due().ok()?);
     let due = due.map(|(time, _)| time);
-    let time_of = |view: &View, job: &Job| time_of_new(view, job, created.as_ref(), due, now);
+    let time_of = |context: &Context, job: &Job| time_of_new(context, job, created.as_ref(), due, now);
     let is_own = |job: &Job| created.as_ref().is_some_and(|created| created.name == job.metadata.name);
-    let is_unlisted =
-        |view: &View, job: &&Job| !view.has_active(&job.metadata.uid) && End::of(job).is_none() && !is_own(job);
-    if jobs.iter().any(|job| is_unlisted(view, &job)) {
+    let is_unlisted = |context: &Context, job: &&Job| {
+        !context.has_active(&job.metadata.uid) && End::of(job).is_none() && !is_own(job)
+    };
+    if jobs.iter().any(|job| is_unlisted(context, &job)) {
         // The cache may be behind.
-        let live = View::live(key, lister)?.filter(|live| live.object.metadata.uid == view.object.metadata.uid);
+        let live = Context::live(key, lister)?.filter(|live| live.object.metadata.uid == context.object.metadata.uid);
         let Some(live) = live else {
             return Err(Error::retry("the CronJob is gone, but the cache still has its Jobs"));
         };
-        if jobs.iter().any(|job| is_unlisted(view, &job) && live.has_active(&job.metadata.uid)) {
-            *view = live;
+        if jobs.iter().any(|job| is_unlisted(context, &job) && live.has_active(&job.metadata.uid)) {
+            *context = live;
         }
-        let unexpected = jobs.iter().filter(|job| is_unlisted(view, job) && time_of(view, job).is_none());
+        let unexpected = jobs.iter().filter(|job| is_unlisted(context, job) && time_of(context, job).is_none());
         for job in unexpected.take(MOST_UNEXPECTED) {
             let name = &job.metadata.name;
             let message = format!("Saw a job that the controller did not create or forgot: {name}");
-            observed.warning(view, "UnexpectedJob", message);
+            observed.warning(context, "UnexpectedJob", message);
         }
     }
     let new: Vec<_> = jobs
         .iter()
-        .filter(|job| !view.has_active(&job.metadata.uid))
-        .filter_map(|job| Some((job, time_of(view, job)?)))
+        .filter(|job| !context.has_active(&job.metadata.uid))
+        .filter_map(|job| Some((job, time_of(context, job)?)))
         .collect();
     for (job, time) in new {
-        view.add_active(job, time);
+        context.add_active(job, time);
         let name = &job.metadata.name;
         match created.as_mut().filter(|created| created.name == *name) {
             Some(created) if !created.seen => {
@@ -116,9 +114,9 @@ pub(crate) fn observe(
     }
     if let Some(created) = created.as_ref().filter(|created| created.seen) {
         // Also if the Job is gone since.
-        view.set_scheduled(created.time);
+        context.set_scheduled(created.time);
     }
-    missing(view, jobs, created, &mut observed, lister)?;
+    missing(context, jobs, created, &mut observed, lister)?;
     Ok(observed)
 }
 
@@ -127,22 +125,22 @@ fn seconds_after(later: Timestamp, earlier: Timestamp) -> f64 {
 }
 
 /// Notes the end of Jobs. Those that are deleted in this run are not in the status any more.
-pub(crate) fn finished(view: &mut View, jobs: &[Job], observed: &mut Observed) {
-    let mut noted = HashSet::new();
+pub(crate) fn finished(context: &mut Context, jobs: &[Job], observed: &mut Observed) {
+    let mut noted = BTreeSet::new();
     for job in jobs {
         let Some(end) = End::of(job) else { continue };
         let (uid, name) = (&job.metadata.uid, &job.metadata.name);
-        if view.has_active(uid) && noted.len() < MOST_NOTED {
+        if context.has_active(uid) {
             noted.insert(uid.as_str());
             let end = end.as_str();
-            observed.normal(view, "SawCompletedJob", format!("Saw completed job: {name}, condition: {end}"));
+            observed.normal(context, "SawCompletedJob", format!("Saw completed job: {name}, condition: {end}"));
         }
         if end == End::Complete {
-            let last = &mut view.status.last_successful_time;
+            let last = &mut context.status.last_successful_time;
             *last = (*last).max(job.status.completion_time);
         }
     }
-    view.remove_active(&noted);
+    context.remove_active(&noted);
 }
 
 /// Whether an object can have this name: the status may contain anything.
@@ -152,18 +150,18 @@ fn is_name(name: &str) -> bool {
 
 /// Removes from the status what is neither in the cache nor at the API server.
 fn missing(
-    view: &mut View,
+    context: &mut Context,
     jobs: &[Job],
     created: &mut Option<Created>,
     observed: &mut Observed,
     lister: &impl Lister,
 ) -> Result<(), Error> {
-    let (namespace, owner) = (view.object.metadata.namespace.clone(), view.object.metadata.uid.clone());
+    let (namespace, owner) = (context.object.metadata.namespace.clone(), context.object.metadata.uid.clone());
     let is_controlled = |job: &Job| job.metadata.controller_uid() == Some(owner.as_str());
-    let seen: HashSet<&str> = jobs.iter().map(|job| job.metadata.uid.as_str()).collect();
+    let seen: BTreeSet<&str> = jobs.iter().map(|job| job.metadata.uid.as_str()).collect();
     // Name and uid; that of a Job which was just created is not known.
     let mut sought: Vec<(String, Option<String>)> = Vec::new();
-    for reference in &view.status.active {
+    for reference in &context.status.active {
         let (name, uid) = (text(reference, "name"), text(reference, "uid"));
         if !seen.contains(uid) && sought.len() < MOST_ASKED {
             sought.push((name.to_owned(), Some(uid.to_owned())));
@@ -177,7 +175,7 @@ fn missing(
     if !unanswered.is_empty() {
         return Err(Error::Needs(unanswered));
     }
-    let mut gone = HashSet::new();
+    let mut gone = BTreeSet::new();
     for (name, uid) in &sought {
         let job: Option<Job> = if is_name(name) { lister.live(&namespace, name)? } else { None };
         let job = job.filter(|job| uid.as_ref().is_none_or(|uid| *uid == job.metadata.uid));
@@ -189,25 +187,25 @@ fn missing(
             }
             (None, Some(uid), _) => {
                 gone.insert(uid.as_str());
-                observed.normal(view, "MissingJob", format!("Active job went missing: {name}"));
+                observed.normal(context, "MissingJob", format!("Active job went missing: {name}"));
             }
             (Some(job), None, Some(new)) => {
                 // Somebody else's has the name.
                 if !is_controlled(&job) {
                     *created = None;
-                } else if !view.has_active(&job.metadata.uid) {
-                    view.add_active(&job, new.time);
+                } else if !context.has_active(&job.metadata.uid) {
+                    context.add_active(&job, new.time);
                     observed.unseen.push(job.metadata.uid);
                 }
             }
             (None, None, Some(new)) => {
                 new.seen = true;
-                view.set_scheduled(new.time);
-                observed.normal(view, "MissingJob", format!("Active job went missing: {name}"));
+                context.set_scheduled(new.time);
+                observed.normal(context, "MissingJob", format!("Active job went missing: {name}"));
             }
             (_, None, None) => {}
         }
     }
-    view.remove_active(&gone);
+    context.remove_active(&gone);
     Ok(())
 }

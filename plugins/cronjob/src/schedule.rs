@@ -9,7 +9,7 @@ use std::time::Duration;
 use pintle_sdk::time::Timestamp;
 use plugin_lib::cron::{Schedule, is_zone};
 
-use crate::view::{CronJob, Status};
+use crate::types::{CronJob, Status};
 
 /// A run comes this much later than the time, because clocks differ. *Source*: `nextScheduleDelta`.
 const DELTA: Duration = Duration::from_millis(100);

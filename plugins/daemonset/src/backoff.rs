@@ -12,37 +12,36 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_sdk::{Lister, ObjectKey, Outcome};
+use plugin_lib::backoff::Exponential;
+use plugin_lib::state::ObjectRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::types::DaemonSet;
 
-const FIRST: f64 = 1.0;
-const LONGEST: f64 = 15.0 * 60.0;
+const BACKOFF: Exponential = Exponential { first: Duration::from_secs(1), longest: Duration::from_secs(15 * 60) };
 
 /// Delays of the Nodes of one DaemonSet, in one run.
 #[derive(Debug)]
 pub(crate) struct Backoff {
-    /// Where it is kept.
-    state: String,
+    record: ObjectRecord<Kept>,
+    uid: String,
     kept: Kept,
     /// Seconds since the start of the host.
     now: f64,
-    is_changed: bool,
     /// The shortest delay of a Node that waits.
     delay: Option<f64>,
 }
 
-/// The text.
-#[derive(Debug, Default, Deserialize, Serialize)]
+/// What is kept: the delays, and the generation that they are of.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
-struct Kept {
-    uid: String,
+pub(crate) struct Kept {
     generation: i64,
     nodes: BTreeMap<String, Entry>,
 }
 
-/// The delay of a Node, and when it was set.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+/// The delay of a Node in seconds, and when it was set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 struct Entry {
     delay: f64,
     since: f64,
@@ -50,32 +49,23 @@ struct Entry {
 
 impl Entry {
     fn is_expired(self, now: f64) -> bool {
-        now - self.since > 2.0 * LONGEST
+        now - self.since > 2.0 * BACKOFF.longest.as_secs_f64()
     }
 }
 
-fn state_of(object: &ObjectKey) -> String {
-    object.state_name("failed-pods")
+/// What is kept of a DaemonSet.
+pub(crate) fn record(lister: &impl Lister, object: &ObjectKey) -> ObjectRecord<Kept> {
+    ObjectRecord::of(lister, "failed-pods", object)
 }
 
 impl Backoff {
     /// Reads the delays of a DaemonSet.
     pub(crate) fn read(lister: &impl Lister, set: &DaemonSet) -> Self {
-        let state = state_of(&set.metadata.key());
-        let kept = lister.state(&state);
-        let was_kept = kept.is_some();
-        let kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let record = record(lister, &set.metadata.key());
         let (uid, generation) = (set.metadata.uid.clone(), set.status.observed_generation);
-        let is_current = kept.uid == uid && kept.generation == generation;
-        let nodes = if is_current { kept.nodes } else { BTreeMap::new() };
-        let kept = Kept { uid, generation, nodes };
-        Self { state, kept, now: lister.uptime().as_secs_f64(), is_changed: was_kept && !is_current, delay: None }
-    }
-
-    /// An outcome that only forgets the delays of a DaemonSet that is gone.
-    pub(crate) fn forget(lister: &impl Lister, object: &ObjectKey) -> Outcome {
-        let state = state_of(object);
-        if lister.state(&state).is_some() { Outcome::new().forget(state) } else { Outcome::new() }
+        let kept = record.of_uid(&uid).filter(|kept| kept.generation == generation).cloned();
+        let kept = kept.unwrap_or(Kept { generation, ..Kept::default() });
+        Self { record, uid, kept, now: lister.uptime().as_secs_f64(), delay: None }
     }
 
     /// Whether the Pod of a Node failed too short a time after the one before it.
@@ -91,11 +81,11 @@ impl Backoff {
 
     /// Sets the next delay of a Node.
     pub(crate) fn next(&mut self, node: &str) {
-        let entry = self.kept.nodes.entry(node.to_owned()).or_default();
-        let is_new = entry.delay == 0.0 || entry.is_expired(self.now);
-        let delay = if is_new { FIRST } else { (2.0 * entry.delay).min(LONGEST) };
-        *entry = Entry { delay, since: self.now };
-        self.is_changed = true;
+        let now = self.now;
+        self.kept.nodes.retain(|_, entry| !entry.is_expired(now));
+        let last = self.kept.nodes.get(node).and_then(|entry| Duration::try_from_secs_f64(entry.delay).ok());
+        let entry = Entry { delay: BACKOFF.next(last).as_secs_f64(), since: now };
+        self.kept.nodes.insert(node.to_owned(), entry);
     }
 
     /// When the DaemonSet should run again because of Nodes that wait.
@@ -103,17 +93,11 @@ impl Backoff {
         self.delay.map(|delay| Duration::try_from_secs_f64(delay).unwrap_or_default())
     }
 
-    /// Keeps the delays, if they have changed.
-    pub(crate) fn write(mut self, outcome: Outcome) -> Outcome {
-        if !self.is_changed {
-            return outcome;
-        }
-        let now = self.now;
-        self.kept.nodes.retain(|_, entry| !entry.is_expired(now));
-        if self.kept.nodes.is_empty() {
-            outcome.forget(self.state)
-        } else {
-            outcome.keep(self.state, pintle_sdk::json(&self.kept))
+    /// Keeps the delays.
+    pub(crate) fn keep(self, outcome: Outcome) -> Outcome {
+        match self.kept.nodes.is_empty() {
+            true => self.record.forget(outcome),
+            false => self.record.keep_of(outcome, &self.uid, self.kept),
         }
     }
 }

@@ -15,6 +15,7 @@ use pintle_sdk::document::Document;
 use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Lister, Mutation, Need, ObjectKey, PatchType, Query, Refusal, Resource, Step, decode};
 use plugin_lib::controller_ref::{Relation, claim, relation};
+use plugin_lib::failures::Failures as _;
 use plugin_lib::history::{self as revisions, ControllerRevision, POD_LABEL, Proposal};
 use serde_json::{Value, json};
 
@@ -41,12 +42,6 @@ pub(crate) struct Current {
     pub(crate) old: Vec<ControllerRevision>,
 }
 
-/// Most revisions that one run writes.
-pub(crate) const MAX_REVISIONS: usize = 500;
-
-/// Most Pods that one run gives another label.
-const MAX_RELABELED: usize = 5_000;
-
 /// Looks for the revision of the template; `document` is the text of `set`.
 ///
 /// # Errors
@@ -60,13 +55,12 @@ pub(crate) fn construct(
     let meta = &set.metadata;
     let listed = lister.list(&Query::namespace(&meta.namespace).controlled_by_or_orphans(&meta.uid))?;
     let mut claimed = claim::<DaemonSet, ControllerRevision>(lister, meta, selector, listed)?;
-    let claims = claimed.part(MAX_REVISIONS, lister).unwrap_or_else(|| claimed.step());
+    let claims = claimed.step();
     if !claims.mutations.is_empty() {
         return Ok(History::Unsettled(vec![claims]));
     }
     let mut history = claimed.owned;
-    let unlabeled: Vec<_> =
-        history.iter().filter(|revision| hash(revision).is_none()).take(MAX_REVISIONS).map(label).collect();
+    let unlabeled: Vec<_> = history.iter().filter(|revision| hash(revision).is_none()).map(label).collect();
     if !unlabeled.is_empty() {
         return Ok(History::Unsettled(vec![Step::sequential(unlabeled)]));
     }
@@ -149,12 +143,10 @@ enum Name {
 /// Whether the name of a proposed revision is in use. Asks the API server only if the cache or a refusal shows that it is.
 fn name_of(lister: &impl Lister, set: &DaemonSet, proposal: &Proposal, tree: Option<&Value>) -> Result<Name, Error> {
     let meta = &set.metadata;
-    let is_refused = lister.failures().iter().any(|failure| {
-        failure.verb == "create"
-            && failure.reason == "AlreadyExists"
-            && failure.kind.as_ref() == Some(&ControllerRevision::KIND)
-            && failure.object.name == proposal.name
-    });
+    let is_refused = lister
+        .failures()
+        .of("create", &ControllerRevision::KIND)
+        .any(|failure| failure.reason == "AlreadyExists" && failure.object.name == proposal.name);
     let object = ObjectKey::new(&meta.namespace, &proposal.name);
     if !is_refused && lister.get_json(&ControllerRevision::KIND, &object).is_none() {
         return Ok(Name::Free);
@@ -206,10 +198,6 @@ fn merge(
                 .tolerate([Refusal::NotFound])
         })
     };
-    let mut relabels: Vec<_> = pods.iter().filter_map(relabel).collect();
-    if relabels.len() > MAX_RELABELED {
-        relabels.truncate(MAX_RELABELED);
-        return Ok(vec![Step::parallel(relabels)]);
-    }
-    Ok(vec![Step::parallel(relabels), Step::sequential(duplicates.iter().take(MAX_REVISIONS).map(delete))])
+    let relabels = pods.iter().filter_map(relabel);
+    Ok(vec![Step::parallel(relabels), Step::sequential(duplicates.iter().map(delete))])
 }

@@ -3,7 +3,7 @@
 //! *Flow*
 //!
 //! ```text
-//! key of a DaemonSet -> set -> history (revision of the template) -> claims of Pods
+//! key of a DaemonSet -> reconcile -> history (revision of the template) -> claims of Pods
 //!                        `-> manage (one Pod for each Node) -> rolling (replace old Pods) -> writes -> clean-up -> status
 //! key of a Node      -> node_updates -> wakes the DaemonSets that it concerns
 //! ```
@@ -17,29 +17,18 @@
 //! - a template that does not match the selector is an error, where upstream creates Pods and releases them without end.
 
 mod backoff;
+mod context;
 mod fit;
 mod history;
 mod manage;
 mod node_updates;
-mod pass;
+mod reconcile;
 mod rolling;
-mod set;
 mod status;
 mod strategy;
 mod types;
 mod writes;
 
-use pintle_sdk::{Error, Key, Lister, Outcome};
-
-/// Says what should change for a DaemonSet, or which DaemonSets a Node concerns.
-///
-/// # Errors
-/// As [`set::reconcile`] and [`node_updates::reconcile`].
-pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    match key.queue.as_str() {
-        "daemonset-node-updates" => node_updates::reconcile(key, lister),
-        _ => set::reconcile(key, lister),
-    }
-}
+pub use reconcile::reconcile;
 
 pintle_sdk::export!(reconcile);

@@ -12,13 +12,13 @@ use plugin_lib::nodes::DaemonFit;
 use plugin_lib::pods;
 
 use crate::backoff::Backoff;
-use crate::pass::Pass;
+use crate::context::Context;
 use crate::strategy;
 use crate::types::{DaemonSet, Pod};
 
 /// What to write.
 #[derive(Default)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct Decision<'a> {
     /// Nodes that get a Pod.
     pub(crate) create: Vec<&'a str>,
     /// Pods that go.
@@ -27,7 +27,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) events: Vec<Event>,
 }
 
-impl Plan<'_> {
+impl Decision<'_> {
     /// Whether no Pod is created or deleted.
     pub(crate) fn is_empty(&self) -> bool {
         self.create.is_empty() && self.delete.is_empty()
@@ -35,83 +35,83 @@ impl Plan<'_> {
 }
 
 /// What is missing, and what is too much.
-pub(crate) fn plan<'a>(pass: &'a Pass, backoff: &mut Backoff) -> Plan<'a> {
-    let mut plan = Plan::default();
-    let allows_surge = strategy::allows_surge(&pass.set);
-    for (node, fit) in &pass.fits {
-        on_node(pass, node, *fit, allows_surge, backoff, &mut plan);
+pub(crate) fn decide<'a>(context: &'a Context, backoff: &mut Backoff) -> Decision<'a> {
+    let mut decision = Decision::default();
+    let allows_surge = strategy::allows_surge(&context.set);
+    for (node, fit) in &context.fits {
+        on_node(context, node, *fit, allows_surge, backoff, &mut decision);
     }
     // Pods for Nodes that are gone: they are never scheduled, and the garbage collector of Pods leaves them.
-    let gone = pass.pods.iter().filter(|(node, _)| !pass.fits.contains_key(*node)).flat_map(|(_, pods)| pods);
-    plan.delete.extend(gone.filter(|pod| pod.spec.node_name.is_empty() && !pod.metadata.is_deleting()));
-    plan
+    let gone = context.pods.iter().filter(|(node, _)| !context.fits.contains_key(*node)).flat_map(|(_, pods)| pods);
+    decision.delete.extend(gone.filter(|pod| pod.spec.node_name.is_empty() && !pod.metadata.is_deleting()));
+    decision
 }
 
 fn on_node<'a>(
-    pass: &'a Pass,
+    context: &'a Context,
     node: &'a str,
     fit: DaemonFit,
     allows_surge: bool,
     backoff: &mut Backoff,
-    plan: &mut Plan<'a>,
+    decision: &mut Decision<'a>,
 ) {
-    let pods = pass.on(node);
+    let pods = context.on(node);
     if fit.should_run && pods.is_empty() {
-        plan.create.push(node);
+        decision.create.push(node);
         return;
     }
     let remaining = pods.iter().filter(|pod| !pod.metadata.is_deleting());
     if !fit.should_continue {
-        plan.delete.extend(remaining);
+        decision.delete.extend(remaining);
         return;
     }
     let (ended, running): (Vec<_>, Vec<_>) = remaining.partition(|pod| pods::is_terminal(*pod));
     for pod in ended {
-        remove_ended(pass, node, pod, backoff, plan);
+        remove_ended(context, node, pod, backoff, decision);
     }
     if !allows_surge {
-        plan.delete.extend(running.iter().skip(1));
+        decision.delete.extend(running.iter().skip(1));
     } else if running.is_empty() {
         if fit.should_run {
-            plan.create.push(node);
+            decision.create.push(node);
         }
     } else if running.len() > 1 {
-        prune_surge(pass, &running, plan);
+        prune_surge(context, &running, decision);
     }
 }
 
 /// Removes a Pod that has ended, unless Pods of this Node fail too often.
-fn remove_ended<'a>(pass: &Pass, node: &str, pod: &'a Pod, backoff: &mut Backoff, plan: &mut Plan<'a>) {
+fn remove_ended<'a>(context: &Context, node: &str, pod: &'a Pod, backoff: &mut Backoff, decision: &mut Decision<'a>) {
     let meta = &pod.metadata;
     let about = |state: &str, intent: &str| {
         format!("Found {state} daemon pod {}/{} on node {node}, will try to {intent} it", meta.namespace, meta.name)
     };
-    let set = &pass.set.metadata;
+    let set = &context.set.metadata;
     if pods::is_succeeded(pod) {
         let message = about("succeeded", "delete");
-        plan.events.push(Event::normal(&DaemonSet::KIND, set, "SucceededDaemonPod", message));
+        decision.events.push(Event::normal(&DaemonSet::KIND, set, "SucceededDaemonPod", message));
     } else if backoff.is_waiting(node) {
         return;
     } else {
         backoff.next(node);
-        plan.events.push(Event::warning(&DaemonSet::KIND, set, "FailedDaemonPod", about("failed", "kill")));
+        decision.events.push(Event::warning(&DaemonSet::KIND, set, "FailedDaemonPod", about("failed", "kill")));
     }
-    plan.delete.push(pod);
+    decision.delete.push(pod);
 }
 
 /// Two Pods stay as long as the oldest old one is ready and the oldest new one is not yet available. All others go.
-fn prune_surge<'a>(pass: &Pass, running: &[&'a Pod], plan: &mut Plan<'a>) {
+fn prune_surge<'a>(context: &Context, running: &[&'a Pod], decision: &mut Decision<'a>) {
     let (mut newest, mut old) = (None, None);
     for pod in running {
-        let place = if pass.has_hash(pod) { &mut newest } else { &mut old };
+        let place = if context.has_hash(pod) { &mut newest } else { &mut old };
         match place {
             None => *place = Some(*pod),
-            Some(_) => plan.delete.push(pod),
+            Some(_) => decision.delete.push(pod),
         }
     }
     if let (Some(new), Some(old)) = (newest, old)
-        && (!pods::is_ready(old) || pass.is_available(new))
+        && (!pods::is_ready(old) || context.is_available(new))
     {
-        plan.delete.push(old);
+        decision.delete.push(old);
     }
 }

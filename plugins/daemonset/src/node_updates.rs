@@ -12,9 +12,6 @@ use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, decode, log};
 use crate::fit;
 use crate::types::{DaemonSet, ListedDaemonSet, Node, Pod};
 
-/// Most keys that one outcome can wake.
-const MAX_KEYS: usize = 10_000;
-
 /// Wakes the DaemonSets that a Node concerns: those that lack a Pod there, have one that has to go, or have Pods on Nodes where they
 /// should not be, of which this one may no longer be one.
 ///
@@ -40,7 +37,7 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
         let is_scheduled = owners.contains(set.metadata.uid.as_str());
         let is_concerned =
             if is_scheduled { !fit.should_continue || set.status.number_misscheduled > 0 } else { fit.should_run };
-        if is_concerned && outcome.wake.len() < MAX_KEYS {
+        if is_concerned {
             outcome = outcome.wake(Key::new("daemonset", DaemonSet::KIND, &set.metadata.namespace, &set.metadata.name));
         }
     }

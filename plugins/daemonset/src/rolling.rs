@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 
 use pintle_sdk::Error;
 
-use crate::manage::Plan;
-use crate::pass::Pass;
+use crate::context::Context;
+use crate::manage::Decision;
 use crate::strategy::{self, Limits};
 use crate::types::Pod;
 
@@ -22,25 +22,25 @@ use crate::types::Pod;
 ///
 /// # Errors
 /// The limits are not valid, or a Node with an old Pod is gone.
-pub(crate) fn plan(pass: &Pass) -> Result<Plan<'_>, Error> {
-    if !strategy::is_rolling(&pass.set) {
-        return Ok(Plan::default());
+pub(crate) fn decide(context: &Context) -> Result<Decision<'_>, Error> {
+    if !strategy::is_rolling(&context.set) {
+        return Ok(Decision::default());
     }
-    let limits = strategy::limits(&pass.set, pass.n_desired())?;
-    if limits.surge == 0 { Ok(replace(pass, limits)) } else { surge(pass, limits) }
+    let limits = strategy::limits(&context.set, context.n_desired())?;
+    if limits.surge == 0 { Ok(replace(context, limits)) } else { surge(context, limits) }
 }
 
 /// Nodes that have a Pod, or should have one.
-fn nodes(pass: &Pass) -> BTreeSet<&str> {
-    let wanted = pass.fits.iter().filter(|(_, fit)| fit.should_run).map(|(node, _)| node);
-    wanted.chain(pass.pods.keys()).map(String::as_str).collect()
+fn nodes(context: &Context) -> BTreeSet<&str> {
+    let wanted = context.fits.iter().filter(|(_, fit)| fit.should_run).map(|(node, _)| node);
+    wanted.chain(context.pods.keys()).map(String::as_str).collect()
 }
 
 /// The new and the old Pod of a Node, those that are being deleted left aside. `None`: there are several of one sort.
-fn pair<'a>(pass: &'a Pass, node: &str) -> Option<(Option<&'a Pod>, Option<&'a Pod>)> {
+fn pair<'a>(context: &'a Context, node: &str) -> Option<(Option<&'a Pod>, Option<&'a Pod>)> {
     let (mut new, mut old) = (None, None);
-    for pod in pass.on(node).iter().filter(|pod| !pod.metadata.is_deleting()) {
-        let place = if pass.is_updated(pod) { &mut new } else { &mut old };
+    for pod in context.on(node).iter().filter(|pod| !pod.metadata.is_deleting()) {
+        let place = if context.is_updated(pod) { &mut new } else { &mut old };
         if place.replace(pod).is_some() {
             return None;
         }
@@ -49,13 +49,13 @@ fn pair<'a>(pass: &'a Pass, node: &str) -> Option<(Option<&'a Pod>, Option<&'a P
 }
 
 /// Deletes old Pods; `manage` creates new ones in their place.
-fn replace(pass: &Pass, limits: Limits) -> Plan<'_> {
+fn replace(context: &Context, limits: Limits) -> Decision<'_> {
     let mut n_unavailable = 0;
     let (mut delete, mut candidates) = (Vec::new(), Vec::new());
-    for node in nodes(pass) {
-        match pair(pass, node) {
-            Some((Some(new), None)) if pass.is_available(new) => {}
-            Some((None, Some(old))) if pass.is_available(old) => candidates.push(old),
+    for node in nodes(context) {
+        match pair(context, node) {
+            Some((Some(new), None)) if context.is_available(new) => {}
+            Some((None, Some(old))) if context.is_available(old) => candidates.push(old),
             Some((None, Some(old))) => {
                 n_unavailable += 1;
                 delete.push(old);
@@ -64,25 +64,25 @@ fn replace(pass: &Pass, limits: Limits) -> Plan<'_> {
         }
     }
     delete.extend(candidates.into_iter().take(limits.unavailable.saturating_sub(n_unavailable)));
-    Plan { delete, ..Plan::default() }
+    Decision { delete, ..Decision::default() }
 }
 
 /// Creates new Pods beside old ones, and deletes old ones that are no longer needed.
-fn surge(pass: &Pass, limits: Limits) -> Result<Plan<'_>, Error> {
+fn surge(context: &Context, limits: Limits) -> Result<Decision<'_>, Error> {
     let (mut delete, mut misplaced) = (Vec::new(), Vec::new());
     let (mut create, mut candidates) = (Vec::new(), Vec::new());
     let (mut n_surge, mut n_available) = (0, 0);
-    for node in nodes(pass) {
-        let Some((new, old)) = pair(pass, node) else {
+    for node in nodes(context) {
+        let Some((new, old)) = pair(context, node) else {
             n_surge += 1;
             continue;
         };
-        let is_available = |pod: Option<&Pod>| pod.is_some_and(|pod| pass.is_available(pod));
+        let is_available = |pod: Option<&Pod>| pod.is_some_and(|pod| context.is_available(pod));
         n_available += usize::from(is_available(old.or(new)));
         match (new, old) {
             (_, None) => {}
             (None, Some(pod)) => {
-                let fit = pass.fits.get(node).ok_or_else(|| {
+                let fit = context.fits.get(node).ok_or_else(|| {
                     Error::retry(format!(
                         "Node {node} of Pod {} is gone: the update waits for the Pod",
                         pod.metadata.name
@@ -100,7 +100,7 @@ fn surge(pass: &Pass, limits: Limits) -> Result<Plan<'_>, Error> {
         }
     }
     // Whoever asks for a surge expects that as many Pods as wanted are available, also while Nodes change.
-    delete.extend(misplaced.into_iter().take(n_available.saturating_sub(pass.n_desired())));
+    delete.extend(misplaced.into_iter().take(n_available.saturating_sub(context.n_desired())));
     create.extend(candidates.into_iter().take(limits.surge.saturating_sub(n_surge)));
-    Ok(Plan { create, delete, ..Plan::default() })
+    Ok(Decision { create, delete, ..Decision::default() })
 }

@@ -3,76 +3,79 @@
 //! *Source*: `updateDaemonSetStatus` and `storeDaemonSetStatus` of daemon_controller.go.
 
 use pintle_sdk::document::Document;
-use plugin_lib::pods;
+use pintle_sdk::{Mutation, Refusal};
+use plugin_lib::{pods, status};
+use serde::Serialize;
 
-use crate::pass::Pass;
+use crate::context::Context;
 use crate::types::DaemonSet;
 
-/// Numbers of Nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    current: i32,
-    misscheduled: i32,
-    desired: i32,
-    ready: i32,
-    updated: i32,
-    available: i32,
-    unavailable: i32,
+const FIELDS: [&str; 8] = [
+    "currentNumberScheduled",
+    "numberMisscheduled",
+    "desiredNumberScheduled",
+    "numberReady",
+    "observedGeneration",
+    "updatedNumberScheduled",
+    "numberAvailable",
+    "numberUnavailable",
+];
+
+/// What is reported. Of the last four, zero is written as absence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Status {
+    current_number_scheduled: i32,
+    number_misscheduled: i32,
+    desired_number_scheduled: i32,
+    number_ready: i32,
+    #[serde(skip_serializing_if = "is_zero")]
+    observed_generation: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    updated_number_scheduled: i32,
+    #[serde(skip_serializing_if = "is_zero")]
+    number_available: i32,
+    #[serde(skip_serializing_if = "is_zero")]
+    number_unavailable: i32,
+}
+
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 /// Counts by the oldest Pod of each Node.
-pub(crate) fn calculate(pass: &Pass) -> Counts {
-    let mut counts = Counts::default();
-    for (node, fit) in &pass.fits {
-        let pod = pass.on(node).first();
+pub(crate) fn calculate(context: &Context) -> Status {
+    let mut status = Status { observed_generation: context.set.metadata.generation, ..Status::default() };
+    for (node, fit) in &context.fits {
+        let pod = context.on(node).first();
         if !fit.should_run {
-            counts.misscheduled += i32::from(pod.is_some());
+            status.number_misscheduled += i32::from(pod.is_some());
             continue;
         }
-        counts.desired += 1;
+        status.desired_number_scheduled += 1;
         let Some(pod) = pod else { continue };
-        counts.current += 1;
-        counts.ready += i32::from(pods::is_ready(pod));
-        counts.available += i32::from(pass.is_available(pod));
-        counts.updated += i32::from(pass.is_updated(pod));
+        status.current_number_scheduled += 1;
+        status.number_ready += i32::from(pods::is_ready(pod));
+        status.number_available += i32::from(context.is_available(pod));
+        status.updated_number_scheduled += i32::from(context.is_updated(pod));
     }
-    counts.unavailable = counts.desired - counts.available;
-    counts
+    status.number_unavailable = status.desired_number_scheduled - status.number_available;
+    status
 }
 
-/// The DaemonSet with its new status, unless nothing differs.
-pub(crate) fn changed(set: &DaemonSet, mut document: Document, new: &Counts) -> Option<Document> {
+/// The update to a new status, unless nothing differs.
+pub(crate) fn update(set: &DaemonSet, document: Document, new: &Status) -> Option<Mutation> {
     let old = &set.status;
-    let reported = Counts {
-        current: old.current_number_scheduled,
-        misscheduled: old.number_misscheduled,
-        desired: old.desired_number_scheduled,
-        ready: old.number_ready,
-        updated: old.updated_number_scheduled,
-        available: old.number_available,
-        unavailable: old.number_unavailable,
+    let reported = Status {
+        current_number_scheduled: old.current_number_scheduled,
+        number_misscheduled: old.number_misscheduled,
+        desired_number_scheduled: old.desired_number_scheduled,
+        number_ready: old.number_ready,
+        observed_generation: new.observed_generation,
+        updated_number_scheduled: old.updated_number_scheduled,
+        number_available: old.number_available,
+        number_unavailable: old.number_unavailable,
     };
-    if reported == *new && old.observed_generation >= set.metadata.generation {
-        return None;
-    }
-    let mut status = document.get::<Document>(&["status"]).unwrap_or_default();
-    for (name, value) in [
-        ("currentNumberScheduled", new.current),
-        ("numberMisscheduled", new.misscheduled),
-        ("desiredNumberScheduled", new.desired),
-        ("numberReady", new.ready),
-    ] {
-        status.set(&[name], &value);
-    }
-    // Zero is written as absence.
-    for (name, value) in [
-        ("observedGeneration", set.metadata.generation),
-        ("updatedNumberScheduled", new.updated.into()),
-        ("numberAvailable", new.available.into()),
-        ("numberUnavailable", new.unavailable.into()),
-    ] {
-        if value == 0 { status.remove(&[name]) } else { status.set(&[name], &value) }
-    }
-    document.set(&["status"], &status);
-    Some(document)
+    let is_changed = reported != *new || old.observed_generation < new.observed_generation;
+    is_changed.then(|| status::update::<DaemonSet>(document, &FIELDS, new).tolerate([Refusal::NotFound]))
 }

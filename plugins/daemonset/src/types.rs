@@ -38,5 +38,5 @@ pintle_sdk::types!(
         "status.conditions.lastTransitionTime",
     ],
     "apps/v1/ControllerRevision" = plugin_lib::history::ControllerRevision,
-    "v1/Namespace": ["status.phase"],
+    "v1/Namespace" = plugin_lib::namespace::Namespace,
 );

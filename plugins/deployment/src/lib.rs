@@ -3,7 +3,7 @@
 //! *Flow*: key of a Deployment -> [`reconcile`] -> claims, writes of ReplicaSets, events, status.
 //!
 //! ```text
-//! reconcile -> claim -> Pass -> sync_revision -> paused? rollback? scaled? -> rolling | recreate -> progress -> finish
+//! reconcile -> claim -> Context -> sync_revision -> paused? rollback? scaled? -> rolling | recreate -> progress -> finish
 //! ```
 //!
 //! *Source*: kube-controller-manager 1.36, pkg/controller/deployment. Where upstream writes in the middle of a sync and goes on with
@@ -16,21 +16,22 @@
 //! - a rollout that has succeeded is not looked at again because of its deadline;
 //! - names of ReplicaSets have another hash: nothing depends on it, the new ReplicaSet is found by its template.
 
-pub mod pass;
+mod context;
 mod progress;
 mod reconcile;
 mod recreate;
-pub mod replicas;
-pub mod revision;
-pub mod rollback;
+mod replicas;
+mod revision;
+mod rollback;
 mod rolling;
 mod scaling;
 mod status;
-pub mod sync;
-pub mod template;
+mod sync;
+mod template;
 #[cfg(test)]
 mod test_objects;
-pub mod types;
+mod types;
+mod writes;
 
 pub use reconcile::reconcile;
 

@@ -12,12 +12,12 @@ use std::time::Duration;
 use pintle_sdk::api::meta::Condition;
 use plugin_lib::conditions;
 
-use crate::pass::{PROGRESSING, Pass, REPLICA_FAILURE, reason};
+use crate::context::{Context, PROGRESSING, REPLICA_FAILURE, reason};
 use crate::types::{DeploymentStatus, ReplicaSet};
 
-impl Pass {
+impl Context {
     /// Takes over the counts, and says how the rollout fares.
-    pub fn sync_rollout_status(&mut self) {
+    pub(crate) fn sync_rollout_status(&mut self) {
         let mut status = self.calculate_status();
         if !self.has_progress_deadline() {
             conditions::remove(&mut status.conditions, PROGRESSING);
@@ -121,19 +121,19 @@ mod tests {
     use pintle_sdk::time::Timestamp;
 
     use super::*;
-    use crate::test_objects::{pass, sized};
+    use crate::test_objects::{context, sized};
 
     const MINUTE: i64 = 60_000_000;
 
     /// A Deployment of three whose `Progressing` was last updated at 0, a minute before now.
-    fn stuck(spec: &str, reason: &str, available: i64) -> Pass {
-        let mut pass = pass(&format!("replicas: 3\n{spec}"), [sized("v1", 3, available)], Some("v1"));
-        pass.now = Timestamp::from_micros(0);
-        let condition = pass.condition(PROGRESSING, "True", reason, "");
-        pass.d.status.conditions.push(condition);
-        pass.d.status = pass.calculate_status();
-        pass.now = Timestamp::from_micros(MINUTE);
-        pass
+    fn stuck(spec: &str, reason: &str, available: i64) -> Context {
+        let mut context = context(&format!("replicas: 3\n{spec}"), [sized("v1", 3, available)], Some("v1"));
+        context.now = Timestamp::from_micros(0);
+        let condition = context.condition(PROGRESSING, "True", reason, "");
+        context.d.status.conditions.push(condition);
+        context.d.status = context.calculate_status();
+        context.now = Timestamp::from_micros(MINUTE);
+        context
     }
 
     #[test]
@@ -167,8 +167,8 @@ mod tests {
             (reason::NEW_AVAILABLE, 1, false),
             (reason::TIMED_OUT, 600, true),
         ] {
-            let pass = stuck(&format!("progressDeadlineSeconds: {seconds}"), reason, 1);
-            assert_eq!(pass.has_timed_out(&pass.d.status), expected, "{reason} {seconds}");
+            let context = stuck(&format!("progressDeadlineSeconds: {seconds}"), reason, 1);
+            assert_eq!(context.has_timed_out(&context.d.status), expected, "{reason} {seconds}");
         }
         let mut timeless = stuck("progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 1);
         timeless.d.status.conditions.iter_mut().for_each(|condition| condition.last_update_time = None);
@@ -193,9 +193,9 @@ mod tests {
             ("one available", status(10, 4, 8, 8), status(10, 4, 8, 9), true),
             ("one broken", status(10, 4, 8, 8), status(10, 4, 7, 7), false),
         ] {
-            let mut pass = stuck("progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 1);
-            pass.d.status = before;
-            assert_eq!(pass.has_progressed(&after), expected, "{what}");
+            let mut context = stuck("progressDeadlineSeconds: 90", reason::REPLICA_SET_UPDATED, 1);
+            context.d.status = before;
+            assert_eq!(context.has_progressed(&after), expected, "{what}");
         }
     }
 
@@ -212,10 +212,10 @@ mod tests {
             });
             set
         };
-        let both = pass("{}", [failing("v1", "old"), failing("v2", "new")], Some("v2")).replica_failure().unwrap();
+        let both = context("{}", [failing("v1", "old"), failing("v2", "new")], Some("v2")).replica_failure().unwrap();
         assert_eq!((both.message.as_str(), both.last_update_time), ("new", both.last_transition_time));
-        let old = pass("{}", [failing("v1", "old"), sized("v2", 1, 0)], Some("v2")).replica_failure().unwrap();
+        let old = context("{}", [failing("v1", "old"), sized("v2", 1, 0)], Some("v2")).replica_failure().unwrap();
         assert_eq!(old.message, "old");
-        assert_eq!(pass("{}", [sized("v2", 1, 0)], Some("v2")).replica_failure(), None);
+        assert_eq!(context("{}", [sized("v2", 1, 0)], Some("v2")).replica_failure(), None);
     }
 }

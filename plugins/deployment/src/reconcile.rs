@@ -5,7 +5,7 @@
 //!
 //! *Invariants*
 //! 1. A Deployment that is being deleted gets its status written, and nothing else is scaled, created, adopted or released.
-//! 2. What was adopted is not written to in the same pass: its resourceVersion is no longer the cached one.
+//! 2. What was adopted is not written to in the same run: its resourceVersion is no longer the cached one.
 //!
 //! *Not here*: when to run (the manifest), how long to wait after a failure (the queue).
 //!
@@ -18,7 +18,7 @@ use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Event, Key, Lister, Mutation, ObjectKey, Outcome, Query, Refusal, Resource, Step, decode};
 use plugin_lib::controller_ref::claim;
 
-use crate::pass::Pass;
+use crate::context::Context;
 use crate::replicas::{Strategy, strategy};
 use crate::revision::{LAST_APPLIED, is_shared};
 use crate::rollback::rollback_to;
@@ -32,11 +32,7 @@ struct Config {
     terminating_replicas: bool,
 }
 
-/// Most ReplicaSets that one run adopts and releases: with [`MAX_WRITES`](crate::pass::MAX_WRITES) and a status, what an outcome may
-/// have by default.
-const MAX_CLAIMS: usize = 400;
-
-/// Says what should change for one Deployment.
+/// Computes the changes for one Deployment.
 ///
 /// # Errors
 /// A live read is needed before an adoption; an object does not decode; or the Deployment cannot be acted upon
@@ -56,9 +52,6 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let sets =
         lister.list::<ListedReplicaSet>(&Query::namespace(&key.namespace).controlled_by_or_orphans(&d.metadata.uid))?;
     let mut claimed = claim::<Deployment, ListedReplicaSet>(lister, &d.metadata, &selector, sets)?;
-    if let Some(part) = claimed.part(MAX_CLAIMS, lister) {
-        return Ok(Outcome::new().step(part));
-    }
     let claims = claimed.step();
     if claimed.owned.iter().any(|set| !set.metadata.is_controlled_by(&d.metadata.uid)) {
         return Ok(Outcome::new().step(claims));
@@ -67,9 +60,9 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let failed_before = lister.attempt() > 0;
     let Config { terminating_replicas } = lister.config()?;
     let sets = read(lister, &d, claimed.owned)?;
-    let mut pass = Pass::new(lister.now()?, d, text, sets, lister.failures());
-    pass.counts_terminating = terminating_replicas;
-    let mut outcome = run(pass, lister, failed_before)?;
+    let mut context = Context::new(lister.now()?, d, text, sets, lister.failures());
+    context.counts_terminating = terminating_replicas;
+    let mut outcome = run(context, lister, failed_before)?;
     if !claims.mutations.is_empty() {
         // No step is carried out on claims that failed.
         outcome.steps.iter_mut().for_each(|step| step.always = false);
@@ -101,34 +94,34 @@ fn read(lister: &impl Lister, d: &Deployment, mut owned: Vec<ListedReplicaSet>) 
     Ok(sets)
 }
 
-fn run(mut pass: Pass, lister: &impl Lister, failed_before: bool) -> Result<Outcome, Error> {
-    if pass.d.metadata.is_deleting() {
-        pass.sync_revision();
-        pass.sync_status();
-        return pass.finish();
+fn run(mut context: Context, lister: &impl Lister, failed_before: bool) -> Result<Outcome, Error> {
+    if context.d.metadata.is_deleting() {
+        context.sync_revision();
+        context.sync_status();
+        return context.finish();
     }
-    pass.check_paused();
+    context.check_paused();
     // A pause is reported even while other writes are refused, and so is a revision that its ReplicaSet has.
-    if failed_before && pass.is_status_changed() {
-        return pass.finish();
+    if failed_before && context.is_status_changed() {
+        return context.finish();
     }
-    pass.sync_revision();
-    if failed_before && pass.is_status_changed() && !pass.has_writes() {
-        return pass.finish();
+    context.sync_revision();
+    if failed_before && context.is_status_changed() && !context.has_writes() {
+        return context.finish();
     }
-    if pass.d.spec.paused {
-        pass.sync();
-    } else if let Some(to) = rollback_to(&pass.d) {
-        pass.rollback(lister, to)?;
-    } else if pass.is_scaling_event() {
-        pass.sync();
+    if context.d.spec.paused {
+        context.sync();
+    } else if let Some(to) = rollback_to(&context.d) {
+        context.rollback(lister, to)?;
+    } else if context.is_scaling_event() {
+        context.sync();
     } else {
-        match strategy(&pass.d).map_err(unknown_strategy)? {
-            Strategy::Recreate => pass.rollout_recreate(lister)?,
-            Strategy::RollingUpdate => pass.rollout_rolling(lister)?,
+        match strategy(&context.d).map_err(unknown_strategy)? {
+            Strategy::Recreate => context.rollout_recreate(lister)?,
+            Strategy::RollingUpdate => context.rollout_rolling(lister)?,
         }
     }
-    pass.finish()
+    context.finish()
 }
 
 /// An empty selector would take every ReplicaSet of the namespace.

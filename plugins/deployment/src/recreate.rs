@@ -9,17 +9,17 @@
 use pintle_sdk::{Error, Lister, Query};
 use plugin_lib::pods;
 
-use crate::pass::Pass;
+use crate::context::Context;
 use crate::replicas::{actual_of, wanted};
 use crate::sync::Next;
 use crate::types::Pod;
 
-impl Pass {
+impl Context {
     /// Advances a rollout of strategy Recreate.
     ///
     /// # Errors
     /// Objects that do not decode; or a ReplicaSet that should be in the cache and is not.
-    pub fn rollout_recreate(&mut self, lister: &impl Lister) -> Result<(), Error> {
+    pub(crate) fn rollout_recreate(&mut self, lister: &impl Lister) -> Result<(), Error> {
         let mut scaled_down = false;
         for i in self.old() {
             scaled_down |= self.scale(i, 0, false);

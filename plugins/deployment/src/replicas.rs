@@ -9,17 +9,18 @@
 //! *Source*: deployment_util.go (`ResolveFenceposts`, `MaxSurge`, `MaxUnavailable`, `NewRSNewReplicas`, `IsSaturated`, the counts).
 
 use pintle_sdk::int_or_percent::IntOrPercent;
+use plugin_lib::number::narrow;
 
 use crate::types::{Deployment, ReplicaSet};
 
 /// Annotation of a ReplicaSet: replicas of its Deployment when it was last scaled.
-pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
+pub(crate) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
 /// Annotation of a ReplicaSet: the same with the surge added.
-pub const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
+pub(crate) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 /// How old Pods are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub(crate) enum Strategy {
     /// Some at a time.
     RollingUpdate,
     /// All old ones go before the first new one comes.
@@ -27,7 +28,7 @@ pub enum Strategy {
 }
 
 /// The strategy; the error is the name of one that is not known.
-pub fn strategy(d: &Deployment) -> Result<Strategy, &str> {
+pub(crate) fn strategy(d: &Deployment) -> Result<Strategy, &str> {
     match d.spec.strategy.type_.as_str() {
         "RollingUpdate" => Ok(Strategy::RollingUpdate),
         "Recreate" => Ok(Strategy::Recreate),
@@ -36,27 +37,22 @@ pub fn strategy(d: &Deployment) -> Result<Strategy, &str> {
 }
 
 /// `spec.replicas` of a Deployment, with the API's default.
-pub fn wanted(d: &Deployment) -> i64 {
+pub(crate) fn wanted(d: &Deployment) -> i64 {
     d.spec.replicas.unwrap_or(1).into()
 }
 
 /// `spec.replicas` of a ReplicaSet, with the API's default.
-pub fn size(set: &ReplicaSet) -> i64 {
+pub(crate) fn size(set: &ReplicaSet) -> i64 {
     set.spec.replicas.unwrap_or(1).into()
 }
 
 /// Whether it wants Pods.
-pub fn is_active(set: &ReplicaSet) -> bool {
+pub(crate) fn is_active(set: &ReplicaSet) -> bool {
     size(set) > 0
 }
 
-/// A number in the API's width.
-pub fn narrow(number: i64) -> i32 {
-    i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
-}
-
 /// Surge and unavailable of a rolling update of `desired` replicas; `None` if a value is neither a number nor a percentage.
-pub fn resolve_fenceposts(
+pub(crate) fn resolve_fenceposts(
     max_surge: Option<&IntOrPercent>,
     max_unavailable: Option<&IntOrPercent>,
     desired: i64,
@@ -75,12 +71,12 @@ fn fenceposts(d: &Deployment) -> (i64, i64) {
 }
 
 /// Pods above `replicas` that an update may start.
-pub fn max_surge(d: &Deployment) -> i64 {
+pub(crate) fn max_surge(d: &Deployment) -> i64 {
     if strategy(d) == Ok(Strategy::RollingUpdate) { fenceposts(d).0 } else { 0 }
 }
 
 /// Pods below `replicas` that an update may make unavailable.
-pub fn max_unavailable(d: &Deployment) -> i64 {
+pub(crate) fn max_unavailable(d: &Deployment) -> i64 {
     if strategy(d) != Ok(Strategy::RollingUpdate) || wanted(d) == 0 { 0 } else { fenceposts(d).1.min(wanted(d)) }
 }
 
@@ -88,7 +84,7 @@ pub fn max_unavailable(d: &Deployment) -> i64 {
 ///
 /// # Errors
 /// The name of a strategy that is not known.
-pub fn replicas_of_new(d: &Deployment, total: i64, new: i64) -> Result<i64, &str> {
+pub(crate) fn replicas_of_new(d: &Deployment, total: i64, new: i64) -> Result<i64, &str> {
     let desired = wanted(d);
     Ok(match strategy(d)? {
         Strategy::Recreate => desired,
@@ -102,38 +98,38 @@ pub fn replicas_of_new(d: &Deployment, total: i64, new: i64) -> Result<i64, &str
 }
 
 /// Whether `new` is the one that owns all desired replicas, by its own and the Deployment's account.
-pub fn is_saturated(d: &Deployment, new: &ReplicaSet) -> bool {
+pub(crate) fn is_saturated(d: &Deployment, new: &ReplicaSet) -> bool {
     let desired = new.metadata.annotations.get(DESIRED_REPLICAS).and_then(|text| text.parse::<i64>().ok());
     desired == Some(wanted(d)) && size(new) == wanted(d) && i64::from(new.status.available_replicas) == wanted(d)
 }
 
 /// How many old ReplicaSets are kept, if not all.
-pub fn history_limit(d: &Deployment) -> Option<i32> {
+pub(crate) fn history_limit(d: &Deployment) -> Option<i32> {
     d.spec.revision_history_limit.filter(|limit| *limit != i32::MAX)
 }
 
 /// Sum of `spec.replicas`.
-pub fn desired_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
+pub(crate) fn desired_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().map(size).sum()
 }
 
 /// Sum of `status.replicas`.
-pub fn actual_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
+pub(crate) fn actual_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().map(|set| i64::from(set.status.replicas)).sum()
 }
 
 /// Sum of `status.readyReplicas`.
-pub fn ready_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
+pub(crate) fn ready_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().map(|set| i64::from(set.status.ready_replicas)).sum()
 }
 
 /// Sum of `status.availableReplicas`.
-pub fn available_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
+pub(crate) fn available_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().map(|set| i64::from(set.status.available_replicas)).sum()
 }
 
 /// Sum of `status.terminatingReplicas`; `None` while a ReplicaSet that has been seen by its controller does not tell.
-pub fn terminating_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> Option<i64> {
+pub(crate) fn terminating_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> Option<i64> {
     sets.into_iter().try_fold(0, |sum, set| match set.status.terminating_replicas {
         Some(count) => Some(sum + i64::from(count)),
         None if set.status.observed_generation == 0 => Some(sum),
@@ -142,7 +138,7 @@ pub fn terminating_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> Opt
 }
 
 /// A count kept in an annotation; `None` if it is absent, negative, too large or no number.
-pub fn count_annotation(set: &ReplicaSet, name: &str) -> Option<i64> {
+pub(crate) fn count_annotation(set: &ReplicaSet, name: &str) -> Option<i64> {
     let text = set.metadata.annotations.get(name)?;
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -17,13 +17,13 @@ use crate::template::equal_ignore_hash;
 use crate::types::{Deployment, ReplicaSet};
 
 /// Annotation: number of the revision.
-pub const REVISION: &str = "deployment.kubernetes.io/revision";
+pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Annotation: numbers that the ReplicaSet had before, separated by commas.
-pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+pub(crate) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// Annotation of a Deployment: roll back to this revision.
-pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 /// Annotation of `kubectl apply`: the object as it was applied.
-pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Longest history, in bytes: about 100 revisions. Older ones go first.
 const HISTORY_BYTES: usize = 2000;
 
@@ -31,27 +31,27 @@ const HISTORY_BYTES: usize = 2000;
 const OWN: &[&str] = &[LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO];
 
 /// Whether a Deployment and its ReplicaSets share this annotation.
-pub fn is_shared(annotation: &str) -> bool {
+pub(crate) fn is_shared(annotation: &str) -> bool {
     !OWN.contains(&annotation)
 }
 
 /// Place of the new ReplicaSet among those of a Deployment, which are ordered from old to new.
-pub fn find_new(d: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
+pub(crate) fn find_new(d: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
     sets.iter().position(|set| equal_ignore_hash(&set.spec.template, &d.spec.template))
 }
 
 /// A ReplicaSet's revision: 0 without one, `None` if it is not a number.
-pub fn revision(set: &ReplicaSet) -> Option<i64> {
+pub(crate) fn revision(set: &ReplicaSet) -> Option<i64> {
     set.metadata.annotations.get(REVISION).map_or(Some(0), |text| text.parse().ok())
 }
 
 /// The highest revision, 0 without any.
-pub fn max_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
+pub(crate) fn max_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().filter_map(revision).max().unwrap_or(0).max(0)
 }
 
 /// The second highest revision, 0 without any.
-pub fn last_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
+pub(crate) fn last_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     let (mut highest, mut second) = (0, 0);
     for revision in sets.into_iter().filter_map(revision) {
         if revision >= highest {
@@ -66,7 +66,7 @@ pub fn last_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 
 /// Annotations of the new ReplicaSet as they should be. The flag is whether they require a separate write.
 ///
 /// A ReplicaSet that already had a revision and gets a higher one has been rolled back to: its old number goes to its history.
-pub fn annotate_new(
+pub(crate) fn annotate_new(
     d: &Deployment,
     current: &BTreeMap<String, String>,
     new_revision: i64,
@@ -116,7 +116,7 @@ fn lengthen(history: &str, revision: &str) -> Option<String> {
 }
 
 /// Annotations of a Deployment that is rolled back to `set`: its own, and those that `set` shares.
-pub fn annotations_of_rollback(d: &Deployment, set: &ReplicaSet) -> BTreeMap<String, String> {
+pub(crate) fn annotations_of_rollback(d: &Deployment, set: &ReplicaSet) -> BTreeMap<String, String> {
     let own = d.metadata.annotations.iter().filter(|(name, _)| !is_shared(name));
     let shared = set.metadata.annotations.iter().filter(|(name, _)| is_shared(name));
     own.chain(shared).map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -8,7 +8,7 @@
 
 use pintle_sdk::{Error, Event, EventType, Lister, Mutation, Resource};
 
-use crate::pass::Pass;
+use crate::context::Context;
 use crate::revision::{ROLLBACK_TO, annotations_of_rollback, last_revision, revision};
 use crate::sync::Next;
 use crate::template::{HASH_LABEL, equal_ignore_hash};
@@ -19,16 +19,16 @@ const UNCHANGED: &str = "DeploymentRollbackTemplateUnchanged";
 const DONE: &str = "DeploymentRollback";
 
 /// The revision that the Deployment is to be rolled back to, 0 for the last one; `None` without a valid annotation.
-pub fn rollback_to(d: &Deployment) -> Option<i64> {
+pub(crate) fn rollback_to(d: &Deployment) -> Option<i64> {
     d.metadata.annotations.get(ROLLBACK_TO)?.parse().ok()
 }
 
-impl Pass {
+impl Context {
     /// Rolls back to `to`.
     ///
     /// # Errors
     /// As [`ensure_new`](Self::ensure_new).
-    pub fn rollback(&mut self, lister: &impl Lister, to: i64) -> Result<(), Error> {
+    pub(crate) fn rollback(&mut self, lister: &impl Lister, to: i64) -> Result<(), Error> {
         if !matches!(self.ensure_new(lister)?, Next::Found(_)) || self.has_writes() || self.is_status_changed() {
             return Ok(());
         }
@@ -38,7 +38,7 @@ impl Pass {
             return self.clear(None);
         }
         let target = self.all_sets().find(|set| revision(set) == Some(to)).map(|set| &set.metadata);
-        // A pass keeps no templates of old ReplicaSets.
+        // A run keeps no templates of old ReplicaSets.
         let target = target.map(|meta| lister.get::<ReplicaSet>(&meta.namespace, &meta.name)).transpose()?;
         let Some(set) = target.flatten() else {
             self.event(EventType::Warning, NOT_FOUND, "Unable to find the revision to rollback to.".into());

@@ -1,7 +1,7 @@
 //! Rolling update: new Pods come as far as the surge allows, old ones go as far as availability allows.
 //!
 //! *Invariants*
-//! 1. A pass either scales the new ReplicaSet or old ones, never both. Old ones are scaled in the pass that creates the new one.
+//! 1. A run either scales the new ReplicaSet or old ones, never both. Old ones are scaled in the run that creates the new one.
 //! 2. Old Pods that are not available go first: they cost nothing, and would block the rollout.
 //! 3. The status is written even if an old ReplicaSet cannot be scaled down.
 //!
@@ -9,16 +9,16 @@
 
 use pintle_sdk::Error;
 
-use crate::pass::Pass;
+use crate::context::Context;
 use crate::replicas::{available_of, desired_of, is_active, max_unavailable, replicas_of_new, size, wanted};
 use crate::sync::{Next, unknown_strategy};
 
-impl Pass {
+impl Context {
     /// Advances a rolling update.
     ///
     /// # Errors
     /// A strategy that is not known; or a ReplicaSet that should be in the cache and is not.
-    pub fn rollout_rolling(&mut self, lister: &impl pintle_sdk::Lister) -> Result<(), Error> {
+    pub(crate) fn rollout_rolling(&mut self, lister: &impl pintle_sdk::Lister) -> Result<(), Error> {
         match self.ensure_new(lister)? {
             Next::Stop => return Ok(()),
             Next::Created(new) | Next::Found(new) => {
@@ -99,7 +99,7 @@ impl Pass {
 
 #[cfg(test)]
 mod tests {
-    use crate::test_objects::{pass, sized, sizes};
+    use crate::test_objects::{context, sized, sizes};
 
     fn spec(replicas: i64, surge: i64, unavailable: i64) -> String {
         let bounds = format!("{{maxSurge: {surge}, maxUnavailable: {unavailable}}}");
@@ -110,9 +110,13 @@ mod tests {
     fn the_new_replica_set_grows_into_the_surge_and_shrinks_to_the_size() {
         for (surge, old, new, expected) in [(0, 10, 0, 0), (2, 10, 0, 2), (2, 5, 0, 7), (2, 10, 2, 2), (2, 2, 11, 10)] {
             let sets = [sized("old", old, old), sized("new", new, new)];
-            let mut pass = pass(&spec(10, surge, 0), sets, Some("new"));
-            let scaled = pass.reconcile_new(1).unwrap();
-            assert_eq!((scaled, sizes(&pass)[1].1), (expected != new, expected), "surge {surge}: {old} old, {new} new");
+            let mut context = context(&spec(10, surge, 0), sets, Some("new"));
+            let scaled = context.reconcile_new(1).unwrap();
+            assert_eq!(
+                (scaled, sizes(&context)[1].1),
+                (expected != new, expected),
+                "surge {surge}: {old} old, {new} new"
+            );
         }
     }
 
@@ -126,10 +130,10 @@ mod tests {
             (2, 8, 2, 8, 8),
         ] {
             let sets = [sized("old", old, available), sized("new", new, 0)];
-            let mut pass = pass(&spec(10, 0, unavailable), sets, Some("new"));
-            let scaled = pass.reconcile_old(1);
+            let mut context = context(&spec(10, 0, unavailable), sets, Some("new"));
+            let scaled = context.reconcile_old(1);
             let what = format!("{unavailable} may be missing: {old} old, {available} of them available, {new} new");
-            assert_eq!((scaled, sizes(&pass)[0].1), (expected != old, expected), "{what}");
+            assert_eq!((scaled, sizes(&context)[0].1), (expected != old, expected), "{what}");
         }
     }
 
@@ -137,27 +141,27 @@ mod tests {
     fn pods_of_a_replica_set_without_size_keep_nothing_available() {
         // Three Pods of `a` are on their way out. Of the others nine are available, eight must be: one may go, and the broken one.
         let sets = [sized("a", 0, 3), sized("b", 8, 7), sized("new", 4, 2)];
-        let mut pass = pass(&spec(10, 2, 2), sets, Some("new"));
-        assert!(pass.reconcile_old(2));
-        assert_eq!(sizes(&pass), [("a", 0), ("b", 6), ("new", 4)]);
+        let mut context = context(&spec(10, 2, 2), sets, Some("new"));
+        assert!(context.reconcile_old(2));
+        assert_eq!(sizes(&context), [("a", 0), ("b", 6), ("new", 4)]);
     }
 
     #[test]
     fn replicas_that_are_not_available_go_first() {
         for (available, limit, expected) in [(8, 1, 1), (8, 3, 2), (8, 0, 0), (10, 3, 0)] {
-            let mut pass = pass(&spec(10, 2, 2), [sized("old", 10, available)], None);
-            assert_eq!(pass.scale_down_unhealthy(&[0], limit), Some(expected), "{available} of 10, at most {limit}");
-            assert_eq!(sizes(&pass), [("old", 10 - expected)]);
+            let mut context = context(&spec(10, 2, 2), [sized("old", 10, available)], None);
+            assert_eq!(context.scale_down_unhealthy(&[0], limit), Some(expected), "{available} of 10, at most {limit}");
+            assert_eq!(sizes(&context), [("old", 10 - expected)]);
         }
-        let mut behind = pass(&spec(10, 2, 2), [sized("old", 8, 10)], None);
+        let mut behind = context(&spec(10, 2, 2), [sized("old", 8, 10)], None);
         assert_eq!(behind.scale_down_unhealthy(&[0], 3), None);
     }
 
     #[test]
     fn the_oldest_replica_set_gives_first() {
-        let mut pass = pass(&spec(10, 0, 2), [sized("a", 2, 2), sized("b", 0, 0), sized("c", 9, 9)], None);
-        assert_eq!(pass.scale_down_available(&[0, 1, 2], 3), 3);
-        assert_eq!(sizes(&pass), [("a", 0), ("b", 0), ("c", 8)]);
-        assert_eq!(pass.scale_down_available(&[0, 1, 2], -7), 0);
+        let mut context = context(&spec(10, 0, 2), [sized("a", 2, 2), sized("b", 0, 0), sized("c", 9, 9)], None);
+        assert_eq!(context.scale_down_available(&[0, 1, 2], 3), 3);
+        assert_eq!(sizes(&context), [("a", 0), ("b", 0), ("c", 8)]);
+        assert_eq!(context.scale_down_available(&[0, 1, 2], -7), 0);
     }
 }

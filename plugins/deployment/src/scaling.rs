@@ -9,28 +9,28 @@
 
 use std::cmp::Reverse;
 
-use crate::pass::{Pass, age};
+use crate::context::{Context, age};
 use crate::replicas::{
     DESIRED_REPLICAS, MAX_REPLICAS, Strategy, count_annotation, is_active, is_saturated, max_surge, size, strategy,
     wanted,
 };
 use crate::types::ReplicaSet;
 
-impl Pass {
+impl Context {
     /// Whether the Deployment's size differs from the one that its ReplicaSets were last scaled for.
-    pub fn is_scaling_event(&self) -> bool {
+    pub(crate) fn is_scaling_event(&self) -> bool {
         self.all_sets()
             .filter(|set| is_active(set))
             .any(|set| count_annotation(set, DESIRED_REPLICAS).is_some_and(|desired| desired != wanted(&self.d)))
     }
 
     /// Brings the ReplicaSets to the Deployment's size.
-    pub fn scale_all(&mut self) {
+    pub(crate) fn scale_all(&mut self) {
         if let Some(only) = self.active_or_latest() {
             self.scale(only, wanted(&self.d), false);
             return;
         }
-        let active = |pass: &Self, i: &usize| is_active(&pass.sets[*i]);
+        let active = |context: &Self, i: &usize| is_active(&context.sets[*i]);
         if self.new_set().is_some_and(|new| is_saturated(&self.d, new)) {
             for i in self.old().into_iter().filter(|i| active(self, i)).collect::<Vec<_>>() {
                 self.scale(i, 0, false);
@@ -110,7 +110,7 @@ impl Pass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_objects::{pass, sized, sizes};
+    use crate::test_objects::{context, sized, sizes};
 
     /// Scales ReplicaSets, from old to new, that were last scaled for `before` replicas and surge.
     fn scaled(spec: &str, before: (i64, i64), sets: &[(&str, i64)], new: Option<&str>) -> Vec<(String, i64)> {
@@ -121,9 +121,9 @@ mod tests {
             annotations.insert(MAX_REPLICAS.into(), (before.0 + before.1).to_string());
             set
         });
-        let mut pass = pass(spec, sets, new);
-        pass.scale_all();
-        sizes(&pass).into_iter().map(|(name, size)| (name.to_owned(), size)).collect()
+        let mut context = context(spec, sets, new);
+        context.scale_all();
+        sizes(&context).into_iter().map(|(name, size)| (name.to_owned(), size)).collect()
     }
 
     #[test]
@@ -163,9 +163,9 @@ mod tests {
         let spec = "replicas: 2\nstrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 1}}";
         let mut new = sized("v2", 2, 0);
         new.metadata.annotations.insert(DESIRED_REPLICAS.into(), "2".into());
-        let mut pass = pass(spec, [sized("v1", 1, 1), new], Some("v2"));
-        pass.scale_all();
-        assert_eq!(sizes(&pass), [("v1", 1), ("v2", 2)]);
+        let mut context = context(spec, [sized("v1", 1, 1), new], Some("v2"));
+        context.scale_all();
+        assert_eq!(sizes(&context), [("v1", 1), ("v2", 2)]);
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         for (replicas, desired, expected) in [(3, "3", false), (3, "2", true), (0, "2", false), (3, "x", false)] {
             let mut set = sized("v1", replicas, replicas);
             set.metadata.annotations.insert(DESIRED_REPLICAS.into(), desired.into());
-            assert_eq!(pass("replicas: 3", [set], Some("v1")).is_scaling_event(), expected, "{replicas}, {desired}");
+            assert_eq!(context("replicas: 3", [set], Some("v1")).is_scaling_event(), expected, "{replicas}, {desired}");
         }
     }
 }

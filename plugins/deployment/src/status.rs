@@ -9,19 +9,20 @@
 //! *Source*: `calculateStatus` and `syncDeploymentStatus` of sync.go.
 
 use plugin_lib::conditions;
+use plugin_lib::number::narrow;
 
-use crate::pass::{AVAILABLE, Pass, reason};
-use crate::replicas::{actual_of, available_of, desired_of, max_unavailable, narrow, ready_of, terminating_of, wanted};
+use crate::context::{AVAILABLE, Context, reason};
+use crate::replicas::{actual_of, available_of, desired_of, max_unavailable, ready_of, terminating_of, wanted};
 use crate::types::DeploymentStatus;
 
-impl Pass {
+impl Context {
     /// Takes over the counts and the condition `Available`.
-    pub fn sync_status(&mut self) {
+    pub(crate) fn sync_status(&mut self) {
         self.d.status = self.calculate_status();
     }
 
     /// The status with counts and `Available` as of the cached ReplicaSets.
-    pub fn calculate_status(&self) -> DeploymentStatus {
+    pub(crate) fn calculate_status(&self) -> DeploymentStatus {
         let available = available_of(self.all_sets());
         let unavailable = (desired_of(self.all_sets()) - available).max(0);
         let mut status = DeploymentStatus {

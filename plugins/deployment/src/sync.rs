@@ -1,6 +1,6 @@
 //! What all rollouts share: finding and creating the new ReplicaSet, pausing, and forgetting old revisions.
 //!
-//! *Flow*: [`Pass::sync_revision`] finds the new ReplicaSet and brings its annotations up to date; [`Pass::ensure_new`] creates one if
+//! *Flow*: [`Context::sync_revision`] finds the new ReplicaSet and brings its annotations up to date; [`Context::ensure_new`] creates one if
 //! there is none, and reports the attempt before this if it was refused.
 //!
 //! *Invariants*
@@ -17,41 +17,42 @@ use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::api::meta::{LabelSelector, ObjectMeta, OwnerReference};
 use pintle_sdk::{Error, Event, EventType, Lister, Mutation, Resource, json};
 use plugin_lib::conditions;
+use plugin_lib::failures::{Failures as _, is_namespace_terminating};
+use plugin_lib::namespace::is_terminating;
+use plugin_lib::number::narrow;
 use serde::Serialize;
 
-use crate::pass::{PROGRESSING, Pass, age, reason};
+use crate::context::{Context, PROGRESSING, age, reason};
 use crate::replicas::{
-    DESIRED_REPLICAS, MAX_REPLICAS, desired_of, history_limit, max_surge, narrow, replicas_of_new, size, wanted,
+    DESIRED_REPLICAS, MAX_REPLICAS, desired_of, history_limit, max_surge, replicas_of_new, size, wanted,
 };
 use crate::revision::{REVISION, annotate_new, find_new, max_revision, revision};
 use crate::rollback::rollback_to;
 use crate::template::{HASH_LABEL, equal_ignore_hash, hash};
-use crate::types::{Deployment, Namespace, ReplicaSet, ReplicaSetMetadata, ReplicaSetSpec};
+use crate::types::{Deployment, ReplicaSet, ReplicaSetMetadata, ReplicaSetSpec};
 
 /// Longest name of an object, in bytes.
 const LONGEST_NAME: usize = 253;
-/// ReplicaSets deleted in one pass; the deletions start the next one.
-const DELETIONS: usize = 500;
 
 /// How to go on with the new ReplicaSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// It is at this place.
     Found(usize),
-    /// It is created by this pass, and is at this place.
+    /// It is created by this run, and is at this place.
     Created(usize),
-    /// It cannot be created now: the pass is over.
+    /// It cannot be created now: the run is over.
     Stop,
 }
 
 /// The error for a strategy that is not known.
-pub fn unknown_strategy(kind: &str) -> Error {
+pub(crate) fn unknown_strategy(kind: &str) -> Error {
     Error::retry(format!("unexpected deployment strategy type: {kind}"))
 }
 
-impl Pass {
+impl Context {
     /// Finds the new ReplicaSet, and brings its revision and annotations, and the Deployment's revision, up to date.
-    pub fn sync_revision(&mut self) {
+    pub(crate) fn sync_revision(&mut self) {
         self.new = find_new(&self.d, &self.sets);
         let Some(new) = self.new else { return };
         let newest = max_revision(self.old_sets()).wrapping_add(1);
@@ -82,7 +83,7 @@ impl Pass {
     }
 
     /// Says in the status when the Deployment is paused and resumed, so that the pause does not count as lack of progress.
-    pub fn check_paused(&mut self) {
+    pub(crate) fn check_paused(&mut self) {
         let current = self.progressing().map(|condition| condition.reason.as_str());
         // A lack of progress that was reported stays so.
         if !self.has_progress_deadline() || current == Some(reason::TIMED_OUT) {
@@ -96,7 +97,7 @@ impl Pass {
     }
 
     /// Scales, outside of a rollout or while it is paused.
-    pub fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         self.scale_all();
         if self.d.spec.paused && rollback_to(&self.d).is_none() {
             self.cleanup();
@@ -108,16 +109,14 @@ impl Pass {
     ///
     /// # Errors
     /// A strategy that is not known.
-    pub fn ensure_new(&mut self, lister: &impl Lister) -> Result<Next, Error> {
+    pub(crate) fn ensure_new(&mut self, lister: &impl Lister) -> Result<Next, Error> {
         if let Some(new) = self.new {
             return Ok(Next::Found(new));
         }
         let hash = hash(&self.d.spec.template, self.d.status.collision_count);
         let name = replica_set_name(&self.d.metadata.name, &hash);
-        let failure = self.failures.iter().find(|failure| {
-            failure.verb == "create" && failure.kind.as_ref() == Some(&ReplicaSet::KIND) && failure.object.name == name
-        });
-        let failure = failure.cloned();
+        let failure =
+            self.failures.of("create", &ReplicaSet::KIND).find(|failure| failure.object.name == name).cloned();
         if let Some(set) = lister.get::<ReplicaSet>(&self.d.metadata.namespace, &name)? {
             return Ok(self.resolve_collision(set));
         }
@@ -125,7 +124,7 @@ impl Pass {
         let is_taken = failure.as_ref().is_some_and(|failure| failure.reason == "AlreadyExists");
         if let Some(failure) = failure.filter(|_| !is_taken) {
             // All creations fail in a namespace that is going; nothing is worth reporting there.
-            if failure.causes.iter().any(|cause| cause == "NamespaceTerminating") {
+            if is_namespace_terminating(&failure) {
                 return Ok(Next::Stop);
             }
             if self.has_progress_deadline() {
@@ -137,8 +136,7 @@ impl Pass {
                 }
             }
         }
-        let namespace = lister.get::<Namespace>("", &self.d.metadata.namespace)?;
-        if namespace.is_some_and(|namespace| namespace.status.phase == "Terminating") {
+        if is_terminating(lister, &self.d.metadata.namespace)? {
             return Ok(Next::Stop);
         }
         Ok(Next::Created(self.create_new(name, &hash, is_taken)?))
@@ -204,7 +202,7 @@ impl Pass {
     }
 
     /// Deletes old ReplicaSets beyond the history limit, lowest revisions first.
-    pub fn cleanup(&mut self) {
+    pub(crate) fn cleanup(&mut self) {
         let Some(limit) = history_limit(&self.d) else { return };
         let mut old: Vec<&ReplicaSet> = self.old_sets().filter(|set| !set.metadata.is_deleting()).collect();
         let surplus = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
@@ -219,7 +217,6 @@ impl Pass {
             .into_iter()
             .take(surplus)
             .filter(is_unused)
-            .take(DELETIONS)
             .map(|set| {
                 let meta = &set.metadata;
                 Mutation::delete(&ReplicaSet::KIND, &meta.namespace, &meta.name)
@@ -287,7 +284,7 @@ mod tests {
     use pintle_sdk::Action;
 
     use super::*;
-    use crate::test_objects::{pass, sized};
+    use crate::test_objects::{context, sized};
 
     #[test]
     fn a_name_that_is_too_long_is_cut_before_the_hash() {
@@ -305,9 +302,9 @@ mod tests {
             set.metadata.annotations.extend(revision.map(|revision| (REVISION.into(), revision.into())));
             set
         });
-        let mut pass = pass(&format!("revisionHistoryLimit: {limit}"), sets, None);
-        pass.cleanup();
-        let outcome = pass.finish().unwrap();
+        let mut context = context(&format!("revisionHistoryLimit: {limit}"), sets, None);
+        context.cleanup();
+        let outcome = context.finish().unwrap();
         let name = |mutation: &Mutation| match &mutation.action {
             Action::Delete { object, .. } => object.name.clone(),
             other => panic!("{other:?}"),

@@ -19,14 +19,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::hash::{fnv32a, safe_encode};
 use pintle_sdk::json;
+use pintle_sdk::quantity::Quantity;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Label of the ReplicaSets and Pods of one template.
-pub const HASH_LABEL: &str = "pod-template-hash";
+pub(crate) const HASH_LABEL: &str = "pod-template-hash";
 
 /// Whether both mean the same, the label of the hash left aside.
-pub fn equal_ignore_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
+pub(crate) fn equal_ignore_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     let metadata = |template: &PodTemplateSpec| {
         let mut metadata = template.metadata.clone();
         metadata.labels.remove(HASH_LABEL);
@@ -38,7 +39,7 @@ pub fn equal_ignore_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
 }
 
 /// A name for a template that changes with `collision_count`: of letters and digits that spell no words.
-pub fn hash(template: &PodTemplateSpec, collision_count: Option<i32>) -> String {
+pub(crate) fn hash(template: &PodTemplateSpec, collision_count: Option<i32>) -> String {
     let mut text = json(&template.metadata);
     canonical(&template.spec.value(), "", "spec", &mut text);
     let mut bytes = text.into_bytes();
@@ -149,43 +150,9 @@ fn same_lists(a: &str, b: &str, key: &str) -> bool {
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same(a.get(), b.get(), key, ""))
 }
 
-/// Value of a quantity (`100m`, `1.5Gi`, `"2"`, `1e3`) in billionths; `None` if it is none, or too large to tell.
+/// Value of a quantity (`100m`, `1.5Gi`, `"2"`, `1e3`) in billionths; `None` if it is none.
 fn quantity(text: &str) -> Option<i128> {
-    const NANO: i128 = 1_000_000_000;
-    let text = text.trim_matches('"');
-    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let negative = number.starts_with('-');
-    let number = number.trim_start_matches(['+', '-']);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{fraction}");
-    let mantissa: i128 = digits.parse().ok()?;
-    let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let (times, divided) = match suffix {
-        "" => (1, 1),
-        "n" => (1, 1_000_000_000),
-        "u" => (1, 1_000_000),
-        "m" => (1, 1_000),
-        "k" => (1_000, 1),
-        "M" => (1_000_000, 1),
-        "G" => (1_000_000_000, 1),
-        "T" => (1_000_000_000_000, 1),
-        "P" => (1_000_000_000_000_000, 1),
-        "E" => (1_000_000_000_000_000_000, 1),
-        "Ki" => (1 << 10, 1),
-        "Mi" => (1 << 20, 1),
-        "Gi" => (1 << 30, 1),
-        "Ti" => (1 << 40, 1),
-        "Pi" => (1 << 50, 1),
-        "Ei" => (1_i128 << 60, 1),
-        exponent => {
-            let power: i32 = exponent.strip_prefix(['e', 'E'])?.parse().ok()?;
-            let factor = 10_i128.checked_pow(power.unsigned_abs())?;
-            if power < 0 { (1, factor) } else { (factor, 1) }
-        }
-    };
-    let value = mantissa.checked_mul(times)?.checked_mul(NANO)? / scale / divided;
-    Some(if negative { -value } else { value })
+    text.trim_matches('"').parse::<Quantity>().ok().map(Quantity::nanos)
 }
 
 /// Text of a value that is the same for equal templates: keys sorted, nothing unset.

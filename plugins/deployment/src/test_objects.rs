@@ -3,7 +3,7 @@
 use pintle_sdk::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::pass::Pass;
+use crate::context::Context;
 use crate::types::{Deployment, ReplicaSet};
 
 fn template() -> Value {
@@ -46,15 +46,16 @@ pub(crate) fn replica_set(name: &str, fields: &str) -> ReplicaSet {
     serde_json::from_str(&object.to_string()).unwrap()
 }
 
-/// A pass over a Deployment with this spec; the ReplicaSets are given from old to new, and `new` is the name of the new one.
-pub(crate) fn pass(spec: &str, sets: impl IntoIterator<Item = ReplicaSet>, new: Option<&str>) -> Pass {
+/// A run over a Deployment with this spec; the ReplicaSets are given from old to new, and `new` is the name of the new one.
+pub(crate) fn context(spec: &str, sets: impl IntoIterator<Item = ReplicaSet>, new: Option<&str>) -> Context {
     let sets = (0..).zip(sets).map(|(age, mut set)| {
         set.metadata.creation_timestamp = Some(Timestamp::from_micros(age * 60_000_000));
         set
     });
-    let mut pass = Pass::new(Timestamp::from_micros(0), deployment(spec), "{}".into(), sets.collect(), Vec::new());
-    pass.new = new.map(|new| pass.sets.iter().position(|set| set.metadata.name == new).unwrap());
-    pass
+    let mut context =
+        Context::new(Timestamp::from_micros(0), deployment(spec), "{}".into(), sets.collect(), Vec::new());
+    context.new = new.map(|new| context.sets.iter().position(|set| set.metadata.name == new).unwrap());
+    context
 }
 
 /// A ReplicaSet of this size with so many available Pods.
@@ -64,6 +65,6 @@ pub(crate) fn sized(name: &str, replicas: i64, available: i64) -> ReplicaSet {
 }
 
 /// Names and sizes, from old to new.
-pub(crate) fn sizes(pass: &Pass) -> Vec<(&str, i64)> {
-    (0..pass.sets.len()).map(|i| (pass.sets[i].metadata.name.as_str(), pass.size(i))).collect()
+pub(crate) fn sizes(context: &Context) -> Vec<(&str, i64)> {
+    (0..context.sets.len()).map(|i| (context.sets[i].metadata.name.as_str(), context.size(i))).collect()
 }

@@ -34,4 +34,5 @@ pintle_sdk::types!(
         "metadata.labels",
         "metadata.ownerReferences",
     ],
+    "v1/Namespace" = plugin_lib::namespace::Namespace,
 );

@@ -2,40 +2,26 @@
 //!
 //! *Source*: `sync`, `trySync`, `getExpectedPodCount`, `failSafe`.
 
-use std::time::Duration;
-
 use pintle_sdk::int_or_percent::IntOrPercent;
 use pintle_sdk::selector::Selector;
 use pintle_sdk::{Error, Event, Key, Lister, Mutation, MutationFailure, Outcome, Query, Resource, Step, Wake};
-
+use plugin_lib::batch::SOON;
+use plugin_lib::selector::{self as checked, valid};
+use plugin_lib::state::ObjectRecord;
 use serde::{Deserialize, Serialize};
 
-use plugin_lib::selector::{self as checked, valid};
-
 use crate::disrupted::Disrupted;
-use crate::scale::{Expected, Sizes, expected_scale};
+use crate::scale::{Expected, Sizes, Stop, expected_scale};
 use crate::status::{Numbers, calculated, failed};
-use crate::{CountedPod, PodDisruptionBudget, RECHECK, Stop};
+use crate::types::{CountedPod, PodDisruptionBudget, RECHECK};
 
 /// HTTP status of a write that was based on an old version.
 const CONFLICT: u32 = 409;
 
-/// As soon as the state has what was read.
-const AT_ONCE: Duration = Duration::from_millis(5);
-
 /// Sizes of owners that former runs have read for a budget which one run cannot read all of.
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Default, PartialEq, Deserialize, Serialize)]
 struct Kept {
-    /// Of the budget.
-    uid: String,
     sizes: Sizes,
-}
-
-impl Kept {
-    fn read(lister: &impl Lister, state: &str, uid: &str) -> Option<Self> {
-        let kept = lister.state(state).and_then(|text| serde_json::from_str::<Self>(&text).ok());
-        kept.filter(|kept| kept.uid == uid)
-    }
 }
 
 /// Writes the status of a budget.
@@ -43,14 +29,13 @@ impl Kept {
 /// # Errors
 /// If an object does not fit its type. [`Error::Needs`] if the size of an owner must be read first.
 pub(crate) fn sync(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    let state = key.object().state_name("sizes");
-    let outcome = counted(key, &state, lister)?;
+    let record = ObjectRecord::of(lister, "sizes", &key.object());
+    let outcome = counted(key, &record, lister)?;
     // They are of one calculation.
-    let is_over = lister.state(&state).is_some() && outcome.state.is_empty();
-    Ok(if is_over { outcome.forget(state) } else { outcome })
+    Ok(if outcome.state.is_empty() { record.forget(outcome) } else { outcome })
 }
 
-fn counted(key: &Key, state: &str, lister: &impl Lister) -> Result<Outcome, Error> {
+fn counted(key: &Key, record: &ObjectRecord<Kept>, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((pdb, document)) = lister.get_document::<PodDisruptionBudget>(&key.namespace, &key.name)? else {
         return Ok(Outcome::new());
     };
@@ -60,8 +45,9 @@ fn counted(key: &Key, state: &str, lister: &impl Lister) -> Result<Outcome, Erro
         return Ok(write(Vec::new(), failed(&pdb, document, &failure.message, now)));
     }
     let mut events = Vec::new();
-    let known = Kept::read(lister, state, uid).unwrap_or_default().sizes;
-    match count(&pdb, &known, lister, &mut events) {
+    let none = Sizes::new();
+    let known = record.of_uid(uid).map_or(&none, |kept| &kept.sizes);
+    match count(&pdb, known, lister, &mut events) {
         Ok((numbers, disrupted)) => {
             let outcome = write(events, calculated(&pdb, document, &numbers, &disrupted, now));
             Ok(match disrupted.recheck {
@@ -76,10 +62,7 @@ fn counted(key: &Key, state: &str, lister: &impl Lister) -> Result<Outcome, Erro
         Err(Stop::Failed(error) | Stop::Run(Error::Terminal(error))) => {
             Ok(write(events, failed(&pdb, document, &error, now)))
         }
-        Err(Stop::Partial(sizes)) => {
-            let kept = pintle_sdk::json(&Kept { uid: uid.clone(), sizes });
-            Ok(Outcome::new().keep(state, kept).requeue_after(AT_ONCE))
-        }
+        Err(Stop::Partial(sizes)) => Ok(record.keep_of(Outcome::new(), uid, Kept { sizes }).requeue_after(SOON)),
         Err(Stop::Run(error)) => Err(error),
     }
 }

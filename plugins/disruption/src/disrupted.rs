@@ -12,12 +12,12 @@ use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Event, Resource};
 use plugin_lib::pods;
 
-use crate::{CountedPod, PodDisruptionBudget};
+use crate::types::{CountedPod, PodDisruptionBudget};
 
 /// How long an eviction may take to delete its Pod.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Most evictions that one run reports as expired, each by an event: an outcome is limited.
+/// Most evictions that one run reports as expired, each by an event: of an outcome that is too large, events are left out.
 const MOST_EXPIRED: usize = 500;
 
 /// What is left of the evictions of a budget.

@@ -28,84 +28,11 @@ mod budget;
 mod disrupted;
 mod owners;
 mod pod;
+mod reconcile;
 mod scale;
 mod status;
+mod types;
 
-use pintle_sdk::{Error, Key, Lister, Outcome, Resource};
-
-pintle_sdk::types!(
-    "manifest.yaml",
-    "policy/v1/PodDisruptionBudget": [
-        "metadata.generation",
-        "spec.maxUnavailable",
-        "spec.minAvailable",
-        "spec.selector",
-        "status.conditions",
-        "status.currentHealthy",
-        "status.desiredHealthy",
-        "status.disruptedPods",
-        "status.disruptionsAllowed",
-        "status.expectedPods",
-        "status.observedGeneration",
-    ],
-    "policy/v1/PodDisruptionBudget" as ListedBudget: [],
-    "v1/Pod": [
-        "metadata.deletionTimestamp",
-        "metadata.generation",
-        "metadata.labels",
-        "status.conditions.lastTransitionTime",
-        "status.conditions.reason",
-        "status.conditions.status",
-        "status.conditions.type",
-        "status.phase",
-    ],
-    "v1/Pod" as CountedPod: [
-        "metadata.deletionTimestamp",
-        "metadata.ownerReferences.apiVersion",
-        "metadata.ownerReferences.controller",
-        "metadata.ownerReferences.kind",
-        "metadata.ownerReferences.name",
-        "metadata.ownerReferences.uid",
-        "status.conditions.lastTransitionTime",
-        "status.conditions.status",
-        "status.conditions.type",
-    ],
-);
-
-const DISRUPTION: &str = "disruption";
-const RECHECK: &str = "disruption_recheck";
-const STALE: &str = "stale_pod_disruption";
-const CHANGED: &str = "disruption_pod";
-
-/// Why a budget has no numbers.
-#[derive(Debug)]
-enum Stop {
-    /// The status reports it.
-    Failed(String),
-    /// Not all sizes of owners are read; these are.
-    Partial(scale::Sizes),
-    /// The run ends: something must be read first, or an object does not fit its type.
-    Run(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Run(error)
-    }
-}
-
-/// Does what the queue of the key is for.
-///
-/// # Errors
-/// If an object does not fit its type. [`Error::Needs`] if the size of an owner must be read first.
-pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    match key.queue.as_str() {
-        DISRUPTION => budget::sync(key, lister),
-        RECHECK => Ok(Outcome::new().wake(Key::new(DISRUPTION, PodDisruptionBudget::KIND, &key.namespace, &key.name))),
-        STALE => pod::clear_stale(key, lister),
-        CHANGED => pod::changed(key, lister),
-        other => Err(Error::terminal(format!("queue {other:?} is none of the manifest's"))),
-    }
-}
+pub use reconcile::reconcile;
 
 pintle_sdk::export!(reconcile);

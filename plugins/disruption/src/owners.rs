@@ -11,7 +11,8 @@ use pintle_sdk::api::meta::Metadata;
 use pintle_sdk::{ApiResource, Error, Kind, Lister, Need, Resource, decode, group_version};
 use serde::Deserialize;
 
-use crate::{CountedPod, Deployment, ReplicaSet, ReplicationController, StatefulSet, Stop};
+use crate::scale::Stop;
+use crate::types::{CountedPod, Deployment, ReplicaSet, ReplicationController, StatefulSet};
 
 const NOT_FOUND: u32 = 404;
 

@@ -11,7 +11,7 @@ use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, PatchType, Resour
 use plugin_lib::pods;
 use serde_json::{Value, json};
 
-use crate::{ListedBudget, Pod, STALE};
+use crate::types::{ListedBudget, Pod, STALE};
 
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 

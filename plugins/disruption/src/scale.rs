@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_sdk::{Error, Lister, Need};
 
 use crate::owners::{Owner, Resources, cached, live};
-use crate::{CountedPod, Stop};
+use crate::types::CountedPod;
 
 /// Owners whose size is read from the API server in one run, which has six rounds of 256 reads, and one for the discovery. Of more
 /// owners, the next runs read the sizes of the others.
@@ -21,6 +21,23 @@ const MAX_LIVE: usize = 1_500;
 
 /// Sizes of owners, by their uids.
 pub(crate) type Sizes = BTreeMap<String, i32>;
+
+/// Why a budget has no numbers.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The status reports it.
+    Failed(String),
+    /// Not all sizes of owners are read; these are.
+    Partial(Sizes),
+    /// The run ends: something must be read first, or an object does not fit its type.
+    Run(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Run(error)
+    }
+}
 
 /// How many Pods there should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,10 +6,11 @@ use pintle_sdk::api::meta::Condition;
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Mutation, Resource, find_condition, set_condition};
+use plugin_lib::status;
 use serde_json::json;
 
-use crate::PodDisruptionBudget;
 use crate::disrupted::Disrupted;
+use crate::types::PodDisruptionBudget;
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 const SUFFICIENT_PODS: &str = "SufficientPods";
@@ -34,7 +35,7 @@ impl Numbers {
 /// The update to these numbers; `None` if the status has them.
 pub(crate) fn calculated(
     pdb: &PodDisruptionBudget,
-    mut document: Document,
+    document: Document,
     numbers: &Numbers,
     disrupted: &Disrupted,
     now: Timestamp,
@@ -52,20 +53,19 @@ pub(crate) fn calculated(
     {
         return None;
     }
-    let (status, reason) = verdict;
+    let (is_allowed, reason) = verdict;
     let mut new = json!({
         "currentHealthy": current_healthy,
         "desiredHealthy": desired_healthy,
         "disruptionsAllowed": allowed,
         "expectedPods": expected,
         "observedGeneration": generation,
-        "conditions": set_condition(&old.conditions, condition(status, reason, "", generation), now),
+        "conditions": set_condition(&old.conditions, condition(is_allowed, reason, "", generation), now),
     });
     if !disrupted.pods.is_empty() {
         new["disruptedPods"] = json!(disrupted.pods);
     }
-    document.set(&["status"], &new);
-    Some(Mutation::update_status(&PodDisruptionBudget::KIND, document))
+    Some(status::replace::<PodDisruptionBudget>(document, &new))
 }
 
 /// The update to a status that allows nothing; `None` if it is so already.

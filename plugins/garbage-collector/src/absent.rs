@@ -7,7 +7,8 @@
 //! *Source*: `absentOwnerCache`.
 
 use pintle_sdk::api::meta::OwnerReference;
-use pintle_sdk::{Lister, Outcome, json};
+use pintle_sdk::{Lister, Outcome};
+use plugin_lib::state::Record;
 
 const STATE: &str = "absent-owners";
 
@@ -22,14 +23,14 @@ type Entry = [String; 5];
 
 /// What is known, and what a run has learned.
 pub(crate) struct Absent {
+    record: Record<Vec<Entry>>,
     owners: Vec<Entry>,
-    learned: bool,
 }
 
 impl Absent {
     pub(crate) fn load(lister: &impl Lister) -> Self {
-        let owners = lister.state(STATE).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        Self { owners, learned: false }
+        let record = Record::read(lister, STATE);
+        Self { owners: record.get().cloned().unwrap_or_default(), record }
     }
 
     /// Whether the owner is known not to be in the namespace.
@@ -41,16 +42,15 @@ impl Absent {
         let parts = parts(owner, namespace);
         if parts.iter().map(|part| part.len()).sum::<usize>() <= LONGEST {
             self.owners.push(parts.map(ToOwned::to_owned));
-            self.learned = true;
         }
     }
 
     pub(crate) fn keep(self, outcome: Outcome) -> Outcome {
-        if !self.learned {
+        if self.owners.is_empty() {
             return outcome;
         }
         let first = self.owners.len().saturating_sub(MOST);
-        outcome.keep(STATE, json(&self.owners[first..]))
+        self.record.keep(outcome, &self.owners[first..].to_vec())
     }
 }
 

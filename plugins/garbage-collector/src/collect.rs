@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::{Error, Event, Lister, Mutation, MutationFailure, Need, Outcome, Propagation, Refusal, Step};
+use plugin_lib::failures::Failures as _;
 
 use crate::absent::Absent;
-use crate::object::{FOREGROUND, ORPHAN, Object};
 use crate::owners::{self, Cached, Owners};
+use crate::types::{FOREGROUND, ORPHAN, Object};
 
 /// Time after which an owner that the cache does not show is looked for again: it may never come into the cache, so that
 /// nobody would tell of its end. Upstream asks for each such owner up to every 1,000 s.
@@ -99,13 +100,8 @@ fn delete(object: &Object, owners: &Owners, lister: &impl Lister) -> Result<Vec<
 /// fast that its version must not matter, or it would never be deleted.
 fn has_only_moved_on(object: &Object, lister: &impl Lister) -> Result<bool, Error> {
     let (kind, key) = (object.kind(), object.metadata.key());
-    let is_conflict = |failure: &MutationFailure| {
-        failure.verb == "delete"
-            && failure.reason == "Conflict"
-            && failure.kind.as_ref() == Some(&kind)
-            && failure.object == key
-    };
-    if !lister.failures().iter().any(is_conflict) {
+    let is_conflict = |failure: &MutationFailure| failure.reason == "Conflict" && failure.object == key;
+    if !lister.failures().of("delete", &kind).any(is_conflict) {
         return Ok(false);
     }
     match lister.ask(Need::LiveObject { kind: kind.clone(), object: key.clone(), subresource: None })? {

@@ -2,7 +2,7 @@
 
 use pintle_sdk::{Error, Lister, Outcome, Refusal, Step};
 
-use crate::object::{FOREGROUND, Object};
+use crate::types::{FOREGROUND, Object};
 
 /// Removes the finalizer once no dependent blocks. Until then nothing: the dependents are separate keys, and each
 /// that goes brings this key back.

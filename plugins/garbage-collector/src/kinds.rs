@@ -6,24 +6,25 @@
 //!
 //! *Source*: `TestCRDDeletionCascading` of upstream's integration tests. There the owners are known from the graph.
 
-use pintle_sdk::{ApiResource, Error, Kind, Lister, Need, ObjectKey, Outcome, json};
+use pintle_sdk::{ApiResource, Error, Kind, Lister, Need, ObjectKey, Outcome};
+use plugin_lib::state::Record;
 use serde::{Deserialize, Serialize};
 
-use crate::object::Object;
+use crate::types::Object;
 
 const DEFINITION: Kind = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
 
 /// What is noted of a kind.
-#[derive(Serialize, Deserialize)]
+#[derive(PartialEq, Serialize, Deserialize)]
 struct Noted {
     /// Name of the definition.
     definition: String,
     namespaced: bool,
 }
 
-/// Where it is noted. Versions of a kind have one definition.
-fn state_of(group: &str, name: &str) -> String {
-    ObjectKey::new(group, name).state_name("deleted-kind")
+/// What is noted. Versions of a kind have one definition.
+fn noted(lister: &impl Lister, group: &str, name: &str) -> Record<Noted> {
+    Record::read(lister, ObjectKey::new(group, name).state_name("deleted-kind"))
 }
 
 /// What is known of the kind of an owner.
@@ -42,8 +43,8 @@ pub(crate) fn note(object: &Object, lister: &impl Lister) -> Outcome {
     let definition = &object.metadata.name;
     let is_its = |resource: &ApiResource| *definition == format!("{}.{}", resource.plural, resource.kind.group);
     let Some(resource) = lister.resources().into_iter().find(is_its) else { return Outcome::new() };
-    let noted = Noted { definition: definition.clone(), namespaced: resource.namespaced };
-    Outcome::new().keep(state_of(&resource.kind.group, &resource.kind.name), json(&noted))
+    let new = Noted { definition: definition.clone(), namespaced: resource.namespaced };
+    noted(lister, &resource.kind.group, &resource.kind.name).keep(Outcome::new(), &new)
 }
 
 /// Looks for a kind by group, version and name, as upstream does.
@@ -57,12 +58,12 @@ pub(crate) fn find(lister: &impl Lister, kind: &Kind) -> Result<Known, Error> {
     }
     let unknown = || Error::retry(format!("owner kind {kind} is not known to the API server"));
     // Of a kind with other versions, the objects may be there.
-    let noted = lister.state(&state_of(&kind.group, &kind.name)).filter(|_| served.is_empty());
-    let Some(Noted { definition, namespaced }) = noted.and_then(|text| serde_json::from_str(&text).ok()) else {
+    let noted = noted(lister, &kind.group, &kind.name);
+    let Some(Noted { definition, namespaced }) = noted.get().filter(|_| served.is_empty()) else {
         return Err(unknown());
     };
-    match lister.ask(Need::live_object(&DEFINITION, "", &definition))? {
-        Err(error) if error.code == 404 => Ok(Known::Gone { namespaced }),
+    match lister.ask(Need::live_object(&DEFINITION, "", definition))? {
+        Err(error) if error.code == 404 => Ok(Known::Gone { namespaced: *namespaced }),
         Ok(_) => Err(unknown()),
         Err(error) => Err(Error::retry(format!("read {DEFINITION} {definition}: {}", error.message))),
     }

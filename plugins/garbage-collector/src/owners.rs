@@ -13,7 +13,7 @@ use pintle_sdk::{Error, Kind, Lister, Need};
 
 use crate::absent::Absent;
 use crate::kinds::{Known, find};
-use crate::object::Object;
+use crate::types::Object;
 
 /// Most owners that one run has read from the API server, in one round. The contract allows 256 in a round.
 const MOST_ASKED: usize = 200;

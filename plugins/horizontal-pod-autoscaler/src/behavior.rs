@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use pintle_sdk::time::Timestamp;
 
-use crate::autoscaler::{Behavior, Policy, Rules, Spec, Status};
 use crate::memory::{Change, Memory, changed_within};
-use crate::replicas::{float, whole};
+use crate::replica_calculator::{float, whole};
+use crate::types::{Behavior, Policy, Rules, Spec, Status};
 
 pub(crate) const ABLE: &str = "AbleToScale";
 const LIMITED: &str = "ScalingLimited";

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
-use pintle_sdk::{Key, Kind, Lister, ObjectKey, Outcome, log};
+use pintle_sdk::{Key, Kind, Lister, ObjectKey};
+use plugin_lib::state::Record;
 use serde::{Deserialize, Serialize};
 
-use crate::autoscaler::Status;
+use crate::types::Status;
 
 /// Most entries of a list: an hour, the longest window, of recommendations of each second, with some to spare. The oldest go first.
 const MAX_ENTRIES: usize = 4096;
@@ -69,33 +70,15 @@ impl Sent {
     }
 }
 
-fn name(key: &Key) -> String {
-    key.object().state_name("memory")
-}
-
 /// Name of the state that has the selector of an autoscaler.
 pub(crate) fn selector_name(namespace: &str, name: &str) -> String {
     ObjectKey::new(namespace, name).state_name("selector")
 }
 
 impl Memory {
-    /// What a former version of the plugin has kept, and this one does not understand, is forgotten.
-    pub(crate) fn read(lister: &impl Lister, key: &Key) -> Self {
-        let kept = lister.state(&name(key)).map(|text| serde_json::from_str(&text));
-        kept.unwrap_or_else(|| Ok(Self::default())).unwrap_or_else(|error| {
-            log::warn(&format!("{}: {error}", name(key)));
-            Self::default()
-        })
-    }
-
-    /// Keeps what has changed.
-    pub(crate) fn keep(&self, old: &Self, key: &Key, outcome: Outcome) -> Outcome {
-        if self == old { outcome } else { outcome.keep(name(key), pintle_sdk::json(self)) }
-    }
-
-    /// Forgets an autoscaler that is gone.
-    pub(crate) fn forget(key: &Key) -> Outcome {
-        Outcome::new().forget(name(key)).forget(selector_name(&key.namespace, &key.name))
+    /// What is kept of an autoscaler.
+    pub(crate) fn read(lister: &impl Lister, key: &Key) -> Record<Self> {
+        Record::read(lister, key.object().state_name("memory"))
     }
 
     /// Adds a recommendation, in place of the last one that is too old, if there is one.

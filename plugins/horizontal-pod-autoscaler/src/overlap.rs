@@ -10,11 +10,11 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pintle_sdk::api::meta::ObjectMeta;
-use pintle_sdk::{Error, Lister, Outcome, Query, Resource};
+use pintle_sdk::{Error, Lister, ObjectKey, Outcome, Query, Resource};
+use plugin_lib::selector::Selector;
 
 use crate::memory::{self, Memory, selector_name};
-use crate::{ListedAutoscaler, Pod};
-use plugin_lib::selector::Selector;
+use crate::types::{ListedAutoscaler, Pod};
 
 /// Remembers the selector of an autoscaler's target.
 pub(crate) fn keep(lister: &impl Lister, own: &ObjectMeta, selector: &Selector, outcome: Outcome) -> Outcome {
@@ -38,9 +38,10 @@ fn of_object<'a>(kept: &'a str, uid: &str) -> Option<&'a str> {
     kept.split_once('/').filter(|(owner, _)| *owner == uid).map(|(_, text)| text)
 }
 
-/// Forgets the mark of a namespace whose last autoscaler is gone.
-pub(crate) fn forget_mark(lister: &impl Lister, namespace: &str, outcome: Outcome) -> Outcome {
-    if count(lister, namespace) == 0 { outcome.forget(mark_name(namespace)) } else { outcome }
+/// Forgets an autoscaler that is gone, and the mark of a namespace of which it was the last one.
+pub(crate) fn forget(lister: &impl Lister, own: &ObjectKey, outcome: Outcome) -> Outcome {
+    let outcome = outcome.forget(selector_name(&own.namespace, &own.name));
+    if count(lister, &own.namespace) == 0 { outcome.forget(mark_name(&own.namespace)) } else { outcome }
 }
 
 /// How many autoscalers the namespace has.

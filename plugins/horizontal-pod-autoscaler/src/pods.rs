@@ -8,10 +8,10 @@ use std::time::Duration;
 use pintle_sdk::quantity::Quantity;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Lister, Query, Resource, decode};
+use plugin_lib::selector::Selector;
 
 use crate::metrics::{Sample, Samples};
-use crate::{Pod, PodSpecInitContainers, PodStatusConditions, Quantities};
-use plugin_lib::selector::Selector;
+use crate::types::{Pod, PodSpecInitContainers, PodStatusConditions, Quantities};
 
 pub(crate) const CPU: &str = "cpu";
 

@@ -5,10 +5,10 @@
 
 use pintle_sdk::document::Document;
 use pintle_sdk::{ApiResource, Kind, Lister, Mutation, Need, group_version};
-
-use crate::autoscaler::Reference;
-use crate::metrics::{Request, refusal};
 use plugin_lib::selector::Selector;
+
+use crate::metrics::{Request, refusal};
+use crate::types::Reference;
 
 /// The scale of an object.
 pub(crate) struct Scale {

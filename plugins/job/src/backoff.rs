@@ -7,13 +7,15 @@
 use std::time::Duration;
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Lister, ObjectKey, Outcome};
+use pintle_sdk::{Lister, ObjectKey, Outcome};
+use plugin_lib::backoff::Exponential;
+use plugin_lib::state::ObjectRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::types::{Job, Pod};
 
-const SHORTEST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_secs(600);
+/// Upstream's `DefaultJobPodFailureBackOff` and `MaxJobPodFailureBackOff`.
+const BACKOFF: Exponential = Exponential { first: Duration::from_secs(10), longest: Duration::from_secs(600) };
 
 /// Failures since the last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,8 +44,7 @@ impl Failures {
     /// The time that a new Pod has to wait.
     pub(crate) fn remaining(self, now: Timestamp) -> Duration {
         let Some(last) = self.last.filter(|_| self.n > 0) else { return Duration::ZERO };
-        let doubled = SHORTEST.saturating_mul(1_u32.checked_shl(self.n - 1).unwrap_or(u32::MAX));
-        doubled.min(LONGEST).saturating_sub(now.since(last))
+        BACKOFF.after(self.n).saturating_sub(now.since(last))
     }
 }
 
@@ -57,9 +58,7 @@ pub(crate) fn remaining_of_index(last_failed: Option<&Pod>, now: Timestamp) -> D
 /// What is kept of a Job.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Record {
-    /// Uid of the Job.
-    job: String,
+pub(crate) struct Record {
     /// Failures, and the time of the last in microseconds.
     n: u32,
     last: Option<i64>,
@@ -70,26 +69,18 @@ struct Record {
 
 /// The record of a Job.
 #[derive(Debug)]
-pub(crate) struct StoredRecord {
-    name: String,
-    record: Option<Record>,
-}
+pub(crate) struct StoredRecord(ObjectRecord<Record>);
 
 impl StoredRecord {
     /// Reads it.
-    ///
-    /// # Errors
-    /// If it was not written by this controller.
-    pub(crate) fn read(lister: &impl Lister, namespace: &str, job: &str) -> Result<Self, Error> {
-        let name = ObjectKey::new(namespace, job).state_name("backoff");
-        let record = lister.state(&name).map(|text| serde_json::from_str(&text)).transpose()?;
-        Ok(Self { name, record })
+    pub(crate) fn read(lister: &impl Lister, job: &ObjectKey) -> Self {
+        Self(ObjectRecord::of(lister, "backoff", job))
     }
 
     /// The failures that the status includes. `failed` are the Pods that it does not include.
     pub(crate) fn failures(&self, job: &Job, failed: &[&Pod]) -> Failures {
         let failures = |(n, last): (u32, Option<i64>)| Failures { n, last: last.map(Timestamp::from_micros) };
-        match self.record.as_ref().filter(|record| record.job == job.metadata.uid) {
+        match self.0.of_uid(&job.metadata.uid) {
             None => Failures::default(),
             Some(record) if failed.iter().any(|pod| pod.metadata.uid == record.pod) => failures(record.before),
             Some(record) => failures((record.n, record.last)),
@@ -109,22 +100,18 @@ impl StoredRecord {
             return self.forget(outcome);
         }
         let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
-        let record = Record {
-            job: job.metadata.uid.clone(),
-            n: after.n,
-            last: micros(after.last),
-            before: (before.n, micros(before.last)),
-            pod: failed.first().map(|pod| pod.metadata.uid.clone()).unwrap_or_default(),
-        };
-        let is_same = self.record.as_ref().is_some_and(|old| {
-            (&old.job, old.n, old.last, &old.pod) == (&record.job, record.n, record.last, &record.pod)
-        });
-        if is_same { outcome } else { outcome.keep(&self.name, pintle_sdk::json(&record)) }
+        let (n, last) = (after.n, micros(after.last));
+        let pod = failed.first().map(|pod| pod.metadata.uid.clone()).unwrap_or_default();
+        let uid = &job.metadata.uid;
+        // Of the same status, the failures before it are known already.
+        let is_same = self.0.of_uid(uid).is_some_and(|old| (old.n, old.last, &old.pod) == (n, last, &pod));
+        let record = Record { n, last, before: (before.n, micros(before.last)), pod };
+        if is_same { outcome } else { self.0.keep_of(outcome, uid, record) }
     }
 
     /// Keeps nothing.
     pub(crate) fn forget(&self, outcome: Outcome) -> Outcome {
-        if self.record.is_some() { outcome.forget(&self.name) } else { outcome }
+        self.0.forget(outcome)
     }
 }
 

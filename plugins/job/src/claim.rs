@@ -41,12 +41,8 @@ pub(crate) fn claim(job: &Job, lister: &impl Lister) -> Result<Claimed, Error> {
             Relation::None => {}
         }
     }
-    writes.truncate(MAX_WRITES);
     Ok(if writes.is_empty() { Claimed::Pods(owned) } else { Claimed::Writes(writes) })
 }
-
-/// Most Pods that one run adopts and releases.
-const MAX_WRITES: usize = 1_000;
 
 fn adopt(job: &Job, pod: &Pod) -> Mutation {
     let owner = OwnerReference::controller(&Job::KIND, &job.metadata);

@@ -21,10 +21,11 @@ use std::time::Duration;
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::time::Timestamp;
 use plugin_lib::conditions;
+use plugin_lib::number;
 
+use crate::context::Context;
 use crate::failure_policy::evaluate;
 use crate::success_policy;
-use crate::sync::{Sync, number};
 use crate::types::{Job, Pod};
 
 /// How a Job ends.
@@ -81,8 +82,8 @@ const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 const FAILURE_TARGET: &str = "FailureTarget";
 
 /// How a Job ends, by what is known before Pods are created or deleted. What was decided before stays.
-pub(crate) fn find(sync: &Sync<'_>) -> Option<End> {
-    let job = sync.job;
+pub(crate) fn find(context: &Context<'_>) -> Option<End> {
+    let job = context.job;
     let stored = |kind: &str| conditions::find(&job.status.conditions, kind).filter(|found| found.status == "True");
     if let Some(condition) = stored(SUCCESS_CRITERIA_MET) {
         return Some(End::stored(condition, true));
@@ -91,46 +92,46 @@ pub(crate) fn find(sync: &Sync<'_>) -> Option<End> {
         return Some(End::stored(condition, false));
     }
     let of_policy = || {
-        let failed = sync.pods.iter().filter(|pod| pod.is_failed(job));
+        let failed = context.pods.iter().filter(|pod| pod.is_failed(job));
         let message = failed.filter_map(|pod| evaluate(job, pod).fails_job).next()?;
         Some(End::fails("PodFailurePolicy", message))
     };
     let has_policy = job.spec.pod_failure_policy.is_some();
-    has_policy.then(of_policy).flatten().or_else(|| of_limits(sync)).or_else(|| of_indexes(sync))
+    has_policy.then(of_policy).flatten().or_else(|| of_limits(context)).or_else(|| of_indexes(context))
 }
 
-fn of_limits(sync: &Sync<'_>) -> Option<End> {
-    let job = sync.job;
-    if sync.n_failed > job.backoff_limit() || has_restarted_too_often(job, &sync.pods) {
+fn of_limits(context: &Context<'_>) -> Option<End> {
+    let job = context.job;
+    if context.n_failed > job.backoff_limit() || has_restarted_too_often(job, &context.pods) {
         return Some(End::fails("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
     }
-    if until_deadline(sync).is_some_and(|left| left.is_zero()) {
+    if until_deadline(context).is_some_and(|left| left.is_zero()) {
         return Some(End::fails("DeadlineExceeded", "Job was active longer than specified deadline"));
     }
     None
 }
 
-fn of_indexes(sync: &Sync<'_>) -> Option<End> {
-    let n_indexes = sync.n_indexes?;
+fn of_indexes(context: &Context<'_>) -> Option<End> {
+    let n_indexes = context.n_indexes?;
     let of_failed = |failed: i64| {
-        if sync.job.spec.max_failed_indexes.is_some_and(|max| failed > i64::from(max)) {
+        if context.job.spec.max_failed_indexes.is_some_and(|max| failed > i64::from(max)) {
             let message = "Job has exceeded the specified maximal number of failed indexes";
             return Some(End::fails("MaxFailedIndexesExceeded", message));
         }
-        let all_ended = failed + sync.succeeded_indexes.len() >= n_indexes;
+        let all_ended = failed + context.succeeded_indexes.len() >= n_indexes;
         (failed > 0 && all_ended).then(|| End::fails("FailedIndexes", "Job has failed indexes"))
     };
-    let failed = sync.failed_indexes.as_ref().and_then(|failed| of_failed(failed.len()));
+    let failed = context.failed_indexes.as_ref().and_then(|failed| of_failed(failed.len()));
     failed.or_else(|| {
-        let message = success_policy::matched(sync.job, n_indexes, &sync.succeeded_indexes)?;
+        let message = success_policy::matched(context.job, n_indexes, &context.succeeded_indexes)?;
         Some(End::succeeds("SuccessPolicy", message))
     })
 }
 
 /// The success of a Job that has enough succeeded Pods, if so many are active.
-pub(crate) fn completion(sync: &Sync<'_>, active: i64) -> Option<End> {
-    let wanted = sync.job.spec.completions.map_or(1, i64::from);
-    let is_complete = sync.n_succeeded >= wanted && active == 0;
+pub(crate) fn completion(context: &Context<'_>, active: i64) -> Option<End> {
+    let wanted = context.job.spec.completions.map_or(1, i64::from);
+    let is_complete = context.n_succeeded >= wanted && active == 0;
     is_complete.then(|| End::succeeds("CompletionsReached", "Reached expected number of succeeded pods"))
 }
 
@@ -152,11 +153,11 @@ fn has_restarted_too_often(job: &Job, pods: &[&Pod]) -> bool {
 }
 
 /// Time until the deadline of a Job that runs.
-pub(crate) fn until_deadline(sync: &Sync<'_>) -> Option<Duration> {
-    let job = sync.job;
+pub(crate) fn until_deadline(context: &Context<'_>) -> Option<Duration> {
+    let job = context.job;
     let seconds = job.spec.active_deadline_seconds.filter(|_| !job.is_suspended())?;
     let allowed = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-    Some(allowed.saturating_sub(sync.now.since(sync.start_time?)))
+    Some(allowed.saturating_sub(context.now.since(context.start_time?)))
 }
 
 /// A number of completions that more Pods than wanted have reached.
@@ -178,5 +179,5 @@ pub(crate) fn suspend(conditions: &mut Vec<Condition>, suspended: bool, now: Tim
 
 /// How many Pods are still to be counted, by a status.
 pub(crate) fn n_uncounted(status: &crate::types::JobStatus) -> i64 {
-    status.uncounted_terminated_pods.as_ref().map_or(0, |all| number(all.succeeded.len() + all.failed.len()))
+    status.uncounted_terminated_pods.as_ref().map_or(0, |all| number::count(all.succeeded.len() + all.failed.len()))
 }

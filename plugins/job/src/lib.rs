@@ -2,9 +2,10 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `reconcile` | one run: the order of its writes |
-//! | `sync` | the Pods of a Job, sorted out |
-//! | `accounting` | each Pod is counted once |
+//! | `reconcile` | one run |
+//! | `context` | its inputs: the Pods of a Job, sorted out |
+//! | `tracking` | each Pod is counted once |
+//! | `writes` | the writes of a run, in their order |
 //! | `end` | how a Job ends; its conditions |
 //! | `manage`, `rank`, `template` | how many Pods; which ones go; what new ones are made from |
 //! | `indexes` | sets of indexes |
@@ -45,9 +46,9 @@
 //! the SDK; those of orphans are cases with sentences as names. What upstream tests about expectations, event handlers and queues is
 //! the host's.
 
-mod accounting;
 mod backoff;
 mod claim;
+mod context;
 mod end;
 mod failure_policy;
 mod indexes;
@@ -58,9 +59,10 @@ mod rank;
 mod reconcile;
 mod status;
 mod success_policy;
-mod sync;
 mod template;
-pub mod types;
+mod tracking;
+mod types;
+mod writes;
 
 pub use reconcile::reconcile;
 

@@ -3,12 +3,16 @@
 //! *Source*: metrics/metrics.go and tracking_utils.go, and the functions `record*` of job_controller.go.
 
 use pintle_sdk::{Lister, Moment, ObjectKey, Outcome, Place, Resource};
+use plugin_lib::failures::Failures as _;
+use plugin_lib::number;
+use plugin_lib::state::ObjectRecord;
+use serde::{Deserialize, Serialize};
 
-use crate::accounting::{Accounts, Released};
+use crate::context::Context;
 use crate::end::End;
 use crate::failure_policy::Action;
 use crate::indexes::Indexes;
-use crate::sync::Sync;
+use crate::tracking::{Accounts, Released};
 use crate::types::{Job, Pod};
 
 const CREATED: &str = "job_controller_job_pods_creation_total";
@@ -26,8 +30,8 @@ pub(crate) fn mode(job: &Job) -> &'static str {
 }
 
 /// What a status that is written at this place counts.
-pub(crate) fn status(outcome: Outcome, at: Place, sync: &Sync<'_>, accounts: &Accounts<'_>) -> Outcome {
-    let (job, old, new) = (sync.job, &sync.job.status, &accounts.status);
+pub(crate) fn status(outcome: Outcome, at: Place, context: &Context<'_>, accounts: &Accounts<'_>) -> Outcome {
+    let (job, old, new) = (context.job, &context.job.status, &accounts.status);
     let mode = mode(job);
     let finished =
         |outcome, result: &str, n: i64| add(outcome, at, "job_controller_job_pods_finished_total", &[mode, result], n);
@@ -36,12 +40,13 @@ pub(crate) fn status(outcome: Outcome, at: Place, sync: &Sync<'_>, accounts: &Ac
         add(outcome, at, "job_controller_job_finished_indexes_total", &[result, limit], n)
     };
     let mut outcome = outcome;
-    let n_succeeded = match sync.n_indexes {
+    let n_succeeded = match context.n_indexes {
         None => i64::from(new.succeeded) - i64::from(old.succeeded),
         // Those that a smaller number of completions has excluded were counted before.
         Some(_) => {
-            let n_succeeded = sync.succeeded_indexes.len() - sync.counted_indexes.len();
-            let n_failed = sync.failed_indexes.as_ref().map_or(0, Indexes::len) - sync.counted_failed_indexes.len();
+            let n_succeeded = context.succeeded_indexes.len() - context.counted_indexes.len();
+            let n_failed =
+                context.failed_indexes.as_ref().map_or(0, Indexes::len) - context.counted_failed_indexes.len();
             outcome = indexes(outcome, "succeeded", n_succeeded);
             outcome = indexes(outcome, "failed", n_failed);
             n_succeeded
@@ -51,10 +56,10 @@ pub(crate) fn status(outcome: Outcome, at: Place, sync: &Sync<'_>, accounts: &Ac
     outcome = finished(outcome, "failed", i64::from(new.failed) - i64::from(old.failed));
     for action in [Action::Ignore, Action::FailIndex, Action::Count, Action::FailJob] {
         let n = accounts.released.iter().filter(|one| one.is_new && one.action == Some(action)).count();
-        outcome = handled(outcome, at, action, crate::sync::number(n));
+        outcome = handled(outcome, at, action, number::count(n));
     }
     let n_new = accounts.released.iter().filter(|one| one.is_new && plugin_lib::pods::is_terminal(one.pod)).count();
-    add(outcome, at, TERMINATED, &["add"], crate::sync::number(n_new))
+    add(outcome, at, TERMINATED, &["add"], number::count(n_new))
 }
 
 fn handled(outcome: Outcome, at: Place, action: Action, n: i64) -> Outcome {
@@ -89,9 +94,9 @@ pub(crate) fn job_finished(outcome: Outcome, at: Place, job: &Job, end: &End) ->
 }
 
 /// Pods that are created in the last step of the outcome. `terminating` Pods are those of the cache.
-pub(crate) fn created(mut outcome: Outcome, sync: &Sync<'_>, terminating: i64) -> Outcome {
+pub(crate) fn created(mut outcome: Outcome, context: &Context<'_>, terminating: i64) -> Outcome {
     let Some(last) = outcome.last_place() else { return outcome };
-    let reason = reason(sync, terminating);
+    let reason = reason(context, terminating);
     for position in 0..=last.position {
         outcome = add(outcome, Place { position, ..last }, CREATED, &[reason, "succeeded"], 1);
     }
@@ -99,18 +104,16 @@ pub(crate) fn created(mut outcome: Outcome, sync: &Sync<'_>, terminating: i64) -
 }
 
 /// Pods that the previous run could not create. Those that it did not try are not among its failures.
-pub(crate) fn not_created(outcome: Outcome, sync: &Sync<'_>, lister: &impl Lister, terminating: i64) -> Outcome {
-    let is_create = |verb: &str, kind: Option<&pintle_sdk::Kind>| verb == "create" && kind == Some(&Pod::KIND);
-    let failures = lister.failures();
-    let n = failures.iter().filter(|failure| is_create(&failure.verb, failure.kind.as_ref())).count();
-    let labels = vec![reason(sync, terminating).to_owned(), "failed".to_owned()];
+pub(crate) fn not_created(outcome: Outcome, context: &Context<'_>, lister: &impl Lister, terminating: i64) -> Outcome {
+    let n = lister.failures().of("create", &Pod::KIND).count();
+    let labels = vec![reason(context, terminating).to_owned(), "failed".to_owned()];
     if n > 0 { outcome.observe(CREATED, labels, n as f64) } else { outcome }
 }
 
 /// Why Pods are created.
-fn reason(sync: &Sync<'_>, terminating: i64) -> &'static str {
-    let only_failed = sync.job.spec.pod_replacement_policy.as_deref() == Some("Failed");
-    match (sync.n_failed, terminating) {
+fn reason(context: &Context<'_>, terminating: i64) -> &'static str {
+    let only_failed = context.job.spec.pod_replacement_policy.as_deref() == Some("Failed");
+    match (context.n_failed, terminating) {
         (1.., _) if only_failed => "recreate_failed",
         (1.., _) | (_, 1..) => "recreate_terminating_or_failed",
         _ => "new",
@@ -119,20 +122,20 @@ fn reason(sync: &Sync<'_>, terminating: i64) -> &'static str {
 
 /// A Job that another controller runs, once for each Job.
 pub(crate) fn managed_by(outcome: Outcome, job: &Job, manager: &str, lister: &impl Lister) -> Outcome {
-    let name = managed_state(&job.metadata.namespace, &job.metadata.name);
-    if lister.state(&name).as_ref() == Some(&job.metadata.uid) {
+    let record = managed(&job.metadata.key(), lister);
+    if record.of_uid(&job.metadata.uid).is_some() {
         return outcome;
     }
     let metric = "job_controller_jobs_by_external_controller_total";
-    outcome.keep(name, &job.metadata.uid).observe(metric, vec![manager.to_owned()], 1.0)
+    let outcome = outcome.observe(metric, vec![manager.to_owned()], 1.0);
+    record.keep_of(outcome, &job.metadata.uid, Managed {})
 }
 
-/// Forgets that a Job was run by another controller.
-pub(crate) fn forget_managed(outcome: Outcome, namespace: &str, name: &str, lister: &impl Lister) -> Outcome {
-    let name = managed_state(namespace, name);
-    if lister.state(&name).is_some() { outcome.forget(name) } else { outcome }
-}
+/// That a Job is run by another controller, which was counted.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Managed {}
 
-fn managed_state(namespace: &str, name: &str) -> String {
-    ObjectKey::new(namespace, name).state_name("managed")
+/// Whether a Job is run by another controller.
+pub(crate) fn managed(job: &ObjectKey, lister: &impl Lister) -> ObjectRecord<Managed> {
+    ObjectRecord::of(lister, "managed", job)
 }

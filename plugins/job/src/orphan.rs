@@ -11,9 +11,6 @@ use crate::types::{Job, Pod, is_job};
 /// The queue of such Pods.
 pub(crate) const QUEUE: &str = "job_orphan_pod";
 
-/// Most Pods of a finished Job that one run wakes.
-const MAX_WOKEN: usize = 5_000;
-
 /// Removes the finalizer, if nobody else does.
 ///
 /// # Errors
@@ -45,7 +42,7 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
 /// If a Pod does not fit its type.
 pub(crate) fn wake_those_of(job: &Job, lister: &impl Lister, mut outcome: Outcome) -> Result<Outcome, Error> {
     let query = Query::namespace(&job.metadata.namespace).controlled_by(&job.metadata.uid);
-    for pod in lister.list::<Pod>(&query)?.into_iter().filter(Pod::is_tracked).take(MAX_WOKEN) {
+    for pod in lister.list::<Pod>(&query)?.into_iter().filter(Pod::is_tracked) {
         outcome = outcome.wake(Key::new(QUEUE, Pod::KIND, pod.metadata.namespace, pod.metadata.name));
     }
     Ok(outcome)

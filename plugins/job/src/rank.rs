@@ -8,15 +8,15 @@ use std::cmp::Reverse;
 use pintle_sdk::time::Timestamp;
 use plugin_lib::pods::{self, HasContainers as _, Role};
 
-use crate::sync::Sync;
+use crate::context::Context;
 use crate::types::Pod;
 
 /// At least so many active Pods, those first that are missed least; of an Indexed Job, all that have no index of it, and all but one
 /// of each index.
-pub(crate) fn surplus<'a>(sync: &Sync<'a>, at_least: usize) -> Vec<&'a Pod> {
-    let (mut gone, mut left) = match sync.n_indexes {
-        None => (Vec::new(), sync.active.clone()),
-        Some(n_indexes) => duplicates(&sync.active, n_indexes),
+pub(crate) fn surplus<'a>(context: &Context<'a>, at_least: usize) -> Vec<&'a Pod> {
+    let (mut gone, mut left) = match context.n_indexes {
+        None => (Vec::new(), context.active.clone()),
+        Some(n_indexes) => duplicates(&context.active, n_indexes),
     };
     let more = at_least.saturating_sub(gone.len());
     if more > 0 {

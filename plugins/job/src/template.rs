@@ -4,18 +4,17 @@
 
 use std::collections::BTreeMap;
 
-use pintle_sdk::api::meta::{ObjectMeta, OwnerReference, Raw};
-use pintle_sdk::{Mutation, Refusal, Resource, has_finalizer, json};
+use pintle_sdk::api::meta::{ObjectMeta, Raw};
+use pintle_sdk::{Refusal, Resource, has_finalizer, json};
+use plugin_lib::batch::Batch;
 use plugin_lib::pods;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::context::Context;
 use crate::failure_policy::evaluate;
-use crate::sync::Sync;
+use crate::manage::MAX_PODS;
 use crate::types::{IGNORED_INDEX_FAILURES, INDEX, INDEX_FAILURES, Job, Pod, TRACKING};
-
-/// Most bytes of the Pods that one run creates: half of what an outcome may have by default.
-const MAX_BYTES: usize = 4 << 20;
 
 /// Longest prefix of a generated name of which all is kept.
 const LONGEST_PREFIX: usize = 58;
@@ -35,47 +34,34 @@ struct NewIndexedPod<'a> {
     spec: &'a Value,
 }
 
-/// Creates these Pods, or as many of them as one outcome can have: at least one.
-pub(crate) fn create(sync: &Sync<'_>, indexes: &[Option<i64>]) -> Vec<Mutation> {
-    let template = &sync.job.spec.template;
+/// Creates these Pods, or as many of them as one run can: at least one.
+pub(crate) fn create(context: &Context<'_>, indexes: &[Option<i64>]) -> Batch {
+    let template = &context.job.spec.template;
     let mut spec = Value::Null;
-    if sync.n_indexes.is_some() {
+    if context.n_indexes.is_some() {
         spec = template.spec.value();
         add_variable(&mut spec);
     }
-    let (mut creates, mut n_bytes) = (Vec::new(), 0);
-    for index in indexes {
-        let metadata = metadata(sync, *index);
+    let create = |index: &Option<i64>| {
+        let metadata = metadata(context, *index);
         let pod = match index {
             None => json(&NewPod { metadata, spec: &template.spec }),
             Some(index) => {
-                spec["hostname"] = format!("{}-{index}", sync.job.metadata.name).into();
+                spec["hostname"] = format!("{}-{index}", context.job.metadata.name).into();
                 json(&NewIndexedPod { metadata, spec: &spec })
             }
         };
-        n_bytes += pod.len() + 1024;
-        if n_bytes > MAX_BYTES && !creates.is_empty() {
-            break;
-        }
-        let create = pods::create(&Job::KIND, &sync.job.metadata, pod)
+        pods::create(&Job::KIND, &context.job.metadata, pod)
             // It is refused as long as the namespace is there: neither worth an event nor another try.
-            .tolerate([Refusal::NamespaceTerminating]);
-        creates.push(create);
-    }
-    creates
+            .tolerate([Refusal::NamespaceTerminating])
+    };
+    Batch::of(MAX_PODS, indexes.iter().map(create))
 }
 
-fn metadata(sync: &Sync<'_>, index: Option<i64>) -> ObjectMeta {
-    let job = sync.job;
-    let template = &job.spec.template.metadata;
-    let mut metadata = ObjectMeta {
-        generate_name: prefix(&job.metadata.name, index),
-        labels: template.labels.clone(),
-        annotations: template.annotations.clone(),
-        finalizers: template.finalizers.clone(),
-        owner_references: vec![OwnerReference::controller(&Job::KIND, &job.metadata)],
-        ..ObjectMeta::default()
-    };
+fn metadata(context: &Context<'_>, index: Option<i64>) -> ObjectMeta {
+    let job = context.job;
+    let mut metadata = pods::metadata_from_template(&Job::KIND, &job.metadata, &job.spec.template);
+    metadata.generate_name = prefix(&job.metadata.name, index);
     if !has_finalizer(&metadata, TRACKING) {
         metadata.finalizers.push(TRACKING.to_owned());
     }
@@ -83,7 +69,7 @@ fn metadata(sync: &Sync<'_>, index: Option<i64>) -> ObjectMeta {
         metadata.labels.insert(INDEX.to_owned(), index.to_string());
         metadata.annotations.insert(INDEX.to_owned(), index.to_string());
         if job.spec.backoff_limit_per_index.is_some() {
-            count_failures(job, sync.predecessors.get(&index).copied(), &mut metadata.annotations);
+            count_failures(job, context.predecessors.get(&index).copied(), &mut metadata.annotations);
         }
     }
     metadata

@@ -28,48 +28,48 @@ pintle_sdk::types!(
 );
 
 /// The finalizer of Pods that are not counted yet.
-pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+pub(crate) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 /// `spec.managedBy` of the Jobs that this controller runs; absence is the same.
 const OWN_NAME: &str = "kubernetes.io/job-controller";
 
 /// `metadata.annotations` of a Pod: which index it works on. Also a label.
-pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+pub(crate) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// `metadata.annotations` of a Pod: how often its index has failed before.
-pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+pub(crate) const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
 /// The same for failures that a rule ignores.
-pub const IGNORED_INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
+pub(crate) const IGNORED_INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 impl Job {
     /// The other controller that runs it.
-    pub fn other_manager(&self) -> Option<&str> {
+    pub(crate) fn other_manager(&self) -> Option<&str> {
         self.spec.managed_by.as_deref().filter(|name| *name != OWN_NAME)
     }
 
     /// Whether it has ended for good.
-    pub fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         ["Complete", "Failed"].iter().any(|end| is_true(&self.status.conditions, end))
     }
 
     /// Whether each of its Pods has an index.
-    pub fn is_indexed(&self) -> bool {
+    pub(crate) fn is_indexed(&self) -> bool {
         self.spec.completion_mode.as_deref() == Some("Indexed")
     }
 
     /// Whether it wants no Pods at present.
-    pub fn is_suspended(&self) -> bool {
+    pub(crate) fn is_suspended(&self) -> bool {
         self.spec.suspend == Some(true)
     }
 
     /// How many Pods run at once.
-    pub fn parallelism(&self) -> i64 {
+    pub(crate) fn parallelism(&self) -> i64 {
         i64::from(self.spec.parallelism.unwrap_or(1)).max(0)
     }
 
     /// Most failures that the Job tolerates. The API server sets it.
-    pub fn backoff_limit(&self) -> i64 {
+    pub(crate) fn backoff_limit(&self) -> i64 {
         let default = if self.spec.backoff_limit_per_index.is_some() { i32::MAX } else { 6 };
         i64::from(self.spec.backoff_limit.unwrap_or(default))
     }
@@ -78,7 +78,7 @@ impl Job {
     ///
     /// # Errors
     /// If an Indexed Job has none, which the API server rejects.
-    pub fn n_indexes(&self) -> Result<Option<i64>, Error> {
+    pub(crate) fn n_indexes(&self) -> Result<Option<i64>, Error> {
         if !self.is_indexed() {
             return Ok(None);
         }
@@ -87,12 +87,12 @@ impl Job {
     }
 
     /// Whether a Pod is replaced only once it is in the phase `Failed`, and not as soon as it is being deleted.
-    pub fn replaces_only_failed(&self) -> bool {
+    pub(crate) fn replaces_only_failed(&self) -> bool {
         self.spec.pod_replacement_policy.as_deref() == Some("Failed") || self.spec.pod_failure_policy.is_some()
     }
 
     /// `spec.template.spec.restartPolicy`.
-    pub fn restart_policy(&self) -> String {
+    pub(crate) fn restart_policy(&self) -> String {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         struct PodSpec {
@@ -104,44 +104,44 @@ impl Job {
 
 impl Pod {
     /// Whether it has the finalizer, and so is not counted yet.
-    pub fn is_tracked(&self) -> bool {
+    pub(crate) fn is_tracked(&self) -> bool {
         has_finalizer(&self.metadata, TRACKING)
     }
 
     /// Whether it has ended well.
-    pub fn is_succeeded(&self) -> bool {
+    pub(crate) fn is_succeeded(&self) -> bool {
         self.status.phase == "Succeeded"
     }
 
     /// Whether it counts as failed for this Job.
-    pub fn is_failed(&self, job: &Job) -> bool {
+    pub(crate) fn is_failed(&self, job: &Job) -> bool {
         plugin_lib::pods::is_failed(self, job.replaces_only_failed())
     }
 
     /// The index that it works on.
-    pub fn index(&self) -> Option<i64> {
+    pub(crate) fn index(&self) -> Option<i64> {
         let index: i64 = self.metadata.annotations.job_completion_index.as_deref()?.parse().ok()?;
         // No Job has a larger one.
         (0..=i64::from(i32::MAX)).contains(&index).then_some(index)
     }
 
     /// The same, if the Job has such an index.
-    pub fn index_below(&self, n_indexes: i64) -> Option<i64> {
+    pub(crate) fn index_below(&self, n_indexes: i64) -> Option<i64> {
         self.index().filter(|index| *index < n_indexes)
     }
 
     /// How often its index has failed before. A value of a user that is not a number counts as 0.
-    pub fn index_failures(&self) -> i64 {
+    pub(crate) fn index_failures(&self) -> i64 {
         count(self.metadata.annotations.job_index_failure_count.as_deref())
     }
 
     /// The same for failures that a rule ignores.
-    pub fn ignored_index_failures(&self) -> i64 {
+    pub(crate) fn ignored_index_failures(&self) -> i64 {
         count(self.metadata.annotations.job_index_ignored_failure_count.as_deref())
     }
 
     /// When it ended, as far as is known.
-    pub fn finished_at(&self) -> Timestamp {
+    pub(crate) fn finished_at(&self) -> Timestamp {
         plugin_lib::pods::finished_at(self).unwrap_or(Timestamp::from_micros(0))
     }
 }
@@ -152,7 +152,7 @@ fn count(annotation: Option<&str>) -> i64 {
 }
 
 /// Whether an owner reference is one to a Job.
-pub fn is_job(reference: &OwnerReference) -> bool {
+pub(crate) fn is_job(reference: &OwnerReference) -> bool {
     reference.owner_kind() == Job::KIND
 }
 

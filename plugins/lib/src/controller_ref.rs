@@ -10,16 +10,13 @@
 //! Source: `BaseControllerRefManager` of Kubernetes' `pkg/controller`. There a claim is a write in the middle of a sync;
 //! here the patches are a step of the outcome, and what is to be adopted counts as owned already.
 
-use std::collections::BTreeSet;
-
-use serde_json::json;
-
 use pintle_sdk::Error;
+use pintle_sdk::Kind;
 use pintle_sdk::Lister;
 use pintle_sdk::api::meta::{HasController, HasDeletionTimestamp, HasLabels, Metadata, OwnerReference, Resource};
 use pintle_sdk::selector::Selector;
-use pintle_sdk::{Action, Mutation, PatchType, Refusal, Step};
-use pintle_sdk::{Kind, ObjectKey};
+use pintle_sdk::{Mutation, PatchType, Refusal, Step};
+use serde_json::json;
 
 /// Result of [`claim`].
 #[derive(Clone, Debug)]
@@ -34,22 +31,6 @@ impl<T> Claimed<T> {
     /// The step of the patches: all are tried, and a failure stops what follows.
     pub fn step(&mut self) -> Step {
         Step::parallel(std::mem::take(&mut self.mutations))
-    }
-
-    /// A step of `most` patches, if there are more: an outcome with all of them would be too large. Such a run writes nothing else, as
-    /// only the last part makes `owned` true; the objects that the step changes run the key again. What could not be written in
-    /// the previous run, by [`Lister::failures`], comes last, so that it keeps nothing else from being claimed.
-    pub fn part(&mut self, most: usize, lister: &impl Lister) -> Option<Step> {
-        if self.mutations.len() <= most {
-            return None;
-        }
-        let failed: BTreeSet<ObjectKey> = lister.failures().into_iter().map(|failure| failure.object).collect();
-        self.mutations.sort_by_key(|mutation| match &mutation.action {
-            Action::Patch { object, .. } => failed.contains(object),
-            _ => false,
-        });
-        self.mutations.truncate(most);
-        Some(self.step())
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod conditions;
 mod content;
+mod context;
 mod discovery;
 mod reconcile;
 mod round;

@@ -5,14 +5,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pintle_sdk::{Lister, Outcome, json};
+use pintle_sdk::{Lister, ObjectKey};
+use plugin_lib::backoff::Exponential;
+use plugin_lib::state::ObjectRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::conditions::Findings;
 
-/// First and longest delay after rounds that failed.
-const BASE: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_secs(60);
+/// Delays after rounds that failed.
+const BACKOFF: Exponential = Exponential { first: Duration::from_millis(5), longest: Duration::from_secs(60) };
 
 /// What is deleted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,8 +42,6 @@ pub(crate) struct Parts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Round {
-    /// Uid of the namespace; a new one with the same name starts from the beginning.
-    uid: String,
     /// What the run before has deleted: of that, what is left now stays for a reason.
     pub(crate) swept: Option<Stage>,
     /// How often the runs before have deleted.
@@ -66,33 +65,14 @@ pub(crate) struct Round {
     pub(crate) emptied: bool,
 }
 
+/// What is kept of a namespace.
+pub(crate) fn record(lister: &impl Lister, namespace: &str) -> ObjectRecord<Round> {
+    ObjectRecord::of(lister, "round", &ObjectKey::new("", namespace))
+}
+
 impl Round {
-    fn name(namespace: &str) -> String {
-        format!("round/{namespace}")
-    }
-
-    /// What the run before has kept.
-    pub(crate) fn read(lister: &impl Lister, namespace: &str, uid: &str) -> Self {
-        lister
-            .state(&Self::name(namespace))
-            .and_then(|text| serde_json::from_str::<Self>(&text).ok())
-            .filter(|round| round.uid == uid)
-            .unwrap_or_else(|| Self { uid: uid.to_owned(), ..Self::default() })
-    }
-
-    /// Keeps it for the next run.
-    pub(crate) fn keep(&self, outcome: Outcome, namespace: &str) -> Outcome {
-        outcome.keep(Self::name(namespace), json(self))
-    }
-
-    /// An outcome that forgets it, if there is anything to forget.
-    pub(crate) fn forget(lister: &impl Lister, namespace: &str) -> Outcome {
-        let name = Self::name(namespace);
-        if lister.state(&name).is_some() { Outcome::new().forget(name) } else { Outcome::new() }
-    }
-
     /// Delay before the next round after one that failed.
     pub(crate) fn backoff(&self) -> Duration {
-        2_u32.checked_pow(self.failed).map_or(LONGEST, |factor| BASE.saturating_mul(factor).min(LONGEST))
+        BACKOFF.after(self.failed.saturating_add(1))
     }
 }

@@ -5,24 +5,9 @@
 //! *Source*: Kubernetes' `pkg/controller/volume/pvprotection`. All 6 rows of `TestPVProtectionController`
 //! (`pv_protection_controller_test.go`) are cases.
 
-use pintle_sdk::{Error, Key, Lister, Outcome, Resource, Step};
-use plugin_lib::protection::protection;
+mod reconcile;
+mod types;
 
-pintle_sdk::types!("manifest.yaml");
-
-const FINALIZER: &str = "kubernetes.io/pv-protection";
-
-/// Says whether a volume gets the finalizer, or loses it.
-///
-/// # Errors
-/// If the volume does not fit its type.
-pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    let Some((volume, document)) = lister.get_document::<PersistentVolume>("", &key.name)? else {
-        return Ok(Outcome::new());
-    };
-    let decision = protection(&volume.metadata, FINALIZER, || Ok(volume.status.phase == "Bound"))?;
-    let update = decision.update(&PersistentVolume::KIND, &volume.metadata, document, FINALIZER);
-    Ok(Outcome::new().step(Step::sequential(update)))
-}
+pub use reconcile::reconcile;
 
 pintle_sdk::export!(reconcile);

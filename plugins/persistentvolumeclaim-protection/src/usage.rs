@@ -11,8 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::{Error, Lister, LiveDetail, Need, ObjectKey, Query, Resource};
+use plugin_lib::state::Record;
 
-use crate::{PersistentVolumeClaim, Pod};
+use crate::types::{PersistentVolumeClaim, Pod};
 
 /// All Pods of a namespace; the host bounds the bytes of an answer.
 const ALL: u32 = i32::MAX.unsigned_abs();
@@ -80,9 +81,9 @@ pub(crate) enum Live {
     TooMany(Vec<String>),
 }
 
-/// Name of the state that has the Nodes by which the Pods of a namespace are listed.
-pub(crate) fn state_of(namespace: &str) -> String {
-    ObjectKey::new("", namespace).state_name("nodes")
+/// The Nodes by which the Pods of a namespace are listed, if they are.
+pub(crate) fn nodes(lister: &impl Lister, namespace: &str) -> Record<Vec<String>> {
+    Record::read(lister, ObjectKey::new("", namespace).state_name("nodes"))
 }
 
 /// Lists the Pods of a namespace. Of more than one answer can have, those of each Node, and then those of all other Nodes. The Nodes are
@@ -90,10 +91,9 @@ pub(crate) fn state_of(namespace: &str) -> String {
 ///
 /// # Errors
 /// If they must be listed first, or that fails.
-pub(crate) fn live(namespace: &str, lister: &impl Lister) -> Result<Live, Error> {
+pub(crate) fn live(namespace: &str, kept: Option<&Vec<String>>, lister: &impl Lister) -> Result<Live, Error> {
     let all = || Need::live_list(&Pod::KIND, namespace, ALL).detail(LiveDetail::Projection);
-    let kept = lister.state(&state_of(namespace)).and_then(|text| serde_json::from_str::<Vec<String>>(&text).ok());
-    let needs: Vec<Need> = match &kept {
+    let needs: Vec<Need> = match kept {
         None => vec![all()],
         Some(nodes) => {
             // A Pod without a Node uses nothing yet.

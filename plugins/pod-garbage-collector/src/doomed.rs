@@ -4,7 +4,7 @@ use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Moment, Mutation, Outcome, PatchType, Resource, Step};
 use serde_json::{Value, json};
 
-use crate::{Pod, PodStatusConditions};
+use crate::types::{Pod, PodStatusConditions};
 
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::{Error, Lister, Need, Outcome, Resource, log};
-use serde_json::json;
+use plugin_lib::state::Record;
 
-use crate::Node;
+use crate::types::Node;
 
 /// Upstream's `quarantineTime`, in seconds.
 const QUARANTINE: f64 = 40.0;
@@ -21,19 +21,16 @@ const MAX_ASKED: usize = 256;
 
 /// Node -> when it has waited for long enough, in seconds since the host started.
 pub(crate) struct Quarantine {
-    old: BTreeMap<String, f64>,
+    record: Record<BTreeMap<String, f64>>,
     until: BTreeMap<String, f64>,
     now: f64,
 }
 
 impl Quarantine {
     /// What earlier runs have kept.
-    pub(crate) fn read(lister: &impl Lister) -> Result<Self, Error> {
-        let old: BTreeMap<String, f64> = match lister.state(STATE) {
-            Some(text) => serde_json::from_str(&text).map_err(|error| Error::Terminal(format!("{STATE}: {error}")))?,
-            None => BTreeMap::new(),
-        };
-        Ok(Self { until: old.clone(), old, now: lister.uptime().as_secs_f64() })
+    pub(crate) fn read(lister: &impl Lister) -> Self {
+        let record = Record::read(lister, STATE);
+        Self { until: record.get().cloned().unwrap_or_default(), record, now: lister.uptime().as_secs_f64() }
     }
 
     /// Looks at Nodes that are missing: those of them that are gone.
@@ -77,10 +74,9 @@ impl Quarantine {
         for node in waiting {
             self.until.insert(node.clone(), self.now);
         }
-        match (self.until == self.old, self.until.is_empty()) {
-            (true, _) => outcome,
-            (false, true) => outcome.forget(STATE),
-            (false, false) => outcome.keep(STATE, json!(self.until).to_string()),
+        match self.until.is_empty() {
+            true => self.record.forget(outcome),
+            false => self.record.keep(outcome, &self.until),
         }
     }
 }

@@ -8,36 +8,9 @@
 //! `TestPodGroupProtectionController`, 5 of `TestHasActivePods` and 4 of `TestIsPodTerminated` are cases. The other rows are about the
 //! mapping of changes to keys, which the manifest has, and about Go's caches. As upstream, it asks the cache only.
 
-use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step};
-use plugin_lib::pods;
-use plugin_lib::protection::{Protection, protection};
+mod reconcile;
+mod types;
 
-pintle_sdk::types!("manifest.yaml");
-
-const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
-
-/// Says whether a group loses the finalizer.
-///
-/// # Errors
-/// If the group or one of its Pods does not fit its type.
-pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    let Some((group, document)) = lister.get_document::<PodGroup>(&key.namespace, &key.name)? else {
-        return Ok(Outcome::new());
-    };
-    let decision = protection(&group.metadata, FINALIZER, || has_active_pods(key, lister))?;
-    let update = match decision {
-        Protection::Remove => decision.update(&PodGroup::KIND, &group.metadata, document, FINALIZER),
-        Protection::Add | Protection::Unchanged | Protection::Wait => None,
-    };
-    Ok(Outcome::new().step(Step::sequential(update)))
-}
-
-/// Whether a Pod that has not ended belongs to the group.
-///
-/// *Source*: `hasActivePods`, `isPodTerminated`.
-fn has_active_pods(key: &Key, lister: &impl Lister) -> Result<bool, Error> {
-    let pods: Vec<Pod> = lister.list(&Query::namespace(&key.namespace).index("group", &key.name))?;
-    Ok(pods.iter().any(|pod| !pods::is_terminal(pod)))
-}
+pub use reconcile::reconcile;
 
 pintle_sdk::export!(reconcile);

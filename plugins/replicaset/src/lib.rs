@@ -2,23 +2,9 @@
 //!
 //! *Source*: Kubernetes' `pkg/controller/replicaset`.
 
-use pintle_sdk::{Error, Key, Lister, Outcome};
-use plugin_lib::replicaset::{self, ReplicaSet};
+mod reconcile;
+mod types;
 
-pintle_sdk::types!(
-    "manifest.yaml",
-    "apps/v1/ReplicaSet" = ReplicaSet,
-    "apps/v1/ReplicaSet" = [replicaset::ListedReplicaSet],
-    "v1/Pod" = replicaset::Pod,
-    "v1/Namespace" = replicaset::Namespace,
-);
-
-/// Says what should change for a ReplicaSet.
-///
-/// # Errors
-/// As `replicaset::reconcile`.
-pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    replicaset::reconcile::<ReplicaSet>(key, lister)
-}
+pub use reconcile::reconcile;
 
 pintle_sdk::export!(reconcile);

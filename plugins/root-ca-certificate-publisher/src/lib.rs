@@ -2,74 +2,9 @@
 //!
 //! *Source*: Kubernetes' `pkg/controller/certificates/rootcacertpublisher`. Its two metrics of syncs are fed by the host.
 
-use std::collections::BTreeMap;
+mod reconcile;
+mod types;
 
-use pintle_sdk::document::Document;
-use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Refusal, Resource, Step};
-use serde::Deserialize;
-use serde_json::json;
-
-pintle_sdk::types!(
-    "manifest.yaml",
-    "v1/ConfigMap": ["metadata.annotations['kubernetes.io/description']", "data"],
-);
-
-const NAME: &str = "kube-root-ca.crt";
-const DATA_KEY: &str = "ca.crt";
-const ANNOTATION: &str = "kubernetes.io/description";
-
-/// Part of the API: upstream's text, letter by letter, so that both write the same object.
-const DESCRIPTION: &str = concat!(
-    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal ",
-    "service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
-);
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Config {
-    root_ca: String,
-}
-
-/// Says what should change for a namespace.
-///
-/// # Errors
-/// If the configuration or an object does not fit its type.
-pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    let Config { root_ca } = lister.config()?;
-    let namespace = &key.name;
-    let mutation = match lister.get_document::<ConfigMap>(namespace, NAME)? {
-        None if is_going_away(lister, namespace)? => return Ok(Outcome::new()),
-        None => create(namespace, &root_ca),
-        Some((current, _)) if is_right(&current, &root_ca) => return Ok(Outcome::new()),
-        Some((_, document)) => correct(document, &root_ca),
-    };
-    Ok(Outcome::new().step(Step::sequential([mutation])))
-}
-
-/// Whether nothing can be created in the namespace any more, as far as the cache tells.
-fn is_going_away(lister: &impl Lister, namespace: &str) -> Result<bool, Error> {
-    let namespace = lister.get::<Namespace>("", namespace)?;
-    Ok(namespace.is_none_or(|namespace| namespace.status.phase == "Terminating"))
-}
-
-fn is_right(current: &ConfigMap, root_ca: &str) -> bool {
-    let described = current.metadata.annotations.description.as_ref().is_some_and(|text| !text.is_empty());
-    described && current.data.len() == 1 && current.data.get(DATA_KEY).is_some_and(|data| data == root_ca)
-}
-
-fn create(namespace: &str, root_ca: &str) -> Mutation {
-    let object = json!({
-        "metadata": {"name": NAME, "annotations": {ANNOTATION: DESCRIPTION}},
-        "data": {DATA_KEY: root_ca},
-    });
-    // Not found: the namespace is gone.
-    Mutation::create(&ConfigMap::KIND, namespace, object).tolerate([Refusal::NotFound, Refusal::NamespaceTerminating])
-}
-
-fn correct(mut document: Document, root_ca: &str) -> Mutation {
-    document.set(&["data"], &BTreeMap::from([(DATA_KEY, root_ca)]));
-    document.set(&["metadata", "annotations", ANNOTATION], DESCRIPTION);
-    Mutation::update(&ConfigMap::KIND, document)
-}
+pub use reconcile::reconcile;
 
 pintle_sdk::export!(reconcile);

@@ -3,6 +3,7 @@
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::document::Document;
 use pintle_sdk::{Error, Lister, Mutation, MutationFailure, Resource as _};
+use plugin_lib::failures::Failures as _;
 use serde_json::{Map, Value};
 
 use crate::events::Verb;
@@ -10,11 +11,6 @@ use crate::identity::claim_name;
 use crate::retention::Owners;
 use crate::set::{ClaimTemplate, Set};
 use crate::types::PersistentVolumeClaim;
-
-/// Whether it was the creation of a claim that failed.
-fn is_creation(failure: &MutationFailure) -> bool {
-    failure.verb == "create" && failure.kind.as_ref() == Some(&PersistentVolumeClaim::KIND)
-}
 
 /// The claims of one replica.
 pub(crate) struct Claims<'a, L> {
@@ -81,7 +77,7 @@ impl<'a, L: Lister> Claims<'a, L> {
     /// event.
     pub(crate) fn refused(&self, failures: &[MutationFailure]) -> Option<Mutation> {
         let mut errors: Vec<String> = Vec::new();
-        for failure in failures.iter().filter(|failure| is_creation(failure)) {
+        for failure in failures.of("create", &PersistentVolumeClaim::KIND) {
             let is_missing = |claim: &&Claim<'_>| claim.found.is_none() && claim.name == failure.object.name;
             if let Some(claim) = self.all.iter().find(is_missing) {
                 errors.push(format!("failed to create PVC {}: {}", claim.name, failure.message));
@@ -98,7 +94,7 @@ impl<'a, L: Lister> Claims<'a, L> {
     /// Whether one of the claims may not come: it is being deleted, or it is missing and the previous run could not create claims, of
     /// which the host does not remember all.
     pub(crate) fn are_hindered(&self, failures: &[MutationFailure]) -> bool {
-        let is_any_refused = failures.iter().any(is_creation);
+        let is_any_refused = failures.any("create", &PersistentVolumeClaim::KIND);
         self.all.iter().any(|claim| claim.found.as_ref().map_or(is_any_refused, |found| found.metadata.is_deleting()))
     }
 

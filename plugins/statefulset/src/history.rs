@@ -12,9 +12,6 @@ use serde_json::{Value, json};
 use crate::set::Set;
 use crate::types::{Pod, StatefulSet};
 
-/// Most revisions that one run deletes.
-const DELETIONS: usize = 100;
-
 /// Most names that one run tries for a revision.
 const NAMES: usize = 1000;
 
@@ -145,14 +142,14 @@ fn create(
     Err(Error::retry(format!("the first {NAMES} names for a revision of {} are taken", set.name())))
 }
 
-/// Writes that delete the oldest revisions beyond the limit, and whether some are left for the next run.
+/// Writes that delete the oldest revisions beyond the limit.
 #[doc(alias = "truncateHistory")]
 pub(crate) fn truncate(
     set: &Set,
     history: &[ControllerRevision],
     revisions: &Revisions,
     pods: &[Pod],
-) -> (Vec<Mutation>, bool) {
+) -> Vec<Mutation> {
     let of_pods: BTreeSet<&str> = pods.iter().filter_map(revision).collect();
     let is_live = |revision: &ControllerRevision| {
         let name = revision.metadata.name.as_str();
@@ -163,7 +160,7 @@ pub(crate) fn truncate(
         let meta = &revision.metadata;
         Mutation::delete(&ControllerRevision::KIND, &meta.namespace, &meta.name).uid(&meta.uid)
     };
-    (surplus.iter().take(DELETIONS).map(delete).collect(), surplus.len() > DELETIONS)
+    surplus.iter().map(delete).collect()
 }
 
 /// The revision of a Pod.

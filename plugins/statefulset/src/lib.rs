@@ -3,7 +3,7 @@
 //! *Flow*: key of a StatefulSet -> [`reconcile`] -> adoption, revision, Pods and claims, status, history.
 //!
 //! ```text
-//! reconcile -> replicas, history -> Sync: scale (in order | in batches) -> roll -> Status -> truncate
+//! reconcile -> replicas, history -> Context: scale (in order | in batches) -> roll -> Status -> truncate
 //! ```
 //!
 //! *Source*: kube-controller-manager 1.36, pkg/controller/statefulset and pkg/controller/history. Where upstream writes in the
@@ -33,19 +33,20 @@
 //! | `stateful_set_test.go` | 33 | 19: not which keys a change maps to (the manifest's) |
 
 mod claims;
+mod context;
 mod events;
 mod history;
 mod identity;
-mod plan;
-mod pod;
+mod pod_control;
 mod reconcile;
 mod replicas;
 mod retention;
 mod rolling;
 mod set;
+mod set_control;
 mod status;
-mod sync;
 mod types;
+mod writes;
 
 pub use reconcile::reconcile;
 

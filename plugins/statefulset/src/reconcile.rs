@@ -1,27 +1,20 @@
 //! One run for a StatefulSet.
 
-use std::time::Duration;
-
-use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Key, Lister, Outcome, Step, log};
+use plugin_lib::batch::SOON;
 use plugin_lib::pods;
 
+use crate::context::Context;
 use crate::history;
-use crate::plan::Plan;
 use crate::replicas::{self, Replicas};
 use crate::set::Set;
+use crate::set_control::Flow;
 use crate::status::Status;
-use crate::sync::{Flow, Sync};
-use crate::types::{Pod, StatefulSet};
+use crate::types::StatefulSet;
+use crate::writes::Writes;
 
 const MAX_UNAVAILABLE: &str = "statefulset_controller_statefulset_max_unavailable";
 const UNAVAILABLE: &str = "statefulset_controller_statefulset_unavailable_replicas";
-
-/// Most Pods and revisions that one run adopts and releases.
-const MAX_CLAIMS: usize = 300;
-
-/// When a run that leaves work to another one is followed by it.
-const SOON: Duration = Duration::from_millis(5);
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,7 +23,7 @@ struct Config {
     semantic_revisions: bool,
 }
 
-/// Says what should change for the StatefulSet that the key names.
+/// Computes the changes for the StatefulSet that the key names.
 ///
 /// # Errors
 /// If an object does not fit its type, or nothing can be adopted at this time.
@@ -50,9 +43,6 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let history = history::list(lister, &set)?;
     let mut claimed = replicas::claim(lister, &set)?;
     claimed.mutations.splice(..0, history::adopt(lister, &set, &history)?);
-    if let Some(part) = claimed.part(MAX_CLAIMS, lister) {
-        return Ok(Outcome::new().step(part));
-    }
     let claims = claimed.step();
     let pods = claimed.owned;
     let revisions = history::resolve(lister, &set, &history, config.semantic_revisions)?;
@@ -64,18 +54,18 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 
     let replicas = Replicas::sort(&set, &pods);
     let failures = lister.failures();
-    let plan = Plan::default();
-    let mut sync =
-        Sync { lister, set: &set, revisions: &revisions, replicas: &replicas, failures: &failures, now, plan };
+    let writes = Writes::default();
+    let mut context =
+        Context { lister, set: &set, revisions: &revisions, replicas: &replicas, failures: &failures, now, writes };
     let mut n_gone = 0;
-    if !set.is_deleting() && sync.scale()? == Flow::Continue {
-        n_gone = sync.roll(config.max_unavailable);
+    if !set.is_deleting() && context.scale()? == Flow::Continue {
+        n_gone = context.roll(config.max_unavailable);
     }
     if config.max_unavailable {
-        outcome = observe(outcome, &sync);
+        outcome = observe(outcome, &context);
     }
-    let plan = sync.plan;
-    if plan.is_full() || plan.is_apart() {
+    let writes = context.writes;
+    if writes.is_full() || writes.is_apart() {
         // Writes of claims alone would not run the key again.
         outcome = outcome.requeue_after(SOON);
     }
@@ -86,37 +76,28 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if !is_status_first {
         status.current_replicas -= n_gone;
     }
-    if let Some(after) = next_availability(&set, &status, &pods, now) {
-        outcome = outcome.requeue_after(after);
+    if status.ready_replicas != status.available_replicas {
+        let next = pods::next_availability(&pods, set.min_ready_seconds(), now);
+        outcome = next.into_iter().fold(outcome, Outcome::requeue_after);
     }
-    let (deletes, are_left) = history::truncate(&set, &history, &revisions, &pods);
-    let report = [Step::sequential(status.write(&set, document)), Step::sequential(deletes)];
+    let deletes = history::truncate(&set, &history, &revisions, &pods);
+    let report = [Step::sequential(status.update(&set, document)), Step::sequential(deletes)];
     let report = report.map(|step| Step { always: is_certain, ..step });
     let steps = if is_status_first {
-        report.into_iter().chain(plan.steps).collect()
+        report.into_iter().chain(writes.steps).collect()
     } else {
-        [plan.steps, report.into()].concat()
+        [writes.steps, report.into()].concat()
     };
     steps.into_iter().for_each(|step| outcome.push(step));
-    Ok(if are_left { outcome.requeue_after(SOON) } else { outcome })
-}
-
-/// When the next Pod becomes available, if one is ready and not available.
-fn next_availability(set: &Set, status: &Status, all: &[Pod], now: Timestamp) -> Option<Duration> {
-    let min_ready = u64::try_from(set.min_ready_seconds()).ok().filter(|seconds| *seconds > 0)?;
-    if status.ready_replicas == status.available_replicas {
-        return None;
-    }
-    let next = all.iter().filter_map(|pod| pods::until_available(pod, set.min_ready_seconds(), now)).min();
-    Some(next.unwrap_or(Duration::from_secs(min_ready)))
+    Ok(outcome)
 }
 
 /// Both metrics, which exist only if `maxUnavailable` counts.
-fn observe<L: Lister>(outcome: Outcome, sync: &Sync<'_, L>) -> Outcome {
-    let set = sync.set;
+fn observe<L: Lister>(outcome: Outcome, context: &Context<'_, L>) -> Outcome {
+    let set = context.set;
     let policy = set.object.spec.pod_management_policy.clone();
     let labels = vec![set.namespace().to_owned(), set.name().to_owned(), policy];
     // Numbers of replicas have 32 bits.
-    let (limit, unavailable) = (set.max_unavailable() as f64, sync.n_unavailable() as f64);
+    let (limit, unavailable) = (set.max_unavailable() as f64, context.n_unavailable() as f64);
     outcome.observe(MAX_UNAVAILABLE, labels.clone(), limit).observe(UNAVAILABLE, labels, unavailable)
 }

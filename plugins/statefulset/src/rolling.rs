@@ -5,14 +5,15 @@
 use std::collections::BTreeSet;
 
 use pintle_sdk::int_or_percent::IntOrPercent;
-use pintle_sdk::{Lister, Mutation, MutationFailure, Order, Resource as _};
+use pintle_sdk::{Lister, Mutation, Order, Resource as _};
+use plugin_lib::failures::Failures as _;
 use plugin_lib::pods;
 
+use crate::context::Context;
 use crate::history::revision;
-use crate::pod;
+use crate::pod_control;
 use crate::set::Set;
 use crate::status::is_unavailable;
-use crate::sync::Sync;
 use crate::types::Pod;
 
 impl Set {
@@ -26,7 +27,7 @@ impl Set {
     }
 }
 
-impl<'a, L: Lister> Sync<'a, L> {
+impl<'a, L: Lister> Context<'a, L> {
     /// Plans the rolling update; returns how many replicas of the current revision it costs.
     pub(crate) fn roll(&mut self, counts_max_unavailable: bool) -> i32 {
         if self.set.object.spec.update_strategy.type_ == "OnDelete" {
@@ -45,18 +46,16 @@ impl<'a, L: Lister> Sync<'a, L> {
             }
             // One that has ended goes already.
             if !pods::is_terminal(pod) {
-                deletes.push(pod::delete(self.set, pod));
+                deletes.push(pod_control::delete(self.set, pod));
             }
         }
-        self.plan.add(Order::Sequential, deletes);
+        self.writes.add(Order::Sequential, deletes);
         n_gone
     }
 
     /// The Pods that the previous run could not delete. They count until they are.
     fn refused(&self) -> BTreeSet<&'a str> {
-        let is_of_pod =
-            |failure: &&MutationFailure| failure.verb == "delete" && failure.kind.as_ref() == Some(&Pod::KIND);
-        self.failures.iter().filter(is_of_pod).map(|failure| failure.object.name.as_str()).collect()
+        self.failures.of("delete", &Pod::KIND).map(|failure| failure.object.name.as_str()).collect()
     }
 
     fn is_outdated(&self, pod: &Pod) -> bool {
@@ -88,7 +87,7 @@ impl<'a, L: Lister> Sync<'a, L> {
         let left = self.set.max_unavailable() - self.n_unavailable();
         let lowest = self.set.start + self.set.partition();
         let wanted = self.replicas.wanted.range(lowest..).rev().map(|(_, pod)| *pod);
-        let n = usize::try_from(left).unwrap_or(0).min(self.plan.room());
+        let n = usize::try_from(left).unwrap_or(0).min(self.writes.room());
         wanted.filter(|pod| self.is_outdated(pod)).take(n).collect()
     }
 

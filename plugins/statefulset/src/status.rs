@@ -2,8 +2,8 @@
 
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Mutation, Refusal, Resource as _};
-use plugin_lib::pods;
+use pintle_sdk::{Mutation, Refusal};
+use plugin_lib::{pods, status};
 use serde::Serialize;
 
 use crate::history::{Revisions, revision};
@@ -83,15 +83,13 @@ impl Status {
             || self.update_revision != old.update_revision
     }
 
-    /// The write of the status, if it differs from that of the object.
-    pub(crate) fn write(mut self, set: &Set, mut document: Document) -> Option<Mutation> {
+    /// The update to it, if it differs from that of the object.
+    pub(crate) fn update(mut self, set: &Set, document: Document) -> Option<Mutation> {
         self.complete(set);
         if !self.differs(set) {
             return None;
         }
-        document.set(&["status"], &self);
-        // A conflict is not tolerated: it need not come from a newer object, whose arrival would run this key again.
-        Some(Mutation::update_status(&StatefulSet::KIND, document).tolerate([Refusal::NotFound]))
+        Some(status::replace::<StatefulSet>(document, &self).tolerate([Refusal::NotFound]))
     }
 }
 

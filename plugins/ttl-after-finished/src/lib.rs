@@ -9,73 +9,9 @@
 //! *Not as upstream*: the time that the metric shows ends when the run begins, because a run has no other clock. It excludes the
 //! request that deletes the Job.
 
-use std::time::Duration;
+mod reconcile;
+mod types;
 
-use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Key, Lister, Moment, Mutation, Outcome, Place, Propagation, Resource, Step, log};
-
-pintle_sdk::types!("manifest.yaml");
-
-const METRIC: &str = "ttl_after_finished_controller_job_deletion_duration_seconds";
-
-/// Says whether a Job is deleted, or when to look again.
-///
-/// # Errors
-/// If the Job must be read from the API server first, if that fails, or if the time at which the Job finished is missing.
-pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    let now = lister.now()?;
-    if let Due::No(outcome) = due(lister.get(&key.namespace, &key.name)?, now)? {
-        return Ok(outcome);
-    }
-    // The TTL may have been raised since, or the name may be that of another Job.
-    let (job, expired) = match due(lister.live(&key.namespace, &key.name)?, now)? {
-        Due::No(outcome) => return Ok(outcome),
-        Due::Since(expired, job) => (job, expired),
-    };
-    let delete = Mutation::delete(&Job::KIND, &key.namespace, &key.name)
-        .uid(&job.metadata.uid)
-        .propagation(Propagation::Foreground);
-    let deleted = Moment::Done(Place { step: 0, position: 0 });
-    let outcome = Outcome::new().step(Step::sequential([delete]));
-    Ok(outcome.observe_at(deleted, METRIC, Vec::new(), now.since(expired).as_secs_f64()))
-}
-
-/// Whether the TTL of a Job is over.
-enum Due {
-    /// It is not, and what to do instead.
-    No(Outcome),
-    /// Since when it is.
-    Since(Timestamp, Job),
-}
-
-/// *Source*: `processTTL` and `timeLeft`.
-fn due(job: Option<Job>, now: Timestamp) -> Result<Due, Error> {
-    let Some(job) = job.filter(|job| !job.metadata.is_deleting()) else { return Ok(Due::No(Outcome::new())) };
-    let (Some(ttl), Some(finished)) = (job.spec.ttl_seconds_after_finished, finished(&job)?) else {
-        return Ok(Due::No(Outcome::new()));
-    };
-    if finished > now {
-        log::warn(
-            "the Job finished in the future, probably because clocks in the cluster differ: its deletion is deferred",
-        );
-    }
-    // The API server refuses a negative TTL.
-    let expires = finished.plus(Duration::from_secs(ttl.try_into().unwrap_or_default()));
-    Ok(if expires > now { Due::No(Outcome::new().requeue_at(expires, now)) } else { Due::Since(expires, job) })
-}
-
-/// When the Job finished; `None` if it has not.
-///
-/// *Source*: `jobFinishTime`.
-fn finished(job: &Job) -> Result<Option<Timestamp>, Error> {
-    let ends = |kind: &str| kind == "Complete" || kind == "Failed";
-    let end = job.status.conditions.iter().find(|condition| ends(&condition.type_) && condition.status == "True");
-    let Some(end) = end else { return Ok(None) };
-    let missing = || {
-        let (namespace, name) = (&job.metadata.namespace, &job.metadata.name);
-        Error::retry(format!("unable to find the time when the Job {namespace}/{name} finished"))
-    };
-    end.last_transition_time.ok_or_else(missing).map(Some)
-}
+pub use reconcile::reconcile;
 
 pintle_sdk::export!(reconcile);

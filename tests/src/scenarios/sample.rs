@@ -360,8 +360,7 @@ mod tests {
         assert!(!job.all);
         assert_eq!(job.controllers, BTreeSet::from(["job-controller".to_owned()]));
         assert!(!changes(&["plugins/tests/src/lib.rs", "host/xtask/src/main.rs"]).all);
-        for of_all in ["host/core/src/lib.rs", "plugins/lib/src/lib.rs", "sdk/rust/src/lib.rs", "wit/a.wit"]
-        {
+        for of_all in ["host/core/src/lib.rs", "plugins/lib/src/lib.rs", "sdk/rust/src/lib.rs", "wit/a.wit"] {
             assert!(changes(&[of_all]).all, "{of_all}");
         }
         let all = list::all();

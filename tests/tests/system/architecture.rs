@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
@@ -71,8 +71,9 @@ const ARROWS: [(&str, &[&str]); 25] = [
         ],
     ),
     ("sdk", &["sdk"]),
-    // Plugins may share a library; that a plugin is not a library is up to review.
-    ("plugins", &["sdk", "plugins"]),
+    // A plugin is no library.
+    ("plugins", &["sdk", "plugins/lib"]),
+    ("plugins/tests", &["sdk", "plugins"]),
     // Bad next versions of built-in plugins share their code.
     ("tests/guests", &["sdk", "tests/guests", "plugins/lib"]),
     ("tests", &["host", "sdk", "plugins", "tests"]),
@@ -102,6 +103,12 @@ const FOLDERS: [&str; 5] = ["host", "wit", "plugins", "sdk", "tests"];
 
 /// A file of more lines is split by meaning.
 const MAX_LINES: usize = 800;
+
+/// Files of every plugin, so that who has read one finds the way in the next.
+const SKELETON: [&str; 3] = ["lib.rs", "types.rs", "reconcile.rs"];
+
+/// Most lines of a plugin's `reconcile.rs`, its tests aside: a run reads from top to bottom.
+const MAX_RECONCILE_LINES: usize = 150;
 
 /// Frozen versions of the contract with the hash of their text. A line that is here stays as it is.
 const FROZEN: [(&str, &str); 1] = [("0.2", "80c37aee8aa51b336f8a31a9d5e4752785e4fe39d1c5e415059d1be950e73c66")];
@@ -224,6 +231,33 @@ fn the_way_of_a_key_is_short_and_its_files_exist() -> Result<()> {
         }
     }
     ensure!(n_files > 0 && n_files <= MAX_FILES_OF_A_KEY, "{n_files} files, at most {MAX_FILES_OF_A_KEY}");
+    Ok(())
+}
+
+#[test]
+fn every_plugin_has_the_skeleton() -> Result<()> {
+    let mut found = Vec::new();
+    let mut n_plugins = 0;
+    for entry in fs::read_dir(workspace_dir().join("plugins"))? {
+        let folder = entry?.path();
+        if !folder.join("manifest.yaml").is_file() {
+            continue;
+        }
+        n_plugins += 1;
+        let missing = SKELETON.iter().filter(|file| !folder.join("src").join(file).is_file());
+        found.extend(missing.map(|file| format!("{} has no src/{file}", folder.display())));
+        let text = fs::read_to_string(folder.join("src/reconcile.rs")).unwrap_or_default();
+        let n_lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+        if n_lines > MAX_RECONCILE_LINES {
+            let more = "more than MAX_RECONCILE_LINES: move a subject into a file of its own";
+            found.push(format!("{}/src/reconcile.rs has {n_lines} lines, {more}", folder.display()));
+        }
+        if !text.contains("\npub fn reconcile(key: &Key") && !text.contains("\npub fn reconcile(_: &Key") {
+            found.push(format!("{}/src/reconcile.rs has no function reconcile", folder.display()));
+        }
+    }
+    ensure!(n_plugins > 20, "only {n_plugins} plugins were found");
+    ensure!(found.is_empty(), "{}", found.join("\n"));
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Limits, Manifest};
@@ -73,7 +74,7 @@ impl Fixture {
     /// With a running base plugin `p`, while another host leads.
     pub(crate) async fn standby() -> Self {
         let config = ManagerConfig::default();
-        let leadership = Leadership::new(config.clock.clone());
+        let leadership = Leadership::new(config.clock.clone(), Arc::new(|| Duration::ZERO));
         let fences = Fences::of_groups(Groups::default(), |_| leadership.clone());
         let config = ManagerConfig { fences: Some(fences), ..config };
         Self::configured(&[], Trust::default(), config).and_base("p 1").await

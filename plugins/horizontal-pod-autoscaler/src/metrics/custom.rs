@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use pintle_sdk::{ApiError, Lister, Need};
+use plugin_lib::selector::Selector;
 
 use super::answer::{ApiGroup, List, MetricValue, decode};
 use super::{Missing, Request, Sample, Samples, get, query, refusal, route};
-use crate::autoscaler::{MetricId, Reference};
 use crate::target;
-use plugin_lib::selector::Selector;
+use crate::types::{MetricId, Reference};
 
 const GROUP: &str = "custom.metrics.k8s.io";
 /// Those that are understood; the last one is that of tests.

@@ -1,11 +1,11 @@
 //! Metrics from outside of the cluster: `external.metrics.k8s.io`.
 
 use pintle_sdk::Lister;
+use plugin_lib::selector::Selector;
 
 use super::answer::{ExternalValue, List, decode};
 use super::{Missing, Request, get, query, route};
-use crate::autoscaler::MetricId;
-use plugin_lib::selector::Selector;
+use crate::types::MetricId;
 
 const GROUP: &str = "external.metrics.k8s.io";
 

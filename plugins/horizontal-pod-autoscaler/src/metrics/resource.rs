@@ -1,10 +1,10 @@
 //! Usage of resources by Pods: `metrics.k8s.io`.
 
 use pintle_sdk::Lister;
+use plugin_lib::selector::Selector;
 
 use super::answer::{List, PodMetrics, decode};
 use super::{Missing, Request, Sample, Samples, get, query, route};
-use plugin_lib::selector::Selector;
 
 const GROUP: &str = "metrics.k8s.io";
 

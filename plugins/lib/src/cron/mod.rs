@@ -33,7 +33,6 @@ mod parse;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-
 use pintle_sdk::Error;
 use pintle_sdk::time::{Timestamp, civil_from_days, days_from_civil};
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Fields, Times};
 use pintle_sdk::time::go_duration;
+
+use super::{Fields, Times};
 
 /// A field: its name, its lowest and highest value, and the names of values, of which the first is the lowest.
 struct Field {

@@ -1,5 +1,6 @@
-use super::*;
 use serde_json::json;
+
+use super::*;
 
 const TEMPLATE: &str = r#"{"metadata":{"labels":{"b":"1","a":"2"}},"spec":{"containers":[{"name":"c","image":"i","args":["<a> & b","\u2028\u2029\u0001\b\f\n\r\t\"\\\u007fé/"]}]}}"#;
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use pintle_sdk::Error;
+use pintle_sdk::selector::Selector;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Target;
 use crate::selector::valid::{key_flaws, value_flaws};
-use pintle_sdk::Error;
-use pintle_sdk::selector::Selector;
 
 /// `nodeAffinity` of a Pod, as far as it is required.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::{HasPhase, HasReadiness, is_ready, ready_since};
 use pintle_sdk::time::Timestamp;
+
+use super::{HasPhase, HasReadiness, is_ready, ready_since};
 
 /// A Pod with what its rank depends on. Implement it for the plugin's own type.
 pub trait HasRank: HasPhase + HasReadiness {

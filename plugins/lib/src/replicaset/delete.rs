@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::pods;
 use pintle_sdk::api::meta::{HasController as _, Metadata as _};
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Lister, Outcome, Query, Step};
 
 use super::owner::{HasSelector as _, Owner};
 use super::{Brief, Pod};
+use crate::pods;
 
 /// Histogram for the ages of Pods chosen for deletion in relation to the youngest.
 const AGE_RATIO_METRIC: &str = "replicaset_controller_sorting_deletion_age_ratio";

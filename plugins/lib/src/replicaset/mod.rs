@@ -2,9 +2,9 @@
 //!
 //! *Flow*: the owner -> its Pods and the orphans that it could adopt -> claim -> create or delete -> status.
 //!
-//! 1. Claims come first, and nothing is created or deleted before all of them are carried out, in as many runs as it takes.
-//! 2. At most [`BURST`] Pods are created or deleted in one run, and no more than fit into half an outcome; the host runs the key
-//!    again when the caches have seen them.
+//! 1. Claims come first, and nothing is created or deleted before all of them are carried out.
+//! 2. At most [`BURST`] Pods are created or deleted in one run, fewer large ones; the host runs the key again when the caches have seen
+//!    them.
 //! 3. The status is written only when it differs, also when a create or delete was refused, but not when a claim was.
 //! 4. An owner that is being deleted only gets its status.
 //! 5. No Pod is created in a namespace that terminates: the API server would refuse it until the namespace is gone. If the cache shows
@@ -21,16 +21,16 @@ mod status;
 mod types;
 
 pub use owner::{HasSelector, Owner, Spec};
-pub use types::{ListedReplicaSet, ListedReplicationController, Namespace, Pod, ReplicaSet, ReplicationController};
+pub use types::{ListedReplicaSet, ListedReplicationController, Pod, ReplicaSet, ReplicationController};
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use crate::controller_ref;
-use crate::pods;
 use pintle_sdk::api::meta::{HasDeletionTimestamp as _, Metadata as _};
 use pintle_sdk::selector::Selector;
-use pintle_sdk::{Error, Key, Lister, Mutation, Outcome, Query, Refusal, Resource, Step, log};
+use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step, log};
+
+use crate::failures::{Failures as _, is_namespace_terminating};
+use crate::{controller_ref, namespace, pods};
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,10 +47,7 @@ type Brief<'a> = pods::Brief<'a, Pod>;
 /// Most Pods that one run creates or deletes, as upstream's `BurstReplicas`.
 pub const BURST: usize = 500;
 
-/// Most Pods that one run adopts and releases: with a burst and a status, what an outcome may have by default.
-const MAX_CLAIMS: usize = 400;
-
-/// Says what should change for the owner that the key names.
+/// Computes the changes for the owner that the key names.
 ///
 /// # Errors
 /// If an object does not fit its type, or a Pod cannot be adopted at this time.
@@ -79,10 +76,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
         all.into_iter().filter(pods::is_active).partition(|pod| is_own(pod) && matches(pod));
     // What is neither the owner's nor like it, such as any other Pod of the namespace without a controller, stays out.
     let unclear = others.into_iter().filter(|pod| is_own(pod) || matches(pod)).collect();
-    let claims = match claim::<O>(lister, meta, &selector, unclear, &mut active)? {
-        Claims::Part(part) => return Ok(Outcome::new().step(part)),
-        Claims::All(claims) => claims,
-    };
+    let claims = claim::<O>(lister, meta, &selector, unclear, &mut active)?;
     let is_certain = claims.mutations.is_empty();
     let mut outcome = Outcome::new().step(claims);
 
@@ -93,7 +87,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
     if meta.deletion_timestamp().is_none() && !is_refused {
         let number = usize::try_from(excess.unsigned_abs()).unwrap_or(usize::MAX).min(BURST);
         if excess < 0 {
-            if !is_terminating(lister, meta.namespace())? {
+            if !namespace::is_terminating(lister, meta.namespace())? {
                 outcome.push(create::step(&owner, number)?);
             }
         } else if excess > 0 {
@@ -103,33 +97,14 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
 
     let terminating = (O::COUNTS_TERMINATING && config.terminating_replicas).then_some(terminating);
     let new = status::calculate(&owner, &active, terminating, failure.as_ref(), now);
-    if let Some(document) = status::changed(&owner, document, &new) {
-        // A conflict is not tolerated: it need not come from a newer object, whose arrival would run this key again.
-        let update = Mutation::update_status(&O::KIND, document).tolerate([Refusal::NotFound]);
-        // What could not be claimed must not be counted.
-        outcome.push(Step { always: is_certain, ..Step::sequential([update]) });
-    }
+    // What could not be claimed must not be counted.
+    outcome.push(Step { always: is_certain, ..Step::sequential(status::update(&owner, document, &new)) });
 
-    if let Ok(min_ready) = u64::try_from(spec.min_ready_seconds)
-        && min_ready > 0
-        && new.ready_replicas != new.available_replicas
-    {
-        let next = active.iter().filter_map(|pod| pods::until_available(pod, spec.min_ready_seconds, now)).min();
-        outcome = outcome.requeue_after(next.unwrap_or(Duration::from_secs(min_ready)));
+    if new.ready_replicas != new.available_replicas {
+        let next = pods::next_availability(&active, spec.min_ready_seconds, now);
+        outcome = next.into_iter().fold(outcome, Outcome::requeue_after);
     }
     Ok(outcome)
-}
-
-/// Whether a namespace terminates, as far as the cache shows.
-fn is_terminating(lister: &impl Lister, namespace: &str) -> Result<bool, Error> {
-    Ok(lister.get::<Namespace>("", namespace)?.is_some_and(|namespace| namespace.status.phase == "Terminating"))
-}
-
-/// Patches that adopt and release.
-enum Claims {
-    /// So many that the next runs have the rest.
-    Part(Step),
-    All(Step),
 }
 
 /// Adopts and releases. Few Pods get here, because those whose case is clear already do not.
@@ -139,15 +114,12 @@ fn claim<'a, O: Owner>(
     selector: &Selector,
     unclear: Vec<Brief<'a>>,
     active: &mut Vec<Brief<'a>>,
-) -> Result<Claims, Error> {
+) -> Result<Step, Error> {
     let full = unclear.iter().map(Brief::full).collect::<Result<Vec<_>, _>>()?;
     let mut claimed = controller_ref::claim::<O, Pod>(lister, owner, selector, full)?;
-    if let Some(part) = claimed.part(MAX_CLAIMS, lister) {
-        return Ok(Claims::Part(part));
-    }
     let adopted: BTreeSet<&str> = claimed.owned.iter().map(|pod| pod.metadata.uid.as_str()).collect();
     active.extend(unclear.into_iter().filter(|pod| adopted.contains(pod.uid())));
-    Ok(Claims::All(claimed.step()))
+    Ok(claimed.step())
 }
 
 /// What went wrong with the Pods in the previous run, if this run would try the same again.
@@ -167,11 +139,11 @@ impl Failure {
             1.. => "delete",
         };
         let mut terminating = false;
-        for failure in lister.failures().into_iter().filter(|failure| failure.verb == verb) {
-            if failure.causes.iter().any(|cause| cause == "NamespaceTerminating") {
+        for failure in lister.failures().of(verb, &Pod::KIND) {
+            if is_namespace_terminating(failure) {
                 terminating = true;
             } else if verb == "create" {
-                return Some(Self::Create(failure.message));
+                return Some(Self::Create(failure.message.clone()));
             } else {
                 return Some(Self::Delete(format!("unable to delete pods: {}", failure.message)));
             }

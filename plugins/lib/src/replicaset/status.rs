@@ -1,15 +1,15 @@
 //! The status of an owner of Pods.
 
-use crate::conditions;
-use crate::pods;
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::document::Document;
 use pintle_sdk::selector::Selector;
 use pintle_sdk::time::Timestamp;
+use pintle_sdk::{Mutation, Refusal};
 
 use super::owner::Owner;
 use super::types::ReplicaSetStatus;
 use super::{Brief, Failure};
+use crate::{conditions, number, pods, status};
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
@@ -23,6 +23,7 @@ pub(crate) fn calculate<O: Owner>(
 ) -> ReplicaSetStatus {
     let spec = owner.spec();
     let template_labels = Selector::from_map(&spec.template.metadata.labels);
+    let to_i32 = |n: usize| number::narrow(number::count(n));
     let count = |is: &dyn Fn(&Brief<'_>) -> bool| to_i32(active.iter().filter(|pod| is(pod)).count());
     let mut conditions = owner.status().conditions.clone();
     let failure = match failure {
@@ -54,33 +55,18 @@ pub(crate) fn calculate<O: Owner>(
     }
 }
 
-fn to_i32(number: usize) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
-}
+const FIELDS: [&str; 7] = [
+    "replicas",
+    "fullyLabeledReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "terminatingReplicas",
+    "observedGeneration",
+    "conditions",
+];
 
-/// The owner with its new status, unless nothing differs.
-pub(crate) fn changed<O: Owner>(owner: &O, mut document: Document, new: &ReplicaSetStatus) -> Option<Document> {
-    if owner.status() == new {
-        return None;
-    }
-    let mut status = document.get::<Document>(&["status"]).unwrap_or_default();
-    // Zero and none are written as absence, as upstream does.
-    let new = Document::parse(&pintle_sdk::json(new)).ok()?;
-    const FIELDS: [&str; 7] = [
-        "replicas",
-        "fullyLabeledReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "terminatingReplicas",
-        "observedGeneration",
-        "conditions",
-    ];
-    for field in FIELDS {
-        match new.get::<pintle_sdk::api::meta::Raw>(&[field]) {
-            Some(value) => status.set(&[field], &value),
-            None => status.remove(&[field]),
-        }
-    }
-    document.set(&["status"], &status);
-    Some(document)
+/// The update to a new status, unless nothing differs. Zero and none are written as absence, as upstream does.
+pub(crate) fn update<O: Owner>(owner: &O, document: Document, new: &ReplicaSetStatus) -> Option<Mutation> {
+    let is_changed = owner.status() != new;
+    is_changed.then(|| status::update::<O>(document, &FIELDS, new).tolerate([Refusal::NotFound]))
 }

@@ -1,8 +1,9 @@
 //! What the engine reads. The plugins check that their manifests declare it.
 
-use crate::pods::HasRank;
 use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::time::Timestamp;
+
+use crate::pods::HasRank;
 
 pintle_sdk::types!(
     "v1/Pod": [
@@ -46,7 +47,6 @@ pintle_sdk::types!(
         "status": ReplicaSetStatus,
     ],
     "v1/ReplicationController" as ListedReplicationController: ["spec.selector"],
-    "v1/Namespace": ["status.phase"],
 );
 
 impl HasRank for Pod {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::valid::key_flaws;
-
 use super::{Operator, Requirement};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! An ordinary object never meets a limit: each plugin with thousands of all that it can own, claim, count, select or report, with names,
 //! labels and uids of full length.
 //!
-//! The cluster ends a test where the host would end the run, and refuses metadata that the API server refuses. A plugin without a
-//! crowd fails [`every_plugin_has_a_crowd`].
+//! The cluster ends a test where the host would end the run, and refuses metadata that the API server refuses. Each crowd comes twice:
+//! with the limits of the manifest, and with so few mutations for a run that every outcome is carried out in parts. Both come to the
+//! same end. A plugin without a crowd fails [`every_plugin_has_a_crowd`].
 
 mod pods;
 mod policy;
@@ -19,14 +20,41 @@ use serde_json::{Value, json};
 
 use crate::stories::objects::{is_deleting, name_of};
 
-/// Of each kind: beyond what one run may write, unless `PINTLE_CROWD` sets another number.
-fn size() -> usize {
-    size_beyond(1_000)
+/// How many there are of each kind.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Mutations of one outcome, if they are fewer than in the manifest.
+    mutations: Option<usize>,
 }
 
-/// Of each kind: beyond what one run of a plugin does, which may be fewer than it may write.
-fn size_beyond(most: usize) -> usize {
-    std::env::var("PINTLE_CROWD").map_or(most + 1, |text| text.parse().expect("PINTLE_CROWD is a number"))
+impl Size {
+    /// Beyond what one run may write, unless `PINTLE_CROWD` sets another number.
+    fn n(self) -> usize {
+        self.beyond(1_000)
+    }
+
+    /// Beyond what one run of a plugin does, which may be fewer than it may write.
+    fn beyond(self, most: usize) -> usize {
+        match self.mutations {
+            Some(most) => 4 * most + 1,
+            None => {
+                std::env::var("PINTLE_CROWD").map_or(most + 1, |text| text.parse().expect("PINTLE_CROWD is a number"))
+            }
+        }
+    }
+
+    /// Runs that so many mutations take, if they are carried out in parts.
+    fn n_parts(self, n_mutations: usize) -> usize {
+        self.mutations.map_or(0, |most| n_mutations.div_ceil(most))
+    }
+
+    /// The plugin with these limits.
+    fn limit(self, plugin: Plugin<'_>) -> Plugin<'_> {
+        match self.mutations {
+            Some(most) => plugin.mutations(most),
+            None => plugin,
+        }
+    }
 }
 
 /// Tests by the folder of their plugin.
@@ -35,7 +63,8 @@ macro_rules! crowds {
         const FOLDERS: &[&str] = &[$($folder),*];
         $(#[test]
         fn $name() {
-            $crowd(size());
+            $crowd(Size { mutations: None });
+            $crowd(Size { mutations: Some(30) });
         })*
     };
 }

@@ -24,19 +24,22 @@ fn replicas(n: usize, plugin: &Plugin<'_>, mut owner: Value) {
     }
 }
 
-pub(super) fn replica_set(n: usize) {
+pub(super) fn replica_set(size: Size) {
+    let n = size.n();
     let mut set = object("apps/v1", "ReplicaSet", "set", 0, LONGEST);
     set["spec"] = json!({"selector": selector()});
-    replicas(n, &replicaset::plugin(), set);
+    replicas(n, &size.limit(replicaset::plugin()), set);
 }
 
-pub(super) fn replication_controller(n: usize) {
+pub(super) fn replication_controller(size: Size) {
+    let n = size.n();
     let mut controller = object("v1", "ReplicationController", "set", 0, LONGEST);
     controller["spec"] = json!({"selector": labels()});
-    replicas(n, &replicationcontroller::plugin(), controller);
+    replicas(n, &size.limit(replicationcontroller::plugin()), controller);
 }
 
-pub(super) fn group(n: usize) {
+pub(super) fn group(size: Size) {
+    let n = size.n();
     let mut cluster = Cluster::new(1);
     let mut group = object("scheduling.k8s.io/v1alpha2", "PodGroup", "group", 0, LONGEST);
     let mut finalizers: Vec<String> = (0..n).map(|i| format!("{}/x", name("f", i, LABEL))).collect();
@@ -49,7 +52,7 @@ pub(super) fn group(n: usize) {
         pod["spec"]["schedulingGroup"] = json!({"podGroupName": group["metadata"]["name"]});
         cluster.insert(pod);
     }
-    let plugin = podgroup_protection::plugin();
+    let plugin = size.limit(podgroup_protection::plugin());
     let keys = [key(&plugin, "", &group)];
     let n_finalizers = |cluster: &Cluster| now(cluster, &group)["metadata"]["finalizers"].as_array().map(Vec::len);
     settle(&mut cluster, &plugin, &keys, nobody);
@@ -60,7 +63,8 @@ pub(super) fn group(n: usize) {
 }
 
 /// Pods of Nodes that are gone, each of another one, and Pods that have ended.
-pub(super) fn gone(n: usize) {
+pub(super) fn gone(size: Size) {
+    let n = size.n();
     let mut cluster = Cluster::new(1);
     for i in 0..2 * n {
         let mut pod = pod(i);
@@ -75,9 +79,9 @@ pub(super) fn gone(n: usize) {
         cluster.insert(pod);
     }
     cluster.insert(global("v1", "Node", "node", 2 * n, LONGEST));
-    let plugin = pod_garbage_collector::plugin().config("terminatedPodGCThreshold", 7);
+    let plugin = size.limit(pod_garbage_collector::plugin()).config("terminatedPodGCThreshold", 7);
     let keys = [key(&plugin, "", &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tick"}}))];
-    for _ in 0..2 * n.div_ceil(256) + 2 {
+    for _ in 0..2 * n.div_ceil(256) + 2 + size.n_parts(3 * n) {
         settle_state(&mut cluster, &plugin, &keys);
         cluster.advance(Duration::from_secs(41));
     }
@@ -93,13 +97,18 @@ fn settle_state(cluster: &mut Cluster, plugin: &Plugin<'_>, keys: &[Key]) {
     }
 }
 
-pub(super) fn nodes(n: usize) {
+pub(super) fn nodes(size: Size) {
+    let n = size.n();
     let mut cluster = Cluster::new(1);
     (0..n).for_each(|i| cluster.insert(global("v1", "Node", "node", i, LONGEST)));
-    let plugin = ttl::plugin();
+    let plugin = size.limit(ttl::plugin());
     let keys = [0, n - 1].map(|i| key(&plugin, "", &global("v1", "Node", "node", i, LONGEST)));
     settle(&mut cluster, &plugin, &keys, nobody);
-    let seconds = if n > 2_000 { "300" } else { "60" };
+    let seconds = match n {
+        0..=500 => "15",
+        501..=2_000 => "60",
+        _ => "300",
+    };
     let set = |node: &&Value| node["metadata"]["annotations"]["node.alpha.kubernetes.io/ttl"] == seconds;
     assert_eq!(cluster.list(&NODE).filter(set).count(), 2);
 }

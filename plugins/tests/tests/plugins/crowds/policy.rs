@@ -10,7 +10,8 @@ use crate::{clusterrole_aggregation, disruption, garbage_collector, namespace as
 use crate::{root_ca_certificate_publisher, serviceaccount};
 
 /// A role that selects all others, and one for each of so many selectors.
-pub(super) fn roles(n: usize) {
+pub(super) fn roles(size: Size) {
+    let n = size.n();
     const ROLE: Kind = Kind::new("rbac.authorization.k8s.io", "v1", "ClusterRole");
     let mut cluster = Cluster::new(1);
     let role = |word, i| global("rbac.authorization.k8s.io/v1", "ClusterRole", word, i, LONGEST);
@@ -23,7 +24,7 @@ pub(super) fn roles(n: usize) {
     whole["metadata"]["labels"] = json!({});
     whole["aggregationRule"] = json!({"clusterRoleSelectors": [selector()]});
     cluster.insert(whole.clone());
-    let plugin = clusterrole_aggregation::plugin();
+    let plugin = size.limit(clusterrole_aggregation::plugin());
     settle(&mut cluster, &plugin, &[key(&plugin, "", &whole)], nobody);
     assert_eq!(now(&cluster, &whole)["rules"].as_array().map(Vec::len), Some(n));
     assert_eq!(cluster.list(&ROLE).count(), n + 1);
@@ -43,9 +44,9 @@ fn resource(group: &'static str, kind: &str, subresources: &[&str]) -> ApiResour
 }
 
 /// Each Pod has another owner, whose size only the API server has. All were evicted, and none went.
-pub(super) fn budget(_: usize) {
+pub(super) fn budget(size: Size) {
     // The sizes that one run reads.
-    let n = size_beyond(1_500);
+    let n = size.beyond(1_500);
     let mut cluster = Cluster::new(1).resources(vec![resource("example.com", "Crowd", &["scale"])]);
     let evicted = cluster.now();
     for i in 0..n {
@@ -69,13 +70,14 @@ pub(super) fn budget(_: usize) {
     let manifest = include_str!("../../../../disruption/manifest.yaml");
     let answering =
         Plugin::new(manifest, |key, lister| plugin_disruption::reconcile(key, &Answers::to_needs(lister, &scale)));
+    let answering = size.limit(answering);
     let keys = [key(&answering, "", &budget)];
     settle(&mut cluster, &answering, &keys, nobody);
     let status = &now(&cluster, &budget)["status"];
     let numbers = [&status["expectedPods"], &status["currentHealthy"], &status["disruptionsAllowed"]];
     assert_eq!(numbers, [&json!(n), &json!(n), &json!(1)], "{}", status["conditions"]);
     assert!(status["disruptedPods"].is_null());
-    let plugin = disruption::plugin();
+    let plugin = size.limit(disruption::plugin());
     for queue in ["disruption_pod", "stale_pod_disruption"] {
         settle(&mut cluster, &plugin, &[key(&plugin, queue, &pod(n - 1))], nobody);
     }
@@ -90,9 +92,10 @@ pub(super) fn budget(_: usize) {
 }
 
 /// An object whose owners are gone; one that waits for its dependents; and one that releases them.
-pub(super) fn garbage(n: usize) {
+pub(super) fn garbage(size: Size) {
+    let n = size.n();
     const MAP: Kind = Kind::new("", "v1", "ConfigMap");
-    let plugin = garbage_collector::plugin();
+    let plugin = size.limit(garbage_collector::plugin());
     let map = |word, i| object("v1", "ConfigMap", word, i, LONGEST);
     let reference = |owner: &Value| {
         let mut reference = controlled_by(owner)[0].take();
@@ -148,7 +151,8 @@ pub(super) fn garbage(n: usize) {
 }
 
 /// A namespace with an object of each kind, and one kind with as many objects, which cannot be deleted as a collection.
-pub(super) fn namespace(n: usize) {
+pub(super) fn namespace(size: Size) {
+    let n = size.n();
     let kinds: Vec<String> = (0..n).map(|i| name("Kind", i, LABEL)).collect();
     let mut resources: Vec<ApiResource> = kinds.iter().map(|kind| resource("example.com", kind, &[])).collect();
     resources.push(resource("", "Pod", &[]));
@@ -166,7 +170,7 @@ pub(super) fn namespace(n: usize) {
         cluster.insert(object("example.com/v1", "Single", "single", i, LONGEST));
         cluster.insert(pod(i));
     }
-    let plugin = namespaces::plugin();
+    let plugin = size.limit(namespaces::plugin());
     let keys = [key(&plugin, "", &home_object)];
     for _ in 0..100 {
         let run = cluster.run(&plugin, &keys[0]);
@@ -183,7 +187,8 @@ pub(super) fn namespace(n: usize) {
     assert_eq!(cluster.list(&POD).count(), 0);
 }
 
-pub(super) fn root_ca(n: usize) {
+pub(super) fn root_ca(size: Size) {
+    let n = size.n();
     let mut cluster = Cluster::new(1);
     let mut home_object = global("v1", "Namespace", "home", 0, LABEL);
     home_object["status"] = json!({"phase": "Active"});
@@ -193,19 +198,20 @@ pub(super) fn root_ca(n: usize) {
     map["metadata"]["name"] = json!("kube-root-ca.crt");
     map["data"] = json!(data);
     cluster.insert(map.clone());
-    let plugin = root_ca_certificate_publisher::plugin().config("rootCa", "x".repeat(100_000));
+    let plugin = size.limit(root_ca_certificate_publisher::plugin()).config("rootCa", "x".repeat(100_000));
     settle(&mut cluster, &plugin, &[key(&plugin, "", &home_object)], nobody);
     assert_eq!(now(&cluster, &map)["data"].as_object().map(serde_json::Map::len), Some(1));
 }
 
-pub(super) fn accounts(n: usize) {
+pub(super) fn accounts(size: Size) {
+    let n = size.n();
     const ACCOUNT: Kind = Kind::new("", "v1", "ServiceAccount");
     let mut cluster = Cluster::new(1);
     let mut home_object = global("v1", "Namespace", "home", 0, LABEL);
     home_object["status"] = json!({"phase": "Active"});
     cluster.insert(home_object.clone());
     (0..n).for_each(|i| cluster.insert(object("v1", "ServiceAccount", "account", i, LONGEST)));
-    let plugin = serviceaccount::plugin();
+    let plugin = size.limit(serviceaccount::plugin());
     settle(&mut cluster, &plugin, &[key(&plugin, "", &home_object)], nobody);
     assert_eq!(cluster.list(&ACCOUNT).count(), n + 1);
 }

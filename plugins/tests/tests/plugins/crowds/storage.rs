@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// A Pod with so many volumes, and a claim whose name could be of a Pod for each of its dashes.
-pub(super) fn ephemeral(n: usize) {
+pub(super) fn ephemeral(size: Size) {
+    let n = size.n();
     let mut cluster = Cluster::new(1);
     let mut pod = object("v1", "Pod", "pod", 0, LONGEST - LABEL - 1);
     let template =
@@ -18,7 +19,7 @@ pub(super) fn ephemeral(n: usize) {
     let volume = |i| json!({"name": name("volume", i, LABEL), "ephemeral": {"volumeClaimTemplate": template}});
     pod["spec"] = json!({"volumes": (0..n).map(volume).collect::<Vec<_>>()});
     cluster.insert(pod.clone());
-    let plugin = ephemeral_volume::plugin();
+    let plugin = size.limit(ephemeral_volume::plugin());
     settle(&mut cluster, &plugin, &[key(&plugin, "", &pod)], nobody);
     assert_eq!(n_owned(&cluster, &CLAIM), n);
 
@@ -50,20 +51,21 @@ fn n_finalizers(cluster: &Cluster, object: &Value) -> Option<usize> {
     now(cluster, object)["metadata"]["finalizers"].as_array().map(Vec::len)
 }
 
-pub(super) fn volume(n: usize) {
+pub(super) fn volume(size: Size) {
+    let n = size.n();
     let mut cluster = Cluster::new(1);
     let mut volume = global("v1", "PersistentVolume", "volume", 0, LONGEST);
     volume = protected(&cluster, volume, "kubernetes.io/pv-protection", n);
     volume["status"] = json!({"phase": "Released"});
     cluster.insert(volume.clone());
-    let plugin = persistentvolume_protection::plugin();
+    let plugin = size.limit(persistentvolume_protection::plugin());
     settle(&mut cluster, &plugin, &[key(&plugin, "", &volume)], nobody);
     assert_eq!(n_finalizers(&cluster, &volume), Some(n));
 }
 
 /// Claims that are being deleted, half of them in use, and claims without a finalizer.
-pub(super) fn claims(_: usize) {
-    let n = size_beyond(600);
+pub(super) fn claims(size: Size) {
+    let n = size.beyond(600);
     let mut cluster = Cluster::new(1);
     let mut padding = vec![json!({"name": "v".repeat(LABEL), "emptyDir": {}}); 250];
     for i in 0..n {
@@ -80,7 +82,7 @@ pub(super) fn claims(_: usize) {
         pod["spec"]["volumes"] = json!(padding);
         cluster.insert(pod);
     }
-    let plugin = persistentvolumeclaim_protection::plugin();
+    let plugin = size.limit(persistentvolumeclaim_protection::plugin());
     let keys = [key(&plugin, "", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home()}}))];
     settle(&mut cluster, &plugin, &keys, nobody);
     assert_eq!((n_live(&cluster, &CLAIM), cluster.list(&CLAIM).count()), (n, n + n.div_ceil(2)));
@@ -91,7 +93,8 @@ pub(super) fn claims(_: usize) {
     assert_eq!(cluster.list(&CLAIM).filter(is_protected).count(), n);
 }
 
-pub(super) fn class(n: usize) {
+pub(super) fn class(size: Size) {
+    let n = size.n();
     const VOLUME: Kind = Kind::new("", "v1", "PersistentVolume");
     let mut cluster = Cluster::new(1);
     let class = global("storage.k8s.io/v1", "VolumeAttributesClass", "class", 0, LONGEST);
@@ -105,7 +108,7 @@ pub(super) fn class(n: usize) {
         claim["status"] = json!({"currentVolumeAttributesClassName": class["metadata"]["name"]});
         cluster.insert(claim);
     }
-    let plugin: Plugin<'_> = volumeattributesclass_protection::plugin();
+    let plugin: Plugin<'_> = size.limit(volumeattributesclass_protection::plugin());
     let keys = [key(&plugin, "", &class)];
     settle(&mut cluster, &plugin, &keys, nobody);
     assert_eq!(n_finalizers(&cluster, &class), Some(n + 1));

@@ -15,7 +15,8 @@ const JOB: Kind = Kind::new("batch", "v1", "Job");
 const SHORT: usize = 52;
 
 /// Jobs that have ended, Jobs that run, and Jobs that are gone, all of them in the status.
-pub(super) fn cron_job(n: usize) {
+pub(super) fn cron_job(size: Size) {
+    let n = size.n();
     let mut cluster = Cluster::new(1);
     let mut cron = object("batch/v1", "CronJob", "cron", 0, SHORT);
     let template = json!({"metadata": {"labels": labels()}, "spec": {"template": template()}});
@@ -39,7 +40,7 @@ pub(super) fn cron_job(n: usize) {
     active.extend((0..n / 2).map(|i| reference(&object("batch/v1", "Job", "gone", i, LABEL))));
     cron["status"] = json!({ "active": active });
     cluster.insert(cron.clone());
-    let plugin = cronjob::plugin();
+    let plugin = size.limit(cronjob::plugin());
     let keys = [key(&plugin, "", &cron)];
     settle(&mut cluster, &plugin, &keys, nobody);
     let n_active = |cluster: &Cluster| now(cluster, &cron)["status"]["active"].as_array().map_or(0, Vec::len);
@@ -56,8 +57,8 @@ pub(super) fn cron_job(n: usize) {
 }
 
 /// A Pod on each Node: adopted, failed, replaced, of a new template, and gone with the Nodes. And the history.
-pub(super) fn daemon_set(_: usize) {
-    let n = size_beyond(300);
+pub(super) fn daemon_set(size: Size) {
+    let n = size.beyond(300);
     let mut cluster = Cluster::new(1);
     let mut set = object("apps/v1", "DaemonSet", "set", 0, LONGEST);
     set["spec"] = json!({"selector": selector(), "template": template(), "revisionHistoryLimit": 2,
@@ -73,7 +74,7 @@ pub(super) fn daemon_set(_: usize) {
         revision["data"] = json!({"spec": {"template": {"$patch": "replace", "spec": {"x": i}}}});
         cluster.insert(revision);
     }
-    let plugin = daemonset::plugin();
+    let plugin = size.limit(daemonset::plugin());
     let keys = [key(&plugin, "", &set)];
     settle(&mut cluster, &plugin, &keys, kubelet);
     let current = |cluster: &Cluster| {
@@ -113,7 +114,8 @@ pub(super) fn daemon_set(_: usize) {
 }
 
 /// Old ReplicaSets are adopted, scaled down, and deleted.
-pub(super) fn deployment(n: usize) {
+pub(super) fn deployment(size: Size) {
+    let n = size.n();
     const SET: Kind = Kind::new("apps", "v1", "ReplicaSet");
     let mut cluster = Cluster::new(1);
     let mut deployment = object("apps/v1", "Deployment", "deployment", 0, LONGEST);
@@ -129,7 +131,7 @@ pub(super) fn deployment(n: usize) {
         set["status"] = json!({"replicas": 1, "readyReplicas": 1, "availableReplicas": 1});
         cluster.insert(set);
     }
-    let plugin = deployment::plugin();
+    let plugin = size.limit(deployment::plugin());
     let scale = |cluster: &mut Cluster| {
         let differs = |set: &Value| set["status"]["replicas"] != set["spec"]["replicas"];
         edit_all(cluster, &SET, differs, |set| {
@@ -144,8 +146,8 @@ pub(super) fn deployment(n: usize) {
 }
 
 /// Replicas with claims, adopted together with a history, of a new template, fewer, and more.
-pub(super) fn stateful_set(_: usize) {
-    let n = size_beyond(400);
+pub(super) fn stateful_set(size: Size) {
+    let n = size.beyond(400);
     let mut cluster = Cluster::new(1);
     let mut set = object("apps/v1", "StatefulSet", "set", 0, SHORT);
     let claim = json!({"metadata": {"name": "c", "labels": labels()}, "spec": {"accessModes": ["ReadWriteOnce"]}});
@@ -168,7 +170,7 @@ pub(super) fn stateful_set(_: usize) {
             cluster.insert(pod);
         }
     }
-    let plugin = statefulset::plugin().config("maxUnavailable", true);
+    let plugin = size.limit(statefulset::plugin()).config("maxUnavailable", true);
     let keys = [key(&plugin, "", &set)];
     settle(&mut cluster, &plugin, &keys, kubelet);
     let updated = |cluster: &Cluster| {
@@ -186,7 +188,8 @@ pub(super) fn stateful_set(_: usize) {
 }
 
 /// Each second index fails. The Pods are adopted, counted, and lose their finalizers.
-pub(super) fn job(n: usize) {
+pub(super) fn job(size: Size) {
+    let n = size.n();
     let mut cluster = Cluster::new(1);
     let mut job = object("batch/v1", "Job", "job", 0, LABEL);
     job["spec"] = json!({"parallelism": n, "completions": n, "completionMode": "Indexed", "backoffLimitPerIndex": 0, "backoffLimit": i32::MAX,
@@ -200,7 +203,7 @@ pub(super) fn job(n: usize) {
         pod["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
         cluster.insert(pod);
     }
-    let plugin = jobs::plugin();
+    let plugin = size.limit(jobs::plugin());
     let keys = [key(&plugin, "", &job)];
     settle(&mut cluster, &plugin, &keys, start_pods);
     assert_eq!((cluster.list(&POD).count(), n_owned(&cluster, &POD)), (n, n));
@@ -236,7 +239,8 @@ pub(super) fn job(n: usize) {
 }
 
 /// A Job that has finished, with many conditions.
-pub(super) fn finished(n: usize) {
+pub(super) fn finished(size: Size) {
+    let n = size.n();
     let mut cluster = Cluster::new(1);
     let mut job = object("batch/v1", "Job", "job", 0, LABEL);
     let condition = |kind: String, status| json!({"type": kind, "status": status, "lastTransitionTime": cluster.now()});
@@ -246,7 +250,7 @@ pub(super) fn finished(n: usize) {
     job["spec"] = json!({"ttlSecondsAfterFinished": 10});
     job["status"] = json!({ "conditions": conditions });
     cluster.insert(job.clone());
-    let plugin: Plugin<'_> = ttl_after_finished::plugin();
+    let plugin: Plugin<'_> = size.limit(ttl_after_finished::plugin());
     let keys = [key(&plugin, "", &job)];
     settle(&mut cluster, &plugin, &keys, nobody);
     cluster.advance(Duration::from_secs(11));
@@ -255,7 +259,8 @@ pub(super) fn finished(n: usize) {
 }
 
 /// All Pods of its namespace are those of its target, and their metrics are more than the host hands out unless the manifest asks for it.
-pub(super) fn autoscaler(n: usize) {
+pub(super) fn autoscaler(size: Size) {
+    let n = size.n();
     let resources = vec![ApiResource {
         kind: Kind::new("apps", "v1", "Deployment"),
         plural: "deployments".into(),
@@ -311,6 +316,7 @@ pub(super) fn autoscaler(n: usize) {
     let plugin = Plugin::new(manifest, |key, lister| {
         plugin_horizontal_pod_autoscaler::reconcile(key, &Answers::to_needs(lister, answer))
     });
+    let plugin = size.limit(plugin);
     let run = cluster.run(&plugin, &key(&plugin, "", &autoscaler));
     assert!(run.result.is_ok(), "{:?}", run.result.err());
     let status = &now(&cluster, &autoscaler)["status"];

@@ -41,12 +41,12 @@ fn no_claim_goes_while_pods_cannot_be_listed() {
 #[test]
 fn more_claims_than_fit_into_a_run_go_in_the_next_ones() {
     let (mut cluster, key) = claims(1001);
-    let sizes = [500, 500, 1].map(|_| {
+    let sizes = [1_000, 1].map(|_| {
         let run = cluster.run(&plugin(), &key);
         assert!(run.result.is_ok() && run.failures.is_empty(), "{run:?}");
         (run.n_writes, run.requeue_after().is_some())
     });
-    assert_eq!(sizes, [(500, true), (500, true), (1, false)]);
+    assert_eq!(sizes, [(1_000, true), (1, false)]);
     let (result, _) = cluster.fixture(&plugin(), &key).outcome(reconcile);
     assert_eq!(result, Ok(Outcome::new()));
 }

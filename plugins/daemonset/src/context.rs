@@ -17,7 +17,7 @@ pub(crate) const GENERATION_LABEL: &str = "pod-template-generation";
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// What one run knows.
-pub(crate) struct Pass {
+pub(crate) struct Context {
     /// The DaemonSet.
     pub(crate) set: DaemonSet,
     /// Hash of the revision of its template.
@@ -35,7 +35,7 @@ pub(crate) struct Pass {
     pub(crate) now: Timestamp,
 }
 
-impl Pass {
+impl Context {
     /// Reads the Nodes, and sorts the Pods of the DaemonSet by the Node that they are for. A Pod that is for no Node does not count.
     ///
     /// # Errors

@@ -1,10 +1,37 @@
 //! The object, as far as the controller reads it, and its status, which is written in full.
 
+use std::collections::BTreeMap;
+
 use pintle_sdk::api::meta::{Condition, LabelSelector, ObjectMeta};
 use pintle_sdk::conditions;
 use pintle_sdk::quantity::Quantity;
 use pintle_sdk::time::Timestamp;
 use serde::{Deserialize, Serialize};
+
+/// Amounts by resource.
+pub(crate) type Quantities = BTreeMap<String, Quantity>;
+
+pintle_sdk::types!(
+    "manifest.yaml",
+    "autoscaling/v2/HorizontalPodAutoscaler" = _,
+    "autoscaling/v2/HorizontalPodAutoscaler" as ListedAutoscaler: ["metadata.uid"],
+    "v1/Pod": [
+        "metadata.deletionTimestamp",
+        "metadata.labels",
+        "spec.containers.name",
+        "spec.containers.resources.requests": Quantities,
+        "spec.initContainers.name",
+        "spec.initContainers.resources.requests": Quantities,
+        "spec.initContainers.restartPolicy",
+        "spec.overhead": Quantities,
+        "spec.resources.requests": Quantities,
+        "status.conditions.lastTransitionTime",
+        "status.conditions.status",
+        "status.conditions.type",
+        "status.phase",
+        "status.startTime",
+    ],
+);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

@@ -7,20 +7,24 @@
 //! A claim that is refused keeps the Pods of its batch from being created in that run. The next one asks for the claims that are missing
 //! apart from the batch, and for no Pod that needs them, so that the other replicas do not wait.
 
-use pintle_sdk::{Action, Mutation, Order, Step};
+use pintle_sdk::{Mutation, Order, Step};
+use plugin_lib::batch::Budget;
 
-/// Most writes of one run, and bytes of the objects in them. The host runs the key again when the caches have seen them.
+/// Most writes of one run. The host runs the key again when the caches have seen them.
 const MAX_WRITES: usize = 500;
-const MAX_BYTES: usize = 4 << 20;
 
 /// The steps of a run.
-#[derive(Default)]
-pub(crate) struct Plan {
+pub(crate) struct Writes {
     pub(crate) steps: Vec<Step>,
     batch: Batch,
     is_apart: bool,
-    n_writes: usize,
-    bytes: usize,
+    budget: Budget,
+}
+
+impl Default for Writes {
+    fn default() -> Self {
+        Self { steps: Vec::new(), batch: Batch::default(), is_apart: false, budget: Budget::new(MAX_WRITES) }
+    }
 }
 
 /// Writes that may happen at once, but for their order by these fields.
@@ -32,28 +36,28 @@ struct Batch {
     apart: Vec<Mutation>,
 }
 
-impl Plan {
+impl Writes {
     /// Adds a write that does not depend on another one of the batch.
     pub(crate) fn first(&mut self, write: Mutation) {
-        self.count(&write);
+        self.budget.spend(&write);
         self.batch.first.push(write);
     }
 
     /// Adds creations of claims.
     pub(crate) fn claims(&mut self, writes: Vec<Mutation>) {
-        writes.iter().for_each(|write| self.count(write));
+        writes.iter().for_each(|write| self.budget.spend(write));
         self.batch.claims.extend(writes);
     }
 
     /// Adds creations of claims that nothing else waits for.
     pub(crate) fn apart(&mut self, writes: Vec<Mutation>) {
-        writes.iter().for_each(|write| self.count(write));
+        writes.iter().for_each(|write| self.budget.spend(write));
         self.batch.apart.extend(writes);
     }
 
     /// Adds a write that comes after the creations of claims.
     pub(crate) fn then(&mut self, write: Mutation) {
-        self.count(&write);
+        self.budget.spend(&write);
         self.batch.then.push(write);
     }
 
@@ -84,7 +88,7 @@ impl Plan {
     /// Adds a step of writes that are not counted yet, as many as there is room for.
     pub(crate) fn add(&mut self, order: Order, mut mutations: Vec<Mutation>) {
         mutations.truncate(self.room());
-        mutations.iter().for_each(|write| self.count(write));
+        mutations.iter().for_each(|write| self.budget.spend(write));
         self.push(order, mutations);
     }
 
@@ -99,20 +103,11 @@ impl Plan {
 
     /// How many writes there is room for.
     pub(crate) fn room(&self) -> usize {
-        MAX_WRITES.saturating_sub(self.n_writes)
+        self.budget.n_left()
     }
 
     /// Whether the rest is left to another run.
     pub(crate) fn is_full(&self) -> bool {
-        self.n_writes >= MAX_WRITES || self.bytes >= MAX_BYTES
-    }
-
-    fn count(&mut self, write: &Mutation) {
-        self.n_writes += 1;
-        self.bytes += match &write.action {
-            Action::Create { object, .. } | Action::Update { object, .. } => object.len(),
-            Action::Patch { body, .. } => body.len(),
-            Action::Delete { .. } | Action::DeleteCollection { .. } | Action::Event(_) => 0,
-        };
+        self.budget.is_spent()
     }
 }

@@ -4,24 +4,24 @@
 
 use pintle_sdk::document::Document;
 use pintle_sdk::{Error, Event, Lister, Mutation, Need, Resource, conditions, log};
+use plugin_lib::selector::Selector;
 
-use crate::Settings;
-use crate::autoscaler::{Autoscaler, MetricStatus, Status};
 use crate::behavior::{ABLE, Question, rules};
-use crate::compute::{Computed, Input, Stopped};
 use crate::memory::{Memory, Recommendation, Sent};
+use crate::metric::{Computed, Input, Stopped};
 use crate::overlap;
 use crate::pods::{self, Readiness};
-use crate::replicas::Tolerances;
-use crate::report::{Fault, Report};
+use crate::replica_calculator::Tolerances;
+use crate::settings::Settings;
 use crate::target::{self, NoScale, Scale};
-use plugin_lib::selector::Selector;
+use crate::types::{Autoscaler, MetricStatus, Status};
+use crate::writes::{Fault, Writes};
 
 const ACTIVE: &str = "ScalingActive";
 const SCALED_TO_ZERO: &str = "ScaledToZero";
 
 /// A run of one autoscaler.
-pub(crate) struct Run<'a, L> {
+pub(crate) struct Context<'a, L> {
     pub(crate) lister: &'a L,
     pub(crate) hpa: &'a Autoscaler,
     pub(crate) settings: &'a Settings,
@@ -30,7 +30,7 @@ pub(crate) struct Run<'a, L> {
     pub(crate) memory: Memory,
     /// The new status.
     pub(crate) status: Status,
-    pub(crate) report: Report,
+    pub(crate) writes: Writes,
 }
 
 /// What all metrics together ask for.
@@ -40,7 +40,7 @@ struct Proposed {
     name: String,
 }
 
-impl<L: Lister> Run<'_, L> {
+impl<L: Lister> Context<'_, L> {
     /// Looks at the target and its metrics, and decides.
     ///
     /// # Errors
@@ -75,8 +75,8 @@ impl<L: Lister> Run<'_, L> {
         self.warn("FailedGetScale", error);
         let message = format!("the HPA controller was unable to get the target's current scale: {error}");
         self.status.set(ABLE, false, "FailedGetScale", message, self.now);
-        self.report.fault = Some(fault);
-        self.report.write_status(self.hpa, &self.status, document);
+        self.writes.fault = Some(fault);
+        self.writes.write_status(self.hpa, &self.status, document);
     }
 
     fn decide(&mut self, scale: Scale, document: Document) -> Result<(), Error> {
@@ -112,8 +112,8 @@ impl<L: Lister> Run<'_, L> {
             Ok(proposed) => proposed,
             Err(error) => {
                 self.status.report(current, self.hpa.status.desired_replicas, metrics);
-                self.report.fault = Some(Fault::Internal);
-                self.report.write_status(self.hpa, &self.status, document);
+                self.writes.fault = Some(Fault::Internal);
+                self.writes.write_status(self.hpa, &self.status, document);
                 self.warn("FailedComputeMetricsReplicas", &error);
                 return Ok(());
             }
@@ -153,7 +153,7 @@ impl<L: Lister> Run<'_, L> {
     fn keep_size(&mut self, current: i32, metrics: Vec<MetricStatus>, document: Document) {
         self.status.report(current, current, metrics);
         self.memory.desired = Some(current);
-        self.report.write_status(self.hpa, &self.status, document);
+        self.writes.write_status(self.hpa, &self.status, document);
     }
 
     fn rescale(&mut self, scale: Scale, to: i32, reason: String, metrics: Vec<MetricStatus>, document: Document) {
@@ -171,7 +171,7 @@ impl<L: Lister> Run<'_, L> {
             reason,
             at: self.uptime,
             period,
-            with_error: self.report.fault.is_some(),
+            with_error: self.writes.fault.is_some(),
             status: self.status.clone(),
         };
         self.send(scale, sent, document);
@@ -198,10 +198,10 @@ impl<L: Lister> Run<'_, L> {
         status.last_scale_time = Some(self.now.truncate());
         let event = format!("New size: {to}; reason: {reason}");
         let event = Event::normal(&Autoscaler::KIND, &self.hpa.metadata, "SuccessfulRescale", event);
-        self.report.fault = with_error.then_some(Fault::Internal);
-        self.report.action = if to > from { "scale_up" } else { "scale_down" };
-        self.report.scale = Some(scale.update(to).on_success(event));
-        self.report.write_status(self.hpa, &status, document);
+        self.writes.fault = with_error.then_some(Fault::Internal);
+        self.writes.action = if to > from { "scale_up" } else { "scale_down" };
+        self.writes.scale = Some(scale.update(to).on_success(event));
+        self.writes.write_status(self.hpa, &status, document);
         self.memory.sent = Some(sent);
     }
 
@@ -211,13 +211,13 @@ impl<L: Lister> Run<'_, L> {
 
     pub(crate) fn warn(&mut self, reason: &str, message: &str) {
         let event = Event::warning(&Autoscaler::KIND, &self.hpa.metadata, reason, message);
-        self.report.events.push(Mutation::event(event));
+        self.writes.events.push(Mutation::event(event));
     }
 
     fn tolerances(&self) -> Tolerances {
         let default = self.settings.tolerance;
         let behavior = self.hpa.spec.behavior.as_ref().filter(|_| self.settings.configurable_tolerance);
-        let of = |rules: Option<&crate::autoscaler::Rules>| {
+        let of = |rules: Option<&crate::types::Rules>| {
             rules.and_then(|rules| rules.tolerance).map_or(default, pintle_sdk::quantity::Quantity::approximate)
         };
         Tolerances {
@@ -227,7 +227,7 @@ impl<L: Lister> Run<'_, L> {
     }
 
     /// The selector of the target, and its Pods.
-    fn selector(&mut self, scale: &Scale) -> Result<Result<(Selector, Vec<crate::Pod>), String>, Error> {
+    fn selector(&mut self, scale: &Scale) -> Result<Result<(Selector, Vec<crate::types::Pod>), String>, Error> {
         let Some((_, selector)) = scale.selector.clone() else {
             self.warn("SelectorRequired", "selector is required");
             let message = "the HPA target's scale is missing a selector";
@@ -235,12 +235,12 @@ impl<L: Lister> Run<'_, L> {
             return Ok(Err("selector is required".into()));
         };
         let pods = pods::select(self.lister, &self.hpa.metadata.namespace, &selector)?;
-        self.report.selector = Some(selector.clone());
+        self.writes.selector = Some(selector.clone());
         Ok(Ok((selector, pods)))
     }
 
     /// Reports other autoscalers whose targets have some of the Pods. The error is upstream's.
-    fn ambiguity(&mut self, scale: &Scale, pods: &[crate::Pod]) -> Result<Option<String>, Error> {
+    fn ambiguity(&mut self, scale: &Scale, pods: &[crate::types::Pod]) -> Result<Option<String>, Error> {
         let own = &self.hpa.metadata;
         let rivals = overlap::rivals(self.lister, own, pods, &mut self.memory)?;
         if rivals.is_empty() {
@@ -258,7 +258,7 @@ impl<L: Lister> Run<'_, L> {
     fn compute(
         &self,
         selector: &Selector,
-        pods: &[crate::Pod],
+        pods: &[crate::types::Pod],
         replicas: i32,
         status_replicas: i32,
     ) -> Vec<Result<Computed, Stopped>> {
@@ -311,7 +311,7 @@ impl<L: Lister> Run<'_, L> {
         for (spec, computed) in specs.iter().zip(computed) {
             match computed {
                 Ok(Computed { replicas, name, status }) => {
-                    self.report.computed(&spec.type_, replicas.cmp(&self.hpa.status.current_replicas));
+                    self.writes.computed(&spec.type_, replicas.cmp(&self.hpa.status.current_replicas));
                     metrics.push(status);
                     if most.replicas == 0 || replicas > most.replicas {
                         most = Proposed { replicas, name };
@@ -319,7 +319,7 @@ impl<L: Lister> Run<'_, L> {
                 }
                 Err(Stopped::Failed(failed)) => {
                     self.warn(failed.reason, &failed.error);
-                    self.report.not_computed(&spec.type_, failed.is_spec);
+                    self.writes.not_computed(&spec.type_, failed.is_spec);
                     metrics.push(MetricStatus::default());
                     n_failed += 1;
                     first = first.or(Some(failed));
@@ -343,7 +343,7 @@ impl<L: Lister> Run<'_, L> {
         self.status.set(ACTIVE, true, "ValidMetricFound", message, self.now);
         if let Some(error) = error {
             log::warn(&error);
-            self.report.fault = Some(Fault::Internal);
+            self.writes.fault = Some(Fault::Internal);
         }
         Ok(Ok(most))
     }

@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use pintle_sdk::api::meta::ObjectMeta;
 use pintle_sdk::document::Document;
 use pintle_sdk::{Event, Lister, Moment, Mutation, Outcome, Place, Resource, Step};
-
-use crate::autoscaler::{Autoscaler, Status};
-use crate::overlap;
 use plugin_lib::selector::Selector;
+
+use crate::overlap;
+use crate::types::{Autoscaler, Status};
 
 const PREFIX: &str = "horizontal_pod_autoscaler_controller";
 
@@ -31,7 +31,7 @@ impl Fault {
 
 /// The writes and metrics of a run.
 #[derive(Default)]
-pub(crate) struct Report {
+pub(crate) struct Writes {
     pub(crate) events: Vec<Mutation>,
     pub(crate) scale: Option<Mutation>,
     status: Option<Mutation>,
@@ -44,7 +44,7 @@ pub(crate) struct Report {
     computations: Vec<[String; 3]>,
 }
 
-impl Report {
+impl Writes {
     pub(crate) fn computed(&mut self, type_: &str, replicas: Ordering) {
         let action = match replicas {
             Ordering::Greater => "scale_up",

@@ -9,35 +9,19 @@
 //!
 //! *Source*: `updateStatefulSet`, `processReplica` and `processCondemned`.
 
-use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Action, Error, Lister, Mutation, MutationFailure, Order};
+use pintle_sdk::{Action, Error, Lister, Mutation, Order};
 use plugin_lib::pods;
 
 use crate::claims::Claims;
+use crate::context::Context;
 use crate::events::Verb;
-use crate::history::Revisions;
 use crate::identity::{has_storage, pod_name};
-use crate::plan::Plan;
-use crate::pod;
-use crate::replicas::Replicas;
-use crate::set::Set;
+use crate::pod_control;
 use crate::status::{is_running_and_ready, is_unavailable};
 use crate::types::Pod;
 
 /// Most replicas in a batch of a parallel StatefulSet.
 const LARGEST_BATCH: i64 = 500;
-
-/// One run.
-pub(crate) struct Sync<'a, L> {
-    pub(crate) lister: &'a L,
-    pub(crate) set: &'a Set,
-    pub(crate) revisions: &'a Revisions,
-    pub(crate) replicas: &'a Replicas<'a>,
-    /// Writes of the previous run that failed.
-    pub(crate) failures: &'a [MutationFailure],
-    pub(crate) now: Timestamp,
-    pub(crate) plan: Plan,
-}
 
 /// Whether what comes later may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +30,7 @@ pub(crate) enum Flow {
     Stop,
 }
 
-impl<L: Lister> Sync<'_, L> {
+impl<L: Lister> Context<'_, L> {
     /// Plans all but the rolling update.
     ///
     /// # Errors
@@ -63,8 +47,8 @@ impl<L: Lister> Sync<'_, L> {
     fn replicas_in_order(&mut self) -> Result<Flow, Error> {
         for ordinal in self.set.start..self.set.start + self.set.replicas {
             let flow = self.replica(ordinal)?;
-            self.plan.end_batch(Order::Sequential);
-            if flow == Flow::Stop || self.plan.is_full() || self.plan.is_apart() {
+            self.writes.end_batch(Order::Sequential);
+            if flow == Flow::Stop || self.writes.is_full() || self.writes.is_apart() {
                 return Ok(Flow::Stop);
             }
         }
@@ -77,13 +61,13 @@ impl<L: Lister> Sync<'_, L> {
         while begin < end {
             for ordinal in begin..end.min(begin + size) {
                 self.replica(ordinal)?;
-                if self.plan.is_full() {
-                    self.plan.end_batch(Order::Parallel);
+                if self.writes.is_full() {
+                    self.writes.end_batch(Order::Parallel);
                     return Ok(Flow::Stop);
                 }
             }
-            self.plan.end_batch(Order::Parallel);
-            if self.plan.is_apart() {
+            self.writes.end_batch(Order::Parallel);
+            if self.writes.is_apart() {
                 return Ok(Flow::Stop);
             }
             begin += size;
@@ -98,7 +82,7 @@ impl<L: Lister> Sync<'_, L> {
         if pods::is_terminal(pod) {
             // It is created again when it has gone.
             if !pod.metadata.is_deleting() {
-                self.plan.first(pod::delete(self.set, pod));
+                self.writes.first(pod_control::delete(self.set, pod));
             }
             return Ok(Flow::Stop);
         }
@@ -106,7 +90,7 @@ impl<L: Lister> Sync<'_, L> {
         if is_pending {
             let claims = Claims::read(self.lister, self.set, &pod.metadata.name, &pod.metadata.uid, ordinal)?;
             self.claims(&claims, false);
-            claims.updates(true)?.into_iter().for_each(|update| self.plan.then(update));
+            claims.updates(true)?.into_iter().for_each(|update| self.writes.then(update));
         }
         let is_available = pods::is_available(pod, self.set.min_ready_seconds(), self.now);
         if self.set.is_ordered() && (pod.metadata.is_deleting() || !is_running_and_ready(pod) || !is_available) {
@@ -124,21 +108,21 @@ impl<L: Lister> Sync<'_, L> {
             return Ok(Flow::Stop);
         }
         if let Some(refused) = claims.refused(self.failures) {
-            self.plan.first(refused);
+            self.writes.first(refused);
         }
         if !self.claims(&claims, true) {
             return Ok(Flow::Stop);
         }
         let keeps = set.keeps_revision(ordinal);
         let revision = if keeps { &self.revisions.current } else { &self.revisions.update };
-        let create = pod::create(set, revision.template()?, revision.name(), ordinal)?;
+        let create = pod_control::create(set, revision.template()?, revision.name(), ordinal)?;
         // That the Pod of somebody else has this name is not an event.
         let is_taken = self.lister.get::<Pod>(set.namespace(), &name)?.is_some();
-        self.plan.then(match is_taken {
+        self.writes.then(match is_taken {
             true => create.on_success(set.pod_done(Verb::Create, &name)),
             false => set.with_events(create, Verb::Create, &name),
         });
-        claims.updates(true)?.into_iter().for_each(|update| self.plan.then(update));
+        claims.updates(true)?.into_iter().for_each(|update| self.writes.then(update));
         Ok(Flow::Stop)
     }
 
@@ -148,20 +132,20 @@ impl<L: Lister> Sync<'_, L> {
         let creates = claims.creates(is_for_create);
         let is_hindered = !self.set.is_ordered() && claims.are_hindered(self.failures);
         if is_hindered {
-            self.plan.apart(creates)
+            self.writes.apart(creates)
         } else {
-            self.plan.claims(creates)
+            self.writes.claims(creates)
         }
         !is_hindered
     }
 
     /// Gives a replica and its claims what they should have.
     fn restore(&mut self, pod: &Pod, ordinal: i64, are_claims_done: bool) -> Result<(), Error> {
-        let restore = pod::restore(self.set, pod, ordinal);
+        let restore = pod_control::restore(self.set, pod, ordinal);
         if !are_claims_done {
             self.restore_claims(pod, ordinal, restore.is_some())?;
         }
-        restore.into_iter().for_each(|restore| self.plan.then(restore));
+        restore.into_iter().for_each(|restore| self.writes.then(restore));
         Ok(())
     }
 
@@ -182,28 +166,28 @@ impl<L: Lister> Sync<'_, L> {
         if let Some(last) = last.filter(|_| !is_pod_written) {
             last.on_success = Some(self.set.pod_done(Verb::Update, name));
         }
-        updates.into_iter().for_each(|update| self.plan.then(update));
+        updates.into_iter().for_each(|update| self.writes.then(update));
         Ok(())
     }
 
     /// The claims of replicas that are not wanted may get the Pod as their owner.
     fn claims_of_condemned(&mut self) -> Result<(), Error> {
         for (ordinal, pod) in &self.replicas.condemned {
-            if self.plan.is_full() {
+            if self.writes.is_full() {
                 break;
             }
             let claims = Claims::read(self.lister, self.set, &pod.metadata.name, &pod.metadata.uid, *ordinal)?;
             if !claims.match_policy() {
-                claims.updates(false)?.into_iter().for_each(|update| self.plan.first(update));
+                claims.updates(false)?.into_iter().for_each(|update| self.writes.first(update));
             }
         }
-        self.plan.end_batch(if self.set.is_ordered() { Order::Sequential } else { Order::SlowStart });
+        self.writes.end_batch(if self.set.is_ordered() { Order::Sequential } else { Order::SlowStart });
         Ok(())
     }
 
     /// The replicas that are not wanted.
     fn condemned(&mut self) -> Flow {
-        if self.plan.is_full() {
+        if self.writes.is_full() {
             return Flow::Stop;
         }
         let Some((_, highest)) = self.replicas.condemned.first() else { return Flow::Continue };
@@ -215,14 +199,14 @@ impl<L: Lister> Sync<'_, L> {
             let is_healthy = is_running_and_ready(highest) && pods::is_available(*highest, min_ready, self.now);
             let is_first = first_unavailable.is_some_and(|(_, pod)| pod.metadata.uid == highest.metadata.uid);
             if !highest.metadata.is_deleting() && (is_healthy || is_first) {
-                self.plan.add(Order::Sequential, vec![pod::delete(self.set, highest)]);
+                self.writes.add(Order::Sequential, vec![pod_control::delete(self.set, highest)]);
             }
             return Flow::Stop;
         }
         let live = self.replicas.condemned.iter().filter(|(_, pod)| !pod.metadata.is_deleting());
         let deletes: Vec<Mutation> =
-            live.take(LARGEST_BATCH as usize).map(|(_, pod)| pod::delete(self.set, pod)).collect();
-        self.plan.add(Order::SlowStart, deletes);
+            live.take(LARGEST_BATCH as usize).map(|(_, pod)| pod_control::delete(self.set, pod)).collect();
+        self.writes.add(Order::SlowStart, deletes);
         Flow::Continue
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_sdk::Error;
 use pintle_sdk::time::Timestamp;
+use plugin_lib::number;
 use plugin_lib::pods;
 
 use crate::backoff::Failures;
@@ -27,7 +28,7 @@ pub(crate) struct Counts {
 
 /// A Job with its Pods.
 #[derive(Debug)]
-pub(crate) struct Sync<'a> {
+pub(crate) struct Context<'a> {
     /// The Job.
     pub(crate) job: &'a Job,
     /// Its Pods; of an Indexed Job by index.
@@ -66,7 +67,7 @@ pub(crate) struct Sync<'a> {
     pub(crate) end: Option<End>,
 }
 
-impl<'a> Sync<'a> {
+impl<'a> Context<'a> {
     /// Sorts out the Pods of a Job.
     ///
     /// # Errors
@@ -89,8 +90,9 @@ impl<'a> Sync<'a> {
         let new_succeeded = new(&uncounted_succeeded, &Pod::is_succeeded);
         let new_failed = new(&uncounted_failed, &|pod| pod.is_failed(job));
         let n_counting = new_failed.iter().filter(|pod| evaluate(job, pod).counts).count();
-        let sum = |counted: i32, named: &BTreeSet<&str>, new: usize| i64::from(counted) + number(named.len() + new);
-        let mut sync = Self {
+        let sum =
+            |counted: i32, named: &BTreeSet<&str>, new: usize| i64::from(counted) + number::count(named.len() + new);
+        let mut context = Self {
             active: pods.iter().filter(|pod| pods::is_active(*pod)).copied().collect(),
             n_succeeded: sum(job.status.succeeded, &uncounted_succeeded, new_succeeded.len()),
             n_failed: sum(job.status.failed, &uncounted_failed, n_counting),
@@ -111,18 +113,18 @@ impl<'a> Sync<'a> {
             end: None,
         };
         if let Some(n) = n_indexes {
-            sync.count_indexes(n);
+            context.count_indexes(n);
         }
-        sync.end = end::find(&sync);
-        Ok(sync)
+        context.end = end::find(&context);
+        Ok(context)
     }
 
     /// Pods by what they do at present.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
-            active: number(self.active.len()),
-            ready: number(self.active.iter().filter(|pod| pods::is_ready(*pod)).count()),
-            terminating: number(self.pods.iter().filter(|pod| pods::is_terminating(*pod)).count()),
+            active: number::count(self.active.len()),
+            ready: number::count(self.active.iter().filter(|pod| pods::is_ready(*pod)).count()),
+            terminating: number::count(self.pods.iter().filter(|pod| pods::is_terminating(*pod)).count()),
         }
     }
 
@@ -172,14 +174,4 @@ fn is_index_failed(job: &Job, pod: &Pod, limit: i64) -> bool {
     }
     let result = evaluate(job, pod);
     result.action == Some(Action::FailIndex) || result.counts && pod.index_failures() >= limit
-}
-
-/// A number of things in memory.
-pub(crate) fn number(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-/// A number in a status.
-pub(crate) fn narrow(n: i64) -> i32 {
-    i32::try_from(n).unwrap_or(if n < 0 { 0 } else { i32::MAX })
 }

@@ -16,16 +16,15 @@
 
 use std::collections::BTreeSet;
 
+use plugin_lib::number;
+
+use crate::context::{Context, Counts};
 use crate::end;
 use crate::failure_policy::{Action, evaluate};
-use crate::sync::{Counts, Sync, narrow, number};
 use crate::types::{JobStatus, Pod};
 
 /// Most Pods and new indexes that a status names.
 const MAX_UNCOUNTED: usize = 500;
-
-/// Most Pods that lose their finalizers in one run.
-const MAX_RELEASED: usize = 2_000;
 
 /// A Pod that loses its finalizer.
 #[derive(Clone, Copy, Debug)]
@@ -64,23 +63,19 @@ enum Fate {
 }
 
 /// Takes the next step with each Pod. `counts` are those that the status is to show.
-pub(crate) fn next<'a>(sync: &Sync<'a>, counts: Counts) -> Accounts<'a> {
-    let mut status = sync.job.status.clone();
+pub(crate) fn next<'a>(context: &Context<'a>, counts: Counts) -> Accounts<'a> {
+    let mut status = context.job.status.clone();
     let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
     let tracked: BTreeSet<&str> =
-        sync.pods.iter().filter(|pod| pod.is_tracked()).map(|pod| pod.metadata.uid.as_str()).collect();
+        context.pods.iter().filter(|pod| pod.is_tracked()).map(|pod| pod.metadata.uid.as_str()).collect();
     status.succeeded = count(status.succeeded, &mut uncounted.succeeded, &tracked);
     status.failed = count(status.failed, &mut uncounted.failed, &tracked);
 
     let mut released = Vec::new();
     let mut n_new_indexes = 0;
     let mut is_partial = false;
-    for pod in sync.pods.iter().filter(|pod| pod.is_tracked()) {
-        if released.len() >= MAX_RELEASED {
-            is_partial = true;
-            break;
-        }
-        let (fate, action) = fate(sync, pod);
+    for pod in context.pods.iter().filter(|pod| pod.is_tracked()) {
+        let (fate, action) = fate(context, pod);
         let uid = &pod.metadata.uid;
         let is_new = match fate {
             Fate::Stays => continue,
@@ -105,25 +100,25 @@ pub(crate) fn next<'a>(sync: &Sync<'a>, counts: Counts) -> Accounts<'a> {
         released.push(Released { pod, is_new, action });
     }
 
-    if sync.n_indexes.is_some() {
+    if context.n_indexes.is_some() {
         // Also those of Pods that have to wait: who has succeeded stays so.
-        status.succeeded = narrow(sync.succeeded_indexes.len());
-        status.completed_indexes = sync.succeeded_indexes.to_string();
-        status.failed_indexes = sync.failed_indexes.as_ref().map(ToString::to_string);
+        status.succeeded = number::narrow(context.succeeded_indexes.len());
+        status.completed_indexes = context.succeeded_indexes.to_string();
+        status.failed_indexes = context.failed_indexes.as_ref().map(ToString::to_string);
     }
-    status.start_time = sync.start_time.map(|time| time.truncate());
-    status.active = narrow(counts.active);
-    status.ready = Some(narrow(counts.ready));
-    status.terminating = Some(narrow(counts.terminating));
+    status.start_time = context.start_time.map(|time| time.truncate());
+    status.active = number::narrow(counts.active);
+    status.ready = Some(number::narrow(counts.ready));
+    status.terminating = Some(number::narrow(counts.terminating));
     status.uncounted_terminated_pods = Some(uncounted);
 
     let mut is_finished = false;
-    if let Some(end) = &sync.end {
+    if let Some(end) = &context.end {
         if !end.is_stored {
-            status.conditions.push(end.interim(sync.now));
+            status.conditions.push(end.interim(context.now));
         } else if !is_partial && released.is_empty() && end::n_uncounted(&status) == 0 && counts.terminating == 0 {
-            end::finish(&mut status.conditions, end, sync.now);
-            status.completion_time = end.succeeds.then(|| sync.now.truncate()).or(status.completion_time);
+            end::finish(&mut status.conditions, end, context.now);
+            status.completion_time = end.succeeds.then(|| context.now.truncate()).or(status.completion_time);
             is_finished = true;
         }
     }
@@ -134,41 +129,41 @@ pub(crate) fn next<'a>(sync: &Sync<'a>, counts: Counts) -> Accounts<'a> {
 fn count(counted: i32, named: &mut Vec<String>, tracked: &BTreeSet<&str>) -> i32 {
     let before = named.len();
     named.retain(|uid| tracked.contains(uid.as_str()));
-    narrow(i64::from(counted) + number(before - named.len()))
+    number::narrow(i64::from(counted) + number::count(before - named.len()))
 }
 
 /// What becomes of a Pod that is not counted yet.
-fn fate(sync: &Sync<'_>, pod: &Pod) -> (Fate, Option<Action>) {
-    let is_failed = pod.is_failed(sync.job);
-    if !can_release(sync, pod, is_failed) {
+fn fate(context: &Context<'_>, pod: &Pod) -> (Fate, Option<Action>) {
+    let is_failed = pod.is_failed(context.job);
+    if !can_release(context, pod, is_failed) {
         return (Fate::Stays, None);
     }
-    let has_been_named = sync.uncounted_failed.contains(pod.metadata.uid.as_str());
-    let index = sync.n_indexes.map(|n| pod.index_below(n));
+    let has_been_named = context.uncounted_failed.contains(pod.metadata.uid.as_str());
+    let index = context.n_indexes.map(|n| pod.index_below(n));
     let is_invalid = index == Some(None);
     if pod.is_succeeded() && !has_been_named {
         let fate = match index {
             None => Fate::Succeeded,
-            Some(index) => Fate::Index { is_new: index.is_some_and(|index| !sync.counted_indexes.has(index)) },
+            Some(index) => Fate::Index { is_new: index.is_some_and(|index| !context.counted_indexes.has(index)) },
         };
         return (fate, None);
     }
     // With a failed Job, every Pod that has not succeeded fails.
-    let fails = is_failed || sync.end.as_ref().is_some_and(|end| !end.succeeds);
+    let fails = is_failed || context.end.as_ref().is_some_and(|end| !end.succeeds);
     if !fails || has_been_named || is_invalid {
         return (Fate::Uncounted, None);
     }
-    let result = evaluate(sync.job, pod);
+    let result = evaluate(context.job, pod);
     (if result.counts { Fate::Failed } else { Fate::Uncounted }, result.action)
 }
 
 /// *Source*: `canRemoveFinalizer`.
-fn can_release(sync: &Sync<'_>, pod: &Pod, is_failed: bool) -> bool {
-    if sync.job.metadata.is_deleting() || sync.end.is_some() || pod.is_succeeded() {
+fn can_release(context: &Context<'_>, pod: &Pod, is_failed: bool) -> bool {
+    if context.job.metadata.is_deleting() || context.end.is_some() || pod.is_succeeded() {
         return true;
     }
     let is_predecessor =
-        |index: i64| sync.predecessors.get(&index).is_some_and(|last| last.metadata.uid == pod.metadata.uid);
+        |index: i64| context.predecessors.get(&index).is_some_and(|last| last.metadata.uid == pod.metadata.uid);
     is_failed && !pod.index().is_some_and(is_predecessor)
 }
 

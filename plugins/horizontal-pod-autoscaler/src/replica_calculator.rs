@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::Pod;
 use crate::metrics::Samples;
 use crate::pods::{Groups, Readiness};
+use crate::types::Pod;
 
 /// Changes of the ratio of usage and target, from 1, that change nothing.
 #[derive(Clone, Copy, Debug)]

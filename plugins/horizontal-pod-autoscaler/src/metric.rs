@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 
 use pintle_sdk::Lister;
 use pintle_sdk::quantity::{Format, Quantity};
+use plugin_lib::selector::Selector;
 use plugin_lib::selector::valid::printed;
 
-use crate::Pod;
-use crate::autoscaler::{
-    Current, MetricSource, MetricSpec, MetricStatus, ResourceSource, ResourceStatus, SourceStatus,
-};
 use crate::metrics::{self, Missing};
 use crate::pods::{self, Readiness};
-use crate::replicas::{self, Goal, Measured, Proposal, Tolerances};
-use plugin_lib::selector::Selector;
+use crate::replica_calculator::{self, Goal, Measured, Proposal, Tolerances};
+use crate::types::Pod;
+use crate::types::{Current, MetricSource, MetricSpec, MetricStatus, ResourceSource, ResourceStatus, SourceStatus};
 
 /// What all metrics of an autoscaler share.
 pub(crate) struct Input<'a> {
@@ -230,15 +228,21 @@ impl Input<'_> {
         match (target.type_.as_str(), target.value, target.average_value) {
             ("Value", Some(value), _) => {
                 let usage = usage()?;
-                let replicas =
-                    replicas::for_total(self.replicas, usage, value.milli_value(), self.tolerances, self.pods)?;
+                let replicas = replica_calculator::for_total(
+                    self.replicas,
+                    usage,
+                    value.milli_value(),
+                    self.tolerances,
+                    self.pods,
+                )?;
                 let current = Current { value: Some(decimal(usage)), ..Current::default() };
                 Ok((replicas, format!("{} metric {}", object.kind, metric.name), current))
             }
             ("AverageValue", _, Some(value)) => {
                 let within = |error: &str| format!("failed to get {} object metric: {error}", metric.name);
                 let usage = usage().map_err(|missing| missing.reported_within(within))?;
-                let proposal = replicas::per_replica(self.status_replicas, usage, value.milli_value(), self.tolerances);
+                let proposal =
+                    replica_calculator::per_replica(self.status_replicas, usage, value.milli_value(), self.tolerances);
                 Ok((proposal.replicas, external_name(source), average(proposal.usage)))
             }
             _ => {
@@ -263,7 +267,8 @@ impl Input<'_> {
         if let Some(value) = target.average_value {
             let within = |error: &str| format!("failed to get {} external metric: {error}", metric.name);
             let total = total().map_err(|missing| missing.reported_within(within))?;
-            let proposal = replicas::per_replica(self.status_replicas, total, value.milli_value(), self.tolerances);
+            let proposal =
+                replica_calculator::per_replica(self.status_replicas, total, value.milli_value(), self.tolerances);
             return Ok((proposal.replicas, average(proposal.usage)));
         }
         let Some(value) = target.value else {
@@ -272,7 +277,8 @@ impl Input<'_> {
         };
         let within = |error: &str| format!("failed to get external metric {}: {error}", metric.name);
         let total = total().map_err(|missing| missing.reported_within(within))?;
-        let replicas = replicas::for_total(self.replicas, total, value.milli_value(), self.tolerances, self.pods);
+        let replicas =
+            replica_calculator::for_total(self.replicas, total, value.milli_value(), self.tolerances, self.pods);
         let replicas = replicas.map_err(|error| Missing::Error(error).reported_within(within))?;
         Ok((replicas, Current { value: Some(decimal(total)), ..Current::default() }))
     }

@@ -14,30 +14,35 @@ use std::time::Duration;
 use pintle_sdk::api::meta::LabelSelector;
 use pintle_sdk::document::Document;
 use pintle_sdk::selector::Selector;
-use pintle_sdk::{Error, Event, Key, Lister, Mutation, ObjectKey, Outcome, Query, Refusal, Resource, Step, log};
+use pintle_sdk::{Error, Event, Key, Lister, Mutation, Outcome, Query, Resource, Step, log};
 use plugin_lib::history::{ControllerRevision, surplus_with_live};
-use plugin_lib::{controller_ref, pods};
+use plugin_lib::{controller_ref, namespace, pods};
 
-use crate::backoff::Backoff;
+use crate::backoff::{self, Backoff};
+use crate::context::Context;
 use crate::history::{self, History};
-use crate::pass::Pass;
-use crate::types::{DaemonSet, Namespace, Pod};
-use crate::{manage, rolling, status, writes};
-
-/// Most claims of one run. What is left is claimed by the next ones.
-const MAX_CLAIMS: usize = 5_000;
+use crate::types::{DaemonSet, Pod};
+use crate::{manage, node_updates, rolling, status, writes};
 
 /// Revisions that are kept if the DaemonSet does not say how many, which it always does behind an API server.
 const HISTORY_LIMIT: i32 = 10;
 
-/// Says what should change for a DaemonSet.
+/// Computes the changes for one DaemonSet, or wakes the DaemonSets that a Node concerns.
 ///
 /// # Errors
 /// A live read is needed; an object does not decode; or the DaemonSet cannot be acted upon (its selector is not valid, or does not
 /// match its template).
-pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    match key.queue.as_str() {
+        "daemonset-node-updates" => node_updates::reconcile(key, lister),
+        _ => sync(key, lister),
+    }
+}
+
+#[doc(alias = "syncDaemonSet")]
+fn sync(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((set, document)) = lister.get_document::<DaemonSet>(&key.namespace, &key.name)? else {
-        return Ok(Backoff::forget(lister, &ObjectKey::new(&key.namespace, &key.name)));
+        return Ok(backoff::record(lister, &key.object()).forget(Outcome::new()));
     };
     if set.spec.selector.as_ref() == Some(&LabelSelector::default()) {
         let message = "This daemon set is selecting all pods. A non-empty selector is required.";
@@ -55,15 +60,12 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
 
     let listed = lister.list(&Query::namespace(&key.namespace).controlled_by_or_orphans(&set.metadata.uid))?;
     let mut claimed = controller_ref::claim::<DaemonSet, Pod>(lister, &set.metadata, &selector, listed)?;
-    if let Some(part) = claimed.part(MAX_CLAIMS, lister) {
-        return Ok(Outcome::new().step(part));
-    }
     let claims = claimed.step();
     // Nothing is built on a claim or a revision that failed.
     let is_certain = claims.mutations.is_empty() && writes.mutations.is_empty();
     let outcome = Outcome::new().step(claims).step(writes);
-    let pass = Pass::new(lister, set, current.hash, claimed.owned)?;
-    finish(lister, &pass, &current.old, document, outcome, is_certain)
+    let context = Context::new(lister, set, current.hash, claimed.owned)?;
+    finish(lister, &context, &current.old, document, outcome, is_certain)
 }
 
 fn selector_of(set: &DaemonSet) -> Result<Selector, Error> {
@@ -81,19 +83,19 @@ fn selector_of(set: &DaemonSet) -> Result<Selector, Error> {
 /// Adds what the Pods need, and the status.
 fn finish(
     lister: &impl Lister,
-    pass: &Pass,
+    context: &Context,
     old: &[ControllerRevision],
     document: Document,
     mut outcome: Outcome,
     is_certain: bool,
 ) -> Result<Outcome, Error> {
-    let object = pass.set.metadata.key();
-    let mut backoff = Backoff::read(lister, &pass.set);
-    let mut plan = manage::plan(pass, &mut backoff);
+    let object = context.set.metadata.key();
+    let mut backoff = Backoff::read(lister, &context.set);
+    let mut decision = manage::decide(context, &mut backoff);
     let mut is_valid = true;
-    if plan.is_empty() {
-        match rolling::plan(pass) {
-            Ok(rolling) => plan = rolling,
+    if decision.is_empty() {
+        match rolling::decide(context) {
+            Ok(rolling) => decision = rolling,
             // The status is written all the same. A change of the DaemonSet or of a Node runs the key again.
             Err(error) => {
                 log::error(&format!("DaemonSet {object}: {error}"));
@@ -102,45 +104,34 @@ fn finish(
         }
     }
     let mut always = |step: Step| outcome.push(Step { always: is_certain, ..step });
-    always(Step::sequential(plan.events.into_iter().take(writes::BURST).map(Mutation::from)));
-    if !is_terminating(lister, &object.namespace)? {
-        always(writes::create(pass, &plan.create)?);
+    always(Step::sequential(decision.events.into_iter().take(writes::BURST).map(Mutation::from)));
+    if !namespace::is_terminating(lister, &object.namespace)? {
+        always(writes::create(context, &decision.create)?);
     }
-    always(writes::delete(pass, &plan.delete));
+    always(writes::delete(context, &decision.delete));
     if is_valid {
-        outcome.push(clean_up(pass, old));
+        outcome.push(clean_up(context, old));
     }
-    let new = status::calculate(pass);
-    if let Some(document) = status::changed(&pass.set, document, &new) {
-        // A conflict is not tolerated: it need not come from a newer object, whose arrival would run this key again.
-        let update = Mutation::update_status(&DaemonSet::KIND, document).tolerate([Refusal::NotFound]);
-        outcome.push(Step { always: is_certain, ..Step::sequential([update]) });
-    }
-    let times = backoff.delay().into_iter().chain(next_availability(pass));
+    let status = status::calculate(context);
+    outcome.push(Step { always: is_certain, ..Step::sequential(status::update(&context.set, document, &status)) });
+    let times = backoff.delay().into_iter().chain(next_availability(context));
     let outcome = times.fold(outcome, Outcome::requeue_after);
-    Ok(backoff.write(outcome))
-}
-
-/// Whether a namespace terminates, as far as the cache shows.
-fn is_terminating(lister: &impl Lister, namespace: &str) -> Result<bool, Error> {
-    Ok(lister.get::<Namespace>("", namespace)?.is_some_and(|namespace| namespace.status.phase == "Terminating"))
+    Ok(backoff.keep(outcome))
 }
 
 /// Deletes the oldest revisions beyond the limit, but those that Pods have.
-fn clean_up(pass: &Pass, old: &[ControllerRevision]) -> Step {
+fn clean_up(context: &Context, old: &[ControllerRevision]) -> Step {
     let is_live =
-        |revision: &ControllerRevision| history::hash(revision).is_some_and(|hash| pass.live_hashes.contains(hash));
-    let limit = pass.set.spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
-    Step::sequential(
-        surplus_with_live(old, limit, is_live).into_iter().take(history::MAX_REVISIONS).map(history::delete),
-    )
+        |revision: &ControllerRevision| history::hash(revision).is_some_and(|hash| context.live_hashes.contains(hash));
+    let limit = context.set.spec.revision_history_limit.unwrap_or(HISTORY_LIMIT);
+    Step::sequential(surplus_with_live(old, limit, is_live).into_iter().map(history::delete))
 }
 
 /// Time until another Pod has been ready for long enough.
-fn next_availability(pass: &Pass) -> Option<Duration> {
-    let min_ready = pass.set.spec.min_ready_seconds;
-    let pods = || pass.pods.values().flatten();
-    let waits = |pod: &&Pod| pods::is_ready(*pod) && !pods::is_available(*pod, min_ready, pass.now);
+fn next_availability(context: &Context) -> Option<Duration> {
+    let min_ready = context.set.spec.min_ready_seconds;
+    let pods = || context.pods.values().flatten();
+    let waits = |pod: &&Pod| pods::is_ready(*pod) && !pods::is_available(*pod, min_ready, context.now);
     let default = Duration::from_secs(u64::try_from(min_ready).ok().filter(|seconds| *seconds > 0)?);
-    pods().filter(waits).map(|pod| pods::until_available(pod, min_ready, pass.now).unwrap_or(default)).min()
+    pods().filter(waits).map(|pod| pods::until_available(pod, min_ready, context.now).unwrap_or(default)).min()
 }

@@ -1,59 +1,24 @@
 //! A CronJob, and what a run makes of its status.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
-use pintle_sdk::api::meta::ObjectMeta;
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Key, Lister, Mutation, Need, ObjectKey, Resource, decode, resource};
-use serde::Deserialize;
+use pintle_sdk::{Error, Key, Lister, Mutation, Need, ObjectKey, Resource, decode};
 use serde_json::{Value, json};
 
-use crate::Job;
-
-/// The parts of a CronJob that decide. Its template is copied from the [`Document`].
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct CronJob {
-    pub(crate) metadata: ObjectMeta,
-    pub(crate) spec: Spec,
-    status: Status,
-}
-
-resource!(CronJob, "batch", "v1", "CronJob");
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Spec {
-    pub(crate) schedule: String,
-    pub(crate) time_zone: Option<String>,
-    pub(crate) suspend: Option<bool>,
-    pub(crate) starting_deadline_seconds: Option<i64>,
-    pub(crate) concurrency_policy: String,
-    pub(crate) successful_jobs_history_limit: Option<i32>,
-    pub(crate) failed_jobs_history_limit: Option<i32>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Status {
-    /// References to Jobs that have not finished, with all of their fields.
-    #[serde(deserialize_with = "pintle_sdk::api::or_default")]
-    pub(crate) active: Vec<Value>,
-    pub(crate) last_schedule_time: Option<Timestamp>,
-    pub(crate) last_successful_time: Option<Timestamp>,
-}
+use crate::types::{CronJob, Job, Status};
 
 /// A CronJob with the status that it gets.
-pub(crate) struct View {
+pub(crate) struct Context {
     pub(crate) object: CronJob,
     pub(crate) document: Document,
     pub(crate) status: Status,
     /// Uids of the Jobs that the status names: there may be thousands of both.
-    active: HashSet<String>,
+    active: BTreeSet<String>,
 }
 
-impl View {
+impl Context {
     fn new(text: &str) -> Result<Self, Error> {
         let object: CronJob = decode(&CronJob::KIND, text)?;
         let active = object.status.active.iter().map(|reference| self::text(reference, "uid").to_owned()).collect();
@@ -95,7 +60,7 @@ impl View {
     }
 
     /// Takes Jobs with these uids out of the status.
-    pub(crate) fn remove_active(&mut self, uids: &HashSet<&str>) {
+    pub(crate) fn remove_active(&mut self, uids: &BTreeSet<&str>) {
         self.active.retain(|uid| !uids.contains(uid.as_str()));
         self.status.active.retain(|reference| !uids.contains(text(reference, "uid")));
     }

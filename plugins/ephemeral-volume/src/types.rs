@@ -1,0 +1,18 @@
+//! What the controller reads.
+
+use serde_json::Value;
+
+pintle_sdk::types!(
+    "manifest.yaml",
+    // The spec is carried along.
+    "v1/Pod": [
+        "metadata.deletionTimestamp",
+        "spec.volumes.name",
+        "spec.volumes.ephemeral.volumeClaimTemplate.metadata.annotations",
+        "spec.volumes.ephemeral.volumeClaimTemplate.metadata.labels",
+        "spec.volumes.ephemeral.volumeClaimTemplate.spec": Value,
+    ],
+);
+
+/// A template of a claim.
+pub(crate) type Template = PodSpecVolumesEphemeralVolumeClaimTemplate;

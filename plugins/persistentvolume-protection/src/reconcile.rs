@@ -1,0 +1,21 @@
+//! The finalizer of one PersistentVolume.
+
+use pintle_sdk::{Error, Key, Lister, Outcome, Resource, Step};
+use plugin_lib::protection::protection;
+
+use crate::types::PersistentVolume;
+
+const FINALIZER: &str = "kubernetes.io/pv-protection";
+
+/// Says whether a volume gets the finalizer, or loses it.
+///
+/// # Errors
+/// If the volume does not fit its type.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let Some((volume, document)) = lister.get_document::<PersistentVolume>("", &key.name)? else {
+        return Ok(Outcome::new());
+    };
+    let decision = protection(&volume.metadata, FINALIZER, || Ok(volume.status.phase == "Bound"))?;
+    let update = decision.update(&PersistentVolume::KIND, &volume.metadata, document, FINALIZER);
+    Ok(Outcome::new().step(Step::sequential(update)))
+}

@@ -1,0 +1,75 @@
+//! The finalizers of the claims of one namespace.
+
+use std::time::Duration;
+
+use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step, log};
+use plugin_lib::batch::{Batch, SOON};
+use plugin_lib::protection::{Protection, protection};
+
+use crate::types::PersistentVolumeClaim;
+use crate::usage::{self, Live, Usage, in_cache, live};
+
+const FINALIZER: &str = "kubernetes.io/pvc-protection";
+
+/// When to look again for a Pod that only the API server has shown: it may go before the cache ever has it, without a change.
+const UNSEEN: Duration = Duration::from_secs(60);
+
+/// Says which claims of a namespace get the finalizer, and which lose it.
+///
+/// # Errors
+/// If the Pods must be listed first, or that fails.
+pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+    let namespace = &key.name;
+    // What is in use, or why that is not known, which is no reason to leave the other claims alone.
+    let mut pods: Option<Result<Usage, Error>> = None;
+    let mut updates = Batch::default();
+    let nodes = usage::nodes(lister, namespace);
+    let mut outcome = Outcome::new();
+    for claim in lister.list::<PersistentVolumeClaim>(&Query::namespace(namespace))? {
+        let mut is_unseen = false;
+        let decision = protection(&claim.metadata, FINALIZER, || {
+            if in_cache(&claim, lister)? {
+                return Ok(true);
+            }
+            if pods.is_none() {
+                pods = Some(match live(namespace, nodes.get(), lister) {
+                    Ok(Live::Usage(usage)) => Ok(usage),
+                    Ok(Live::TooMany(busiest)) => {
+                        outcome = nodes.keep(std::mem::take(&mut outcome), &busiest);
+                        Err(Error::retry("the pods are more than one list can have; they are listed by node"))
+                    }
+                    Err(needs @ Error::Needs(_)) => return Err(needs),
+                    Err(error) => Err(error),
+                });
+            }
+            // In use as long as the opposite is not known.
+            is_unseen = pods.as_ref().is_some_and(|pods| pods.as_ref().is_ok_and(|pods| pods.has(&claim)));
+            Ok(is_unseen || pods.as_ref().is_some_and(Result::is_err))
+        })?;
+        if is_unseen {
+            outcome = outcome.requeue_after(UNSEEN);
+        }
+        if matches!(decision, Protection::Unchanged | Protection::Wait) {
+            continue;
+        }
+        let document = lister.get_document::<PersistentVolumeClaim>(namespace, &claim.metadata.name)?;
+        let Some((_, document)) = document else { continue };
+        let update = decision.update(&PersistentVolumeClaim::KIND, &claim.metadata, document, FINALIZER);
+        // Claims are read one by one: all of a namespace may be more than the memory of a run has room for.
+        if update.is_some_and(|update| !updates.add(update)) {
+            outcome = outcome.requeue_after(SOON);
+            break;
+        }
+    }
+    outcome.push(Step::parallel(updates.mutations));
+    match pods {
+        Some(Err(error)) if !outcome.state.is_empty() => {
+            log::debug(&error.to_string());
+            Ok(outcome.requeue_after(SOON))
+        }
+        Some(Err(error)) if outcome.steps.is_empty() => Err(error),
+        Some(Err(error)) => Ok(outcome.fail(error)),
+        Some(Ok(_)) => Ok(nodes.forget(outcome)),
+        None => Ok(outcome),
+    }
+}

@@ -1,0 +1,6 @@
+//! What the controller reads.
+
+pintle_sdk::types!(
+    "manifest.yaml",
+    "v1/ConfigMap": ["metadata.annotations['kubernetes.io/description']", "data"],
+);
