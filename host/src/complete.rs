@@ -1,21 +1,59 @@
 //! `pintle completion` and `pintle man`: what shells and manual readers need, from the definition of the command line.
+//!
+//! The script of a shell runs this program for each completion, with [`VARIABLE`]: so names of plugins are those of the running host.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use clap_complete::engine::CompletionCandidate;
+use clap_complete::env::{CompleteEnv, Shells};
+use pintle_client::Client;
+use pintle_sources::admin::socket;
+use pintle_sources::wire::Listing;
 
 use crate::cli::{Cli, CompletionArgs, ManArgs};
 use crate::output;
+
+/// The environment variable by which a shell asks for completions. Its value is the name of the shell.
+const VARIABLE: &str = "PINTLE_COMPLETE";
+
+/// How long a shell waits for the names of plugins.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Answers a shell that asks for completions, and exits. Does nothing if none does.
+pub fn answer_shell() {
+    CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
+}
+
+/// Names of plugins that begin like this: those of the host that answers at the default admin socket, or at the one of the environment.
+pub(crate) fn plugins(begin: &OsStr) -> Vec<CompletionCandidate> {
+    let begin = begin.to_string_lossy();
+    let names = listing().into_iter().flat_map(|listing| listing.items).map(|plugin| plugin.name);
+    names.filter(|name| name.starts_with(&*begin)).map(CompletionCandidate::new).collect()
+}
+
+/// The plugins of the host. `None`: no host answers in time, which leaves the shell without names.
+fn listing() -> Option<Listing> {
+    let path = std::env::var_os("PINTLE_ADMIN_SOCKET").map_or_else(socket::default_path, PathBuf::from);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let client = Client::new(path);
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, client.get("/v1/plugins")).await }).ok()?.ok()
+}
 
 pub(crate) fn completion(args: &CompletionArgs) -> anyhow::Result<()> {
     output::line(script(args.shell)?.trim_end())
 }
 
 fn script(shell: Shell) -> anyhow::Result<String> {
+    let (shells, name) = (Shells::builtins(), shell.to_string());
+    let of_shell = shells.completer(&name).with_context(|| format!("there are no completions for {name}"))?;
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "pintle", &mut script);
+    of_shell.write_registration(VARIABLE, "pintle", "pintle", "pintle", &mut script).context("write the script")?;
     String::from_utf8(script).context("write the script")
 }
 
@@ -31,13 +69,27 @@ mod tests {
 
     use super::*;
 
+    /// What completes a word after these words.
+    fn completed(words: &[&str]) -> Vec<String> {
+        let words: Vec<_> = words.iter().map(Into::into).collect();
+        let last = words.len() - 1;
+        let found = clap_complete::engine::complete(&mut Cli::command(), words, last, None).unwrap();
+        found.iter().map(|candidate| candidate.get_value().to_string_lossy().into_owned()).collect()
+    }
+
     #[test]
-    fn completions_of_every_shell_know_the_flags_of_controllers() {
+    fn commands_and_the_flags_of_controllers_are_completed() {
+        assert_eq!(completed(&["pintle", "plugin", "disa"]), ["disable"]);
+        for flag in ["--beside-kube-controller-manager", "--concurrent-deployment-syncs"] {
+            assert_eq!(completed(&["pintle", "run", &flag[..flag.len() - 4]]), [flag]);
+        }
+    }
+
+    #[test]
+    fn the_script_of_every_shell_asks_this_program() {
         for shell in Shell::value_variants() {
             let script = super::script(*shell).unwrap();
-            for flag in ["beside-kube-controller-manager", "concurrent-deployment-syncs"] {
-                assert!(script.contains(flag), "{shell}: {flag}");
-            }
+            assert!(script.contains(VARIABLE), "{shell}: {script}");
         }
     }
 

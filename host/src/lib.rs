@@ -12,7 +12,7 @@ mod author;
 mod beside;
 mod builtins;
 pub mod cli;
-mod complete;
+pub mod complete;
 pub mod config;
 mod dev;
 mod flags;

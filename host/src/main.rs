@@ -8,6 +8,7 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    pintle::complete::answer_shell();
     let given: Vec<_> = std::env::args_os().collect();
     if pintle::kubectl::is_called(&given) {
         return pintle::kubectl::main(&given);

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 
 use super::plugin::OutputArgs;
+use crate::complete;
 
 /// Arguments of `pintle plugin failures`.
 #[derive(Debug, Args)]
 pub struct FailuresArgs {
     /// Name of the plugin, or its alias. Default: all plugins.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::plugins))]
     pub name: Option<String>,
 
     /// Show only runs for this object: `web` or `default/web`.

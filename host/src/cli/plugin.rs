@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 use pintle_oci::ComponentSource;
 
 use super::Output;
 use super::failures::FailuresArgs;
 use super::oci::RegistryArgs;
-use crate::flags;
+use crate::{complete, flags};
 
 /// Arguments of `pintle plugin`.
 #[derive(Debug, Args)]
@@ -137,7 +138,7 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 pub struct NameArgs {
     /// Name of the plugin, or its alias, such as `deployment`.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::plugins))]
     pub name: String,
 
     #[command(flatten)]
@@ -149,7 +150,7 @@ pub struct NameArgs {
 #[derive(Debug, Args)]
 pub struct DisableArgs {
     /// Name of the plugin, or its alias.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::plugins))]
     pub name: String,
 
     /// Reason, shown by `pintle plugin describe`.
@@ -177,7 +178,7 @@ pub struct LoadArgs {
 #[derive(Debug, Args)]
 pub struct SwapArgs {
     /// Name of the plugin, or its alias.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::plugins))]
     pub name: String,
 
     #[command(flatten)]

@@ -66,6 +66,20 @@ fn write_kubectl(folder: &Path) -> Result<()> {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).context("make it a program")
 }
 
+/// What the script of bash runs for `pintle plugin disable gar<TAB>`.
+#[tokio::test(flavor = "multi_thread")]
+async fn shells_complete_the_names_of_the_plugins_of_the_host() -> Result<()> {
+    let cluster = Dev::start().await?;
+    let ask = |socket: &Path| {
+        let mut command = pintle::command(["--", "pintle", "plugin", "disable", "gar"])?;
+        command.env("PINTLE_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "3").env("PINTLE_ADMIN_SOCKET", socket);
+        Answer::of(&mut command)?.success()
+    };
+    assert_eq!(ask(&cluster.admin_socket())?, "garbage-collector-controller");
+    assert_eq!(ask(Path::new("/nowhere"))?, "", "no host, no names and no error");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_pintle_asks_the_pod_that_leads() -> Result<()> {
     let cluster = Dev::start().await?;
