@@ -121,8 +121,9 @@ pub enum Command {
   pintle scaffold oci://registry.example.com/team/widgets:1.2.0 > widgets.yaml
   kubectl apply -f widgets.yaml
 
-  # The host's own account needs the rights, too
-  pintle rbac oci://registry.example.com/team/widgets:1.2.0 | kubectl apply -f -")]
+  # Its account, and that of the host, need the rights, too
+  pintle rbac --use-service-account-credentials oci://registry.example.com/team/widgets:1.2.0 \\
+    | kubectl apply -l pintle.dev/controller -f -")]
     Scaffold(InspectArgs),
     /// Print the RBAC roles that controllers need, and the service accounts that they are bound to.
     Rbac(rbac::RbacArgs),

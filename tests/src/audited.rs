@@ -95,6 +95,8 @@ pub struct Deed {
     pub who: String,
     /// `VERB RESOURCE[/SUBRESOURCE]`.
     pub what: String,
+    /// What RBAC or admission has refused it with.
+    pub refusal: Option<String>,
 }
 
 impl Deed {
@@ -162,6 +164,25 @@ impl Audited {
     /// # Errors
     /// There is no log, or somebody was refused something.
     pub fn deeds(&self) -> Result<Vec<Deed>> {
+        let deeds = self.requests()?;
+        let refused: Vec<_> = deeds.iter().filter(|deed| deed.refusal.is_some()).collect();
+        ensure!(refused.is_empty(), "refused: {refused:#?}");
+        Ok(deeds)
+    }
+
+    /// As [`Audited::deeds`], but what was carried out may have been refused before, while the API server had not seen a role.
+    ///
+    /// # Errors
+    /// As `deeds`.
+    pub fn deeds_in_the_end(&self) -> Result<Vec<Deed>> {
+        let (refused, deeds): (Vec<_>, Vec<_>) = self.requests()?.into_iter().partition(|deed| deed.refusal.is_some());
+        let carried_out = |of: &Deed| deeds.iter().any(|deed| (&deed.account, &deed.what) == (&of.account, &of.what));
+        let never: Vec<_> = refused.iter().filter(|of| !carried_out(of)).collect();
+        ensure!(never.is_empty(), "refused: {never:#?}");
+        Ok(deeds)
+    }
+
+    fn requests(&self) -> Result<Vec<Deed>> {
         let mut deeds = Vec::new();
         for entry in self.plane.audit_log()? {
             let Some(account) = entry.user.username.strip_prefix("system:serviceaccount:kube-system:") else {
@@ -171,12 +192,12 @@ impl Audited {
             if resource.is_empty() {
                 continue;
             }
-            ensure!(entry.response_status.code != 403, "refused: {entry:#?}");
             let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
             deeds.push(Deed {
                 account: account.to_owned(),
                 who: entry.user_agent.rsplit(' ').next().unwrap_or_default().to_owned(),
                 what: format!("{} {resource}{part}", entry.verb),
+                refusal: (entry.response_status.code == 403).then_some(entry.response_status.message),
             });
         }
         Ok(deeds)

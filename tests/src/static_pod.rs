@@ -31,7 +31,7 @@ spec:
 ";
 
 /// Flags of this machine: a Lease that is kept while it is busy, and nodes that send no heartbeats.
-const OURS: [&str; 4] = [
+pub const OURS: [&str; 4] = [
     "--leader-elect-lease-duration=15s",
     "--leader-elect-renew-deadline=10s",
     "--leader-elect-retry-period=2s",

@@ -132,7 +132,7 @@ async fn what_was_read_can_be_found_again() {
 async fn what_was_read_is_found_again_up_to_a_limit() {
     let server = FakeServer::new();
     // With what is kept of each besides its text, 16 of them are four mebibytes, and not quite 17.
-    let text = "x".repeat((4 << 20) / 16 - 600);
+    let text = "x".repeat((4 << 20) / 16 - 1_200);
     for i in 0..16 {
         server.put("pods", "a", &format!("p{i:02}"), json!({"spec": {"x": text}}));
     }

@@ -20,10 +20,10 @@ use tempfile::TempDir;
 use crate::{kubectl, pintle, process, target_dir};
 
 /// What any Debian has, apart from languages.
-const BASE: [&str; 37] = [
-    "awk", "basename", "bash", "cat", "chmod", "cp", "cut", "date", "diff", "dirname", "env", "expr", "find", "grep",
-    "head", "id", "ln", "ls", "mkdir", "mktemp", "mv", "printf", "pwd", "readlink", "realpath", "rm", "sed", "sh",
-    "sleep", "sort", "tail", "tee", "touch", "tr", "uname", "wc", "xargs",
+const BASE: [&str; 38] = [
+    "awk", "base64", "basename", "bash", "cat", "chmod", "cp", "cut", "date", "diff", "dirname", "env", "expr", "find",
+    "grep", "head", "id", "ln", "ls", "mkdir", "mktemp", "mv", "printf", "pwd", "readlink", "realpath", "rm", "sed",
+    "sh", "sleep", "sort", "tail", "tee", "touch", "tr", "uname", "wc", "xargs",
 ];
 
 /// What links programs for this machine, for whoever compiles.
@@ -101,6 +101,15 @@ impl Machine {
         let kubectl = kubectl::program()?;
         machine.add("kubectl", &kubectl.iter().map(String::as_str).collect::<Vec<_>>())?;
         Ok(machine)
+    }
+
+    /// With a program of the real machine that the page needs.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn with_program(self, name: &str) -> Result<Machine> {
+        self.add_real(name)?;
+        Ok(self)
     }
 
     /// With a variable that the page tells to set.

@@ -12,7 +12,7 @@
 //! 2. Commands run as they are written, in the order of the page.
 //!
 //! Not here: how pages are made (`cargo xtask generate`), and which there are (`tests/tests/long/tutorials.rs`,
-//! `tests/tests/system/first_hour.rs`).
+//! `tests/tests/system/{first_hour,pages}.rs`, `tests/tests/long/recipes.rs`).
 
 pub mod machine;
 pub mod page;
@@ -22,3 +22,6 @@ pub mod terminal;
 pub use machine::Machine;
 pub use page::Page;
 pub use player::{Player, Timed};
+
+/// Held by whoever follows a page with a port of this machine in it.
+pub static PORTS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

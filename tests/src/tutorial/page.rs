@@ -9,6 +9,10 @@
 //! | `diff change=FILE` | a change to be made: lines after `-` are replaced by those after `+`; the others say where |
 //! | `LANGUAGE file=FILE` | a file to be written |
 //! | `sh install` | what is done once for a machine. It is not done here |
+//! | `sh run` | a script, which succeeds; what it prints is not compared |
+//! | `sh run second` | the same in a second terminal |
+//!
+//! Pages that are looked up, and not followed, have blocks of other kinds, too: [`Page::marked`] leaves them out.
 //!
 //! A console block that begins with something else than a command shows what the program prints that runs in that terminal;
 //! `^C` ends it. In what is printed, `...` stands for any text, and alone for any number of lines.
@@ -131,9 +135,26 @@ impl Page {
     /// # Errors
     /// It has a code block that is none of those above, or no command; the message names the line.
     pub fn parse(markdown: &str) -> Result<Page> {
+        Page::of(blocks(markdown)?)
+    }
+
+    /// Reads the blocks of a page that are of a kind above.
+    ///
+    /// # Errors
+    /// As [`Page::parse`].
+    pub fn marked(markdown: &str) -> Result<Page> {
+        let is_marked = |block: &Block| {
+            let mut words = block.info.split_whitespace();
+            let (first, second) = (words.next(), words.next());
+            first == Some("console") || second.is_some_and(|word| word == "run" || word.contains('='))
+        };
+        Page::of(blocks(markdown)?.into_iter().filter(is_marked).collect())
+    }
+
+    fn of(blocks: Vec<Block>) -> Result<Page> {
         let mut steps = Vec::new();
         let mut window = Window::First;
-        for block in blocks(markdown)? {
+        for block in blocks {
             let read = read(&block, &mut window).with_context(|| format!("line {}: ```{}", block.line, block.info))?;
             steps.extend(read);
         }
@@ -183,6 +204,7 @@ fn read(block: &Block, before: &mut Window) -> Result<Vec<Step>> {
     let action = match words.as_slice() {
         ["console", more @ ..] => return console(block, more, before),
         ["sh", "install"] => return Ok(Vec::new()),
+        ["sh", "run", more @ ..] => script(block, more, before)?,
         ["diff", use_] if use_.starts_with("change=") => change(named(block, use_)?, &block.text)?,
         [_, use_] if use_.starts_with("excerpt=") => {
             Action::Excerpt { file: named(block, use_)?, text: block.text.clone() }
@@ -215,6 +237,28 @@ fn change(file: String, text: &str) -> Result<Action> {
     Ok(Action::Change { file, old, new })
 }
 
+fn script(block: &Block, words: &[&str], before: &mut Window) -> Result<Action> {
+    let window = match words {
+        [] => Window::First,
+        ["second"] => Window::Second,
+        _ => bail!("a script is `second` or not"),
+    };
+    turn_to(window, block, before)?;
+    // Each command of it must succeed, and not only the last one; the terminal stays.
+    let command = format!("(set -eo pipefail\n{})", block.text);
+    Ok(Action::Run { window, command, printed: vec!["...".to_owned()], end: End::Success })
+}
+
+/// The terminal of a block. The prose must name it if it is not that of the block before.
+fn turn_to(window: Window, block: &Block, before: &mut Window) -> Result<()> {
+    if *before != window {
+        let name = if window == Window::First { "first terminal" } else { "second terminal" };
+        ensure!(block.prose.contains(name), "the prose before it does not say {name:?}");
+        *before = window;
+    }
+    Ok(())
+}
+
 fn console(block: &Block, words: &[&str], before: &mut Window) -> Result<Vec<Step>> {
     let (window, fails) = match words {
         [] => (Window::First, false),
@@ -223,11 +267,7 @@ fn console(block: &Block, words: &[&str], before: &mut Window) -> Result<Vec<Ste
         ["second", "fails"] => (Window::Second, true),
         _ => bail!("a console is `second`, `fails`, both or neither"),
     };
-    if *before != window {
-        let name = if window == Window::First { "first terminal" } else { "second terminal" };
-        ensure!(block.prose.contains(name), "the prose before it does not say {name:?}");
-        *before = window;
-    }
+    turn_to(window, block, before)?;
     let mut steps: Vec<Step> = Vec::new();
     for (i, line) in block.text.lines().enumerate() {
         let at = |action| Step { line: block.line + 1 + i, action };

@@ -15,6 +15,7 @@ mod kubectl_real;
 mod languages;
 mod mistakes;
 mod monitoring;
+mod recipes;
 mod recordings;
 mod silence;
 mod snippets;

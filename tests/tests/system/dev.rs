@@ -80,7 +80,9 @@ fn plugin(folder: &Path) -> PathBuf {
     let plugin = folder.join("robots");
     let source = workspace_dir().join("plugins/serviceaccount");
     std::fs::create_dir_all(plugin.join("src")).unwrap();
-    std::fs::copy(source.join("src/lib.rs"), plugin.join("src/lib.rs")).unwrap();
+    for file in ["lib.rs", "reconcile.rs", "types.rs"] {
+        std::fs::copy(source.join("src").join(file), plugin.join("src").join(file)).unwrap();
+    }
     // The versions of dependencies that are there.
     std::fs::copy(workspace_dir().join("plugins/Cargo.lock"), plugin.join("Cargo.lock")).unwrap();
     let manifest = std::fs::read_to_string(source.join("manifest.yaml")).unwrap();
@@ -123,7 +125,7 @@ async fn a_plugin_in_rust_is_swapped_in_when_it_is_saved() -> Result<()> {
     dev.line(1, &["robots: rebuilt in", "swapped in"]).await?;
     assert_eq!(dev.version("robots")?, "0.2.0");
 
-    let source = plugin.join("src/lib.rs");
+    let source = plugin.join("src/reconcile.rs");
     replace(&source, "const NAMES: [&str; 1]", "const NAMES: [&str; 2]");
     dev.line(2, &["the running version stays"]).await?;
     ensure!(dev.log().contains("error[E0308]"), "{}", dev.log());

@@ -111,7 +111,7 @@ fn code(page: &str) -> Code {
 
 /// The command lines of a code block: all lines of a script, the lines after a prompt of a transcript, the programs of a unit.
 fn lines(info: &str, text: &str) -> Vec<String> {
-    let text = text.replace("\\\n", " ");
+    let text = text.replace("\\\n> ", " ").replace("\\\n", " ");
     let prefix = match info.split(' ').next().unwrap_or_default() {
         "" | "sh" | "bash" => "",
         "console" => "$ ",
@@ -236,6 +236,67 @@ fn wrong_commands_are_found_where_readers_copy_them() {
         "{wrong:#?}"
     );
     assert_eq!(n_calls, 12);
+}
+
+/// Whether a line of a code block is a command for a cluster.
+fn is_for_cluster(line: &str) -> bool {
+    let line = line
+        .split_once('=')
+        .filter(|(name, _)| !name.contains(' '))
+        .map_or(line, |(_, rest)| rest.trim_start_matches("$("));
+    let mut words = line.split_whitespace();
+    match words.next() {
+        Some("kubectl" | "helm") => true,
+        Some("pintle" | "target/debug/pintle") => {
+            words.next().is_some_and(|command| ["run", "dev", "plugin", "top", "rbac", "crd"].contains(&command))
+        }
+        _ => false,
+    }
+}
+
+/// `tests/README.md` says under which account each of them runs, and in which test.
+#[test]
+fn every_page_with_commands_for_a_cluster_is_run_by_a_test() -> Result<()> {
+    let root = workspace_dir();
+    let list = fs::read_to_string(root.join("tests/README.md"))?;
+    let (_, list) = list.split_once("\n## Pages\n").context("no list of pages")?;
+    let list = list.split("\n## ").next().unwrap_or_default();
+    let rows = list.lines().filter_map(|line| line.strip_prefix("| `")).map(|row| row.split(" | ").collect::<Vec<_>>());
+    let mut listed = Vec::new();
+    for row in rows {
+        let [pages, _, tests, ..] = row[..] else { anyhow::bail!("a row without a test: {row:?}") };
+        let names = |cell: &str| cell.split(", ").map(|name| name.trim_matches('`').to_owned()).collect::<Vec<_>>();
+        listed.extend(names(pages));
+        for test in names(tests) {
+            let exists =
+                ["system", "long"].iter().any(|tier| root.join(format!("tests/tests/{tier}/{test}.rs")).exists());
+            ensure!(exists, "there is no test {test}, of {pages}");
+        }
+    }
+    let is_listed = |name: &str| {
+        listed.iter().any(|pattern| match pattern.split_once('*') {
+            Some((start, end)) => name.starts_with(start) && name.ends_with(end),
+            None => pattern == name,
+        })
+    };
+    let mut missing = Vec::new();
+    let mut n_found = 0;
+    for page in links::pages(&root)? {
+        let name = page.display().to_string();
+        if HISTORY.contains(&&*name) || is_in(&page, &TEMPLATES) || name.starts_with("sdk/docs/tutorial/") {
+            continue;
+        }
+        let text = fs::read_to_string(root.join(&page)).with_context(|| format!("read {name}"))?;
+        let blocks = code(&text).blocks;
+        let found = blocks.iter().flat_map(|(info, text)| lines(info, text)).find(|line| is_for_cluster(line));
+        n_found += usize::from(found.is_some());
+        if let Some(line) = found.filter(|_| !is_listed(&name)) {
+            missing.push(format!("{name}: {line}"));
+        }
+    }
+    ensure!(n_found > 15, "only {n_found} pages have commands for a cluster");
+    assert!(missing.is_empty(), "not in the list of pages in tests/README.md:\n{}", missing.join("\n"));
+    Ok(())
 }
 
 /// The controllers of kube-controller-manager: name, and whether it runs by default. Those of cloud providers are left out.

@@ -32,6 +32,7 @@ mod oci;
 mod orphans;
 mod outside;
 mod packages;
+mod pages;
 mod preconditions;
 mod rbac;
 mod scenarios;

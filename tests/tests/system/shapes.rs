@@ -64,15 +64,16 @@ fn pass(component: &Path, cases: &Path) -> Result<(usize, usize)> {
 /// The controllers of the cloud controller manager (`k8s.io/cloud-provider/names`).
 const OF_CLOUDS: [&str; 4] = ["cloud-node", "cloud-node-lifecycle", "node-route", "service-lb"];
 
-/// Whether this is something of the contract, of the manifest or of the SDK.
+/// Whether this is something of the contract, of the manifest, of the SDK or of the library of the controllers.
 fn is_part(part: &str, contract: &str, schema: &str) -> bool {
     let sdk = workspace_dir().join("sdk/rust/src");
     let is_method = part.strip_prefix("Outcome::").is_some_and(|method| {
         fs::read_to_string(sdk.join("outcome.rs")).is_ok_and(|text| text.contains(&format!("pub fn {method}(")))
     });
     is_method
-        || sdk.join(format!("{part}.rs")).exists()
-        || sdk.join(part).join("mod.rs").exists()
+        || [sdk, workspace_dir().join("plugins/lib/src")]
+            .iter()
+            .any(|modules| modules.join(format!("{part}.rs")).exists() || modules.join(part).join("mod.rs").exists())
         || contract.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == part)
         || schema.contains(&format!("\"{part}\""))
         || ["status", "approval"].contains(&part)
@@ -90,7 +91,7 @@ fn the_list_of_controllers_names_what_carries_each_one_that_is_not_built_yet() -
         for part in carried_by.split('`').skip(1).step_by(2) {
             ensure!(
                 is_part(part, &contract, &schema),
-                "{name}: {part} is not of the contract, the manifest or the SDK"
+                "{name}: {part} is not of the contract, the manifest, the SDK or the library"
             );
         }
         ensure!(shape.is_empty() || SHAPES.contains(&&**shape), "{name}: there is no guest shape-{shape}");

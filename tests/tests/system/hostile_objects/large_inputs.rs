@@ -101,7 +101,7 @@ async fn an_owner_may_have_hundreds_of_thousands_of_dependents() -> Result<()> {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}).to_string().into()
     };
     let dependents: Vec<Arc<str>> = (0..N).map(dependent).collect();
-    for (finalizer, expected) in [("orphan", 500), ("foregroundDeletion", 1)] {
+    for (finalizer, expected) in [("orphan", 1_000), ("foregroundDeletion", 1)] {
         let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
             "name": "owner", "namespace": "ns", "uid": "owner", "resourceVersion": "1", "finalizers": [finalizer],
             "deletionTimestamp": "2026-01-01T00:00:00Z",

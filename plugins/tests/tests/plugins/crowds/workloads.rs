@@ -295,7 +295,7 @@ pub(super) fn autoscaler(size: Size) {
     let scale = json!({"metadata": {"name": deployment["metadata"]["name"], "namespace": home(), "uid": "u", "resourceVersion": "9"},
         "spec": {"replicas": n}, "status": {"replicas": n, "selector": format!("{label}={value}")}});
     let item = |i| {
-        json!({"metadata": {"name": name("pod", i, LONGEST), "namespace": home(), "labels": labels(), "annotations": {"x": "y".repeat(12_000)}},
+        json!({"metadata": {"name": name("pod", i, LONGEST), "namespace": home(), "labels": labels(), "annotations": {"x": "y".repeat(12_000_000 / n)}},
         "timestamp": cluster.now(), "window": "1m", "containers": [{"name": "c".repeat(LABEL), "usage": {"cpu": "50m", "memory": "50m"}}]})
     };
     let metrics = json!({"kind": "PodMetricsList", "items": (0..n).map(item).collect::<Vec<_>>()}).to_string();

@@ -1,0 +1,89 @@
+//! The recipes (`host/docs/recipes.md`): their marked blocks run unchanged, in their order, on a real control plane with a registry. The
+//! host and the plugin have the permissions that the page gives them, and no others.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use pintle_tests::audited::{Audited, items, rbac};
+use pintle_tests::pintle::{self, Answer};
+use pintle_tests::registry::{Access, Registry};
+use pintle_tests::tutorial::{Machine, Page, Player};
+use pintle_tests::{eventually, kubectl, workspace_dir};
+use serde_json::Value;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+const PAGE: &str = "host/docs/recipes.md";
+
+/// A host that runs already, as the recipes have it.
+const HOST: [&str; 3] =
+    ["--controllers=deployment,replicaset", "--beside-kube-controller-manager", "--use-service-account-credentials"];
+
+/// The page's `widgets.wasm`: what `pintle new` makes, in the folder.
+fn widgets(folder: &Path) -> Result<Value> {
+    let project = folder.join("project");
+    let mut new = pintle::command(["new", "widgets", "--lang", "go", "--dir"])?;
+    Answer::of(new.arg(&project))?.success()?;
+    Answer::of(pintle::command(["build"])?.current_dir(&project))?.success()?;
+    let file = folder.join("widgets.wasm");
+    fs::copy(project.join("widgets.wasm"), &file).context("copy the component")?;
+    Answer::of(pintle::command(["inspect", "-o", "json"])?.arg(&file))?.json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_recipes_work_by_the_permissions_that_they_give() -> Result<()> {
+    let registry = Registry::start(Access::Open).await?;
+    let cluster = Audited::start().await?;
+    cluster.create("host.json", &items(&rbac(&[&HOST[..], &["-o", "json"]].concat())?)?).await?;
+    // As of the first plugin of the cluster: a new kind is served a moment after it is defined.
+    let definition = cluster.write("definition.yaml", &pintle::run(["crd"])?)?.display().to_string();
+    kubectl(&cluster.plane.kubeconfig(), &["apply", "-f", &definition]).await?;
+    eventually(PATIENCE, "the kind to be served", async || {
+        cluster.client.list("/apis/pintle.dev/v1alpha1/controllerplugins").await.map(Some)
+    })
+    .await?;
+    let flags = HOST.map(str::to_owned).into_iter().chain([format!("--plain-http={}", registry.host())]);
+    let (host, _) = cluster.host(&flags.collect::<Vec<_>>()).await?;
+    let machine = Machine::plain()?
+        .with_variable("KUBECONFIG", cluster.plane.kubeconfig())
+        .with_variable("PINTLE_ADMIN_SOCKET", host.socket())
+        .with_variable("PINTLE_PLAIN_HTTP", registry.host());
+    let found = widgets(&machine.home())?;
+    let pushed = format!("oci://{}/team/widgets:1.2.0", registry.host());
+    let mut push = machine.command("pintle");
+    Answer::of(push.args(["push", "widgets.wasm", &pushed]))?.success()?;
+    for namespace in ["default", "shop"] {
+        if namespace != "default" {
+            cluster.client.create_namespace(namespace).await?;
+        }
+        let service = ["create", "service", "clusterip", "web", "--tcp=80", "-n", namespace];
+        kubectl(&cluster.plane.kubeconfig(), &service).await?;
+    }
+
+    let text = fs::read_to_string(workspace_dir().join(PAGE)).with_context(|| format!("read {PAGE}"))?;
+    let digest =
+        text.split("\n  digest: ").nth(1).and_then(|rest| rest.lines().next()).context("no digest on the page")?;
+    let built = format!("sha256:{}", found["digest"].as_str().context("no digest")?.trim_start_matches("sha256:"));
+    let text = text.replace("registry.example.com", &registry.host()).replace(digest, &built);
+    // What this recipe looks up is there a moment after the plugin is loaded.
+    let (before, after) = text.split_once("\n## Find out why a key fails\n").context("no recipe for keys that fail")?;
+    Player::new(&machine)?.follow(&Page::marked(before)?).await.context(PAGE).with_context(|| host.log_tail())?;
+    eventually(PATIENCE, "a run that failed", async || {
+        let found = host.plugin(&["failures", "widgets"])?;
+        Ok(found.to_string().contains("\"web\"").then_some(()))
+    })
+    .await
+    .with_context(|| host.log_tail())?;
+    Player::new(&machine)?.follow(&Page::marked(after)?).await.context(PAGE).with_context(|| host.log_tail())?;
+
+    // The plugin has written by its own account, and the API server has refused nothing that the page is for.
+    let deeds = cluster.deeds_in_the_end()?;
+    let is_of_plugin = |what: &str| deeds.iter().any(|deed| deed.account == "pintle-widgets" && deed.what == what);
+    ensure!(is_of_plugin("patch configmaps"), "{deeds:#?}");
+    host.stop().await;
+    cluster.plane.stop().await;
+    Ok(())
+}
