@@ -432,6 +432,8 @@ fn apiserver_args(dir: &Path, pki: &Pki, etcd_port: u16, port: u16) -> Vec<Strin
         flag("client-ca-file", pki.ca.display()),
         flag("token-auth-file", dir.join("tokens.csv").display()),
         flag("authorization-mode", "RBAC"),
+        // As on OpenShift: who makes an object that blocks the deletion of its owner may update the owner's finalizers.
+        flag("enable-admission-plugins", "OwnerReferencesPermissionEnforcement"),
         flag("service-account-issuer", "https://kubernetes.default.svc"),
         flag("service-account-key-file", pki.service_account_public_key.display()),
         flag("service-account-signing-key-file", pki.service_account_key.display()),
