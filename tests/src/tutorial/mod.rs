@@ -14,6 +14,12 @@
 //! Not here: how pages are made (`cargo xtask generate`), and which there are (`tests/tests/long/tutorials.rs`,
 //! `tests/tests/system/{first_hour,pages}.rs`, `tests/tests/long/recipes.rs`).
 
+use std::fs::File;
+
+use anyhow::{Context, Result};
+
+use crate::target_dir;
+
 pub mod machine;
 pub mod page;
 pub mod player;
@@ -23,5 +29,17 @@ pub use machine::Machine;
 pub use page::Page;
 pub use player::{Player, Timed};
 
-/// Held by whoever follows a page with a port of this machine in it.
-pub static PORTS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// Held while a page is followed that names ports of this machine, until it is dropped: tests of other files run in other processes.
+///
+/// # Errors
+/// The file of the lock cannot be opened or locked.
+pub async fn ports() -> Result<File> {
+    let locked = tokio::task::spawn_blocking(|| {
+        let path = target_dir().join("ports.lock");
+        let file = File::options().create(true).write(true).truncate(false).open(&path);
+        let file = file.with_context(|| format!("open {}", path.display()))?;
+        file.lock().with_context(|| format!("lock {}", path.display()))?;
+        Ok(file)
+    });
+    locked.await?
+}

@@ -3,6 +3,8 @@
 //! The definition that the types give is accepted by the real API server and by the embedded one, which both refuse the same objects.
 //! The languages share nothing.
 
+mod accounts;
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -24,19 +26,27 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 /// A project that `pintle new` has written.
 struct Project {
     language: Language,
+    kind: Option<CustomKind>,
+    example: bool,
     folder: PathBuf,
     _root: TempDir,
 }
 
 impl Project {
     fn new(language: Language, more: &[&str]) -> Result<Project> {
+        Project::of(language, Some("example.org/v1/Team"), more)
+    }
+
+    fn of(language: Language, kind: Option<&str>, more: &[&str]) -> Result<Project> {
         let parent = target_dir().join("kinds");
         std::fs::create_dir_all(&parent)?;
         let root = tempfile::Builder::new().prefix(language.word()).tempdir_in(parent)?;
         let folder = root.path().join("teams");
-        let mut new = pintle::command(["new", "teams", "--lang", language.word(), "--kind", "example.org/v1/Team"])?;
-        Answer::of(new.args(more).arg("--dir").arg(&folder))?.success()?;
-        Ok(Project { language, folder, _root: root })
+        let mut new = pintle::command(["new", "teams", "--lang", language.word()])?;
+        new.args(kind.iter().flat_map(|kind| ["--kind", kind])).args(more);
+        Answer::of(new.arg("--dir").arg(&folder))?.success()?;
+        let kind = kind.map(|kind| CustomKind::parse(kind, None, false)).transpose()?;
+        Ok(Project { language, kind, example: more.contains(&"--example"), folder, _root: root })
     }
 
     /// A command in the folder, which finds this `pintle`.
@@ -60,13 +70,12 @@ impl Project {
 
     /// What `pintle new` says to type, except the last step, which does not end.
     fn steps(&self) -> Result<()> {
-        let kind = CustomKind::parse("example.org/v1/Team", None, false)?;
         let scaffold = Scaffold {
             name: "teams",
             language: self.language,
             folder: &self.folder,
-            kind: Some(&kind),
-            example: false,
+            kind: self.kind.as_ref(),
+            example: self.example,
             schemas: &[],
         };
         let steps = scaffold.next_steps();
@@ -269,8 +278,18 @@ async fn follow(language: Language, types: (&str, &str, &str)) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_in_go_works_by_its_own_account() -> Result<()> {
+    accounts::follow(Language::Go).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_author_in_go_has_a_kind() -> Result<()> {
     follow(Language::Go, ("api/team.go", "MinItems=1", "MinItems=2")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_in_rust_works_by_its_own_account() -> Result<()> {
+    accounts::follow(Language::Rust).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,13 +298,28 @@ async fn an_author_in_rust_has_a_kind() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_in_typescript_works_by_its_own_account() -> Result<()> {
+    accounts::follow(Language::TypeScript).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_author_in_typescript_has_a_kind() -> Result<()> {
     follow(Language::TypeScript, ("api.ts", "minItems: 1", "minItems: 2")).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_in_javascript_works_by_its_own_account() -> Result<()> {
+    accounts::follow(Language::JavaScript).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_author_in_javascript_has_a_kind() -> Result<()> {
     follow(Language::JavaScript, ("api.js", "minItems: 1", "minItems: 2")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_in_python_works_by_its_own_account() -> Result<()> {
+    accounts::follow(Language::Python).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use pintle_tests::tutorial::{Machine, PORTS, Page, Player};
+use pintle_tests::tutorial::{Machine, Page, Player, ports};
 use pintle_tests::{TestCluster, static_pod, workspace_dir};
 
 const PAGE: &str = "host/docs/first-hour.md";
@@ -13,7 +13,7 @@ const PAGE: &str = "host/docs/first-hour.md";
 async fn an_operator_hands_deployments_over_and_back_as_the_page_shows() -> Result<()> {
     let text = std::fs::read_to_string(workspace_dir().join(PAGE)).with_context(|| format!("read {PAGE}"))?;
     let page = Page::parse(&text).context(PAGE)?;
-    let _alone = PORTS.lock().await;
+    let _alone = ports().await?;
     let cluster = TestCluster::real().await?.with_nodes(|nodes| nodes.ready_delay = Duration::from_millis(200)).await?;
     let machine = Machine::plain()?;
     let manifests = machine.home().join("manifests");

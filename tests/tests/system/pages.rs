@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_tests::audited::Audited;
 use pintle_tests::pintle::{self, Answer};
-use pintle_tests::tutorial::{Machine, PORTS, Page, Player};
+use pintle_tests::tutorial::{Machine, Page, Player, ports};
 use pintle_tests::{components, eventually, kubectl, process, static_pod, workspace_dir};
 use serde_json::json;
 
@@ -84,7 +84,7 @@ async fn the_role_of_operators_is_enough(cluster: &Audited) -> Result<()> {
 async fn the_readme_shows_what_its_commands_print() -> Result<()> {
     let text = std::fs::read_to_string(workspace_dir().join("README.md")).context("read README.md")?;
     let page = Page::marked(&text)?;
-    let _alone = PORTS.lock().await;
+    let _alone = ports().await?;
     Player::new(&Machine::plain()?)?.follow(&page).await.context("README.md").map(drop)
 }
 
@@ -92,7 +92,7 @@ async fn the_readme_shows_what_its_commands_print() -> Result<()> {
 async fn a_host_runs_beside_kube_controller_manager_by_the_account_of_the_page_and_leaves_nothing() -> Result<()> {
     let text = std::fs::read_to_string(workspace_dir().join(OPERATORS)).with_context(|| format!("read {OPERATORS}"))?;
     let page = Page::marked(&text).context(OPERATORS)?;
-    let _alone = PORTS.lock().await;
+    let _alone = ports().await?;
     let cluster = Audited::start().await?;
     let nodes = SimNodes::start(SimNodesConfig::new(Connect::KubeconfigFile(cluster.plane.kubeconfig()))).await?;
     let kcm = cluster
