@@ -96,9 +96,29 @@ fn the_overlay_beside_has_the_roles_of_the_controllers_that_it_names() -> Result
         ensure!(controllers(&objects).iter().eq(names), "{:?}", controllers(&objects));
         let args = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0]["args"];
         ensure!(args.to_string().contains(&format!("\"--controllers={}\"", names.join(","))), "{args}");
-        let is_hosts = |object: &&Value| object["kind"] == "Role" && object["metadata"]["name"] == "pintle:host";
-        let of_host = objects.iter().find(is_hosts).context("no Role")?;
-        ensure!(of_host["rules"][3]["resourceNames"] == json!(["pintle"]), "{of_host:#}");
+        // The Lease and its role are those of a host beside kube-controller-manager.
+        let printed = pintle_tests::audited::rbac(&[
+            "--use-service-account-credentials",
+            "--service-account=pintle-system/pintle",
+            "--beside-kube-controller-manager",
+            &format!("--controllers={}", names.join(",")),
+        ])?;
+        let of_host = |objects: &[Value]| -> Vec<Value> {
+            let is_hosts = |object: &&Value| {
+                object["metadata"]["labels"][deploy::CONTROLLER].is_null() && !object["rules"].is_null()
+            };
+            let mut roles: Vec<Value> = objects.iter().filter(is_hosts).cloned().collect();
+            roles.extend(
+                objects
+                    .iter()
+                    .filter(|object| object["kind"] == "RoleBinding")
+                    .map(|binding| json!([binding["metadata"]["name"], binding["roleRef"]])),
+            );
+            roles.sort_by_key(Value::to_string);
+            roles
+        };
+        let (patched, printed) = (of_host(&objects), of_host(&documents(&printed)?));
+        ensure!(patched == printed, "{patched:#?}\n{printed:#?}");
     }
     let instead = documents(&deploy::kustomize(&deploy::path("kustomize/overlays/instead"))?)?;
     ensure!(controllers(&instead).iter().eq(CONTROLLERS.iter()), "{:?}", controllers(&instead));

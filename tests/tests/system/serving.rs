@@ -207,12 +207,10 @@ async fn a_host_that_may_not_read_the_authorities_of_clients_says_what_to_do() -
     let cluster = Audited::start().await?;
     cluster.create("host.json", &items(&rbac(&["--controllers=replicaset", "-o", "json"])?)?).await?;
     let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings";
-    cluster.client.delete(&format!("{roles}/pintle:host"), None).await?;
+    cluster.client.delete(&format!("{roles}/pintle:host:kube-system:pintle"), None).await?;
     let port = Port::new(cluster.folder())?;
     port.renew()?;
     let mut flags = port.flags.clone();
-    // The Lease is in the same role.
-    flags.push("--beside-kube-controller-manager".to_owned());
     let Err(why) = cluster.host(&flags).await else { anyhow::bail!("the host has started") };
     let why = format!("{why:#}");
     for words in ["extension-apiserver-authentication", "forbidden", "`pintle rbac ", "--authentication-skip-lookup"] {

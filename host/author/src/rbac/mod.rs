@@ -21,6 +21,9 @@ pub use self::names::Names;
 /// The label of the objects that one plugin needs; its value is the name of the plugin.
 const CONTROLLER: &str = "pintle.dev/controller";
 
+/// The label of everything that is removed with Pintle.
+const PART_OF: &str = "app.kubernetes.io/part-of";
+
 const LEASES: &str = "coordination.k8s.io";
 
 /// A service account.
@@ -70,23 +73,26 @@ pub fn notes(manifests: &[&Manifest]) -> Vec<String> {
 
 /// Roles, bindings and service accounts for plugins with these manifests.
 ///
-/// Those of a plugin do not depend on the other plugins, and those of the host depend on no plugin.
+/// What an object contains depends on its name and on the manifest of its plugin alone, so that applying the objects for one set of plugins
+/// and flags takes no permission from a host with others.
 ///
 /// # Errors
 /// A plugin asks for what RBAC cannot say.
 pub fn objects(manifests: &[&Manifest], names: &Names, host: &Host, accounts: &Accounts) -> anyhow::Result<Vec<Value>> {
     let owner = Owner(None);
     let mut objects = vec![owner.account(&host.account)];
-    objects.extend(owner.roles("pintle:host", &of_every_host(host), &host.account));
+    for (role, rules) in of_host(host) {
+        objects.extend(owner.roles(&role, &rules, &host.account, false));
+    }
     for manifest in manifests {
-        let of_plugin = of_plugin(manifest, names, host, accounts.of(&manifest.name));
+        let of_plugin = of_plugin(manifest, names, host, accounts);
         objects.extend(of_plugin.map_err(|why| anyhow::anyhow!("plugin {}: {why}", manifest.name))?);
     }
     Ok(objects)
 }
 
-/// What a host needs whichever plugins it runs.
-fn of_every_host(host: &Host) -> Rules {
+/// What a host needs whichever plugins it runs, by role: one for every host, and one for each thing that a flag adds.
+fn of_host(host: &Host) -> Vec<(String, Rules)> {
     let mut rules = Rules::default();
     // For faults of plugins that record no events themselves.
     rules.events();
@@ -101,50 +107,59 @@ fn of_every_host(host: &Host) -> Rules {
     rules.add("", "authorization.k8s.io", "subjectaccessreviews", &[], &["create"]);
     let name = ["extension-apiserver-authentication".to_owned()];
     rules.add(account::NAMESPACE, "", "configmaps", &name, &["get"]);
+    let mut roles = vec![("pintle:host".to_owned(), rules)];
     if host.looks_for_kube_controller_manager {
         // Whether kube-controller-manager runs the same controllers.
-        rules.add(account::NAMESPACE, LEASES, "leases", &["kube-controller-manager".to_owned()], &["get"]);
+        let lease = ["kube-controller-manager".to_owned()];
+        let rules = Rules::one(account::NAMESPACE, LEASES, "leases", &lease, &["get"]);
+        roles.push(("pintle:look-for-kube-controller-manager".to_owned(), rules));
     }
-    if let Some(election) = &host.election {
-        elect(&mut rules, election);
+    if let Some(ElectionNames { namespace, leases, coordinated }) = &host.election {
+        for lease in leases {
+            let verbs = ["get", "list", "watch", "update"];
+            let rules = Rules::one(namespace, LEASES, "leases", std::slice::from_ref(lease), &verbs);
+            roles.push((format!("pintle:lease:{lease}"), rules));
+        }
+        let (resource, verbs): (_, &[&str]) = if *coordinated {
+            // Their names have a random part.
+            ("leasecandidates", &["get", "list", "watch", "create", "update", "delete"])
+        } else {
+            // RBAC cannot limit a create to a name.
+            ("leases", &["create"])
+        };
+        roles.push((format!("pintle:{resource}"), Rules::one(namespace, LEASES, resource, &[], verbs)));
     }
     if host.own_accounts {
-        rules.add(account::NAMESPACE, "", "serviceaccounts", &[], &["create"]);
+        let rules = Rules::one(account::NAMESPACE, "", "serviceaccounts", &[], &["create"]);
+        roles.push(("pintle:serviceaccounts".to_owned(), rules));
     }
-    rules
+    roles
 }
 
-fn elect(rules: &mut Rules, election: &ElectionNames) {
-    let ElectionNames { namespace, leases, coordinated } = election;
-    rules.add(namespace, LEASES, "leases", leases, &["get", "list", "watch", "update"]);
-    if *coordinated {
-        // Their names have a random part.
-        let verbs = ["get", "list", "watch", "create", "update", "delete"];
-        rules.add(namespace, LEASES, "leasecandidates", &[], &verbs);
-    } else {
-        // RBAC cannot limit a create to a name.
-        rules.add(namespace, LEASES, "leases", &[], &["create"]);
-    }
-}
-
-/// What one plugin adds: one role for everything, or one for its own account and one for what the host does for it.
-fn of_plugin(manifest: &Manifest, names: &Names, host: &Host, account: String) -> Result<Vec<Value>, String> {
+/// What one plugin adds: a role for what the host reads for it, and one for what it writes, as the host or as an account of its own.
+fn of_plugin(manifest: &Manifest, names: &Names, host: &Host, accounts: &Accounts) -> Result<Vec<Value>, String> {
+    let account = accounts.of(&manifest.name);
     let owner = Owner(Some(&manifest.name));
+    let (mut reads, mut writes) = (Rules::default(), Rules::default());
+    reads.watches(manifest, names)?;
+    writes.writes(manifest, names)?;
+    let mut objects = owner.roles(&format!("pintle:host:{account}"), &reads, &host.account, false);
     let role = format!("pintle:controller:{account}");
-    let mut rules = Rules::default();
-    rules.writes(manifest, names)?;
     if !host.own_accounts {
-        rules.watches(manifest, names)?;
-        return Ok(owner.roles(&role, &rules, &host.account));
+        objects.extend(owner.roles(&role, &writes, &host.account, false));
+        return Ok(objects);
     }
-    let mut of_host = Rules::default();
-    of_host.watches(manifest, names)?;
-    of_host.add(account::NAMESPACE, "", "serviceaccounts/token", std::slice::from_ref(&account), &["create"]);
-    let of_host = owner.roles(&format!("pintle:host:{account}"), &of_host, &host.account);
+    let name = std::slice::from_ref(&account);
+    let token = Rules::one(account::NAMESPACE, "", "serviceaccounts/token", name, &["create"]);
+    objects.extend(owner.roles(&format!("pintle:token:{account}"), &token, &host.account, false));
     let own = Account { namespace: account::NAMESPACE.to_owned(), name: account };
-    let mut objects = vec![owner.account(&own)];
-    objects.extend(of_host);
-    objects.extend(owner.roles(&role, &rules, &own));
+    let mut account = owner.account(&own);
+    if accounts.is_built_in(&manifest.name) {
+        // kube-controller-manager has this account, too: it is not removed with everything of Pintle.
+        account["metadata"]["labels"].as_object_mut().map(|labels| labels.remove(PART_OF));
+    }
+    objects.push(account);
+    objects.extend(owner.roles(&role, &writes, &own, true));
     Ok(objects)
 }
 
@@ -157,21 +172,24 @@ impl Owner<'_> {
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
     }
 
-    /// A role with this name, and its binding, for the cluster and for each namespace that has rules.
-    fn roles(&self, name: &str, rules: &Rules, subject: &Account) -> Vec<Value> {
+    /// A role with this name, and its binding, for the cluster and for each namespace that has rules. The binding has the name of the role if
+    /// nobody else can be its subject, and that of the subject, too, if flags choose it.
+    fn roles(&self, name: &str, rules: &Rules, subject: &Account, is_only_subject: bool) -> Vec<Value> {
+        let Account { namespace: of, name: account } = subject;
+        let binding_name = if is_only_subject { name.to_owned() } else { format!("{name}:{of}:{account}") };
         let mut objects = Vec::new();
         for namespace in rules.namespaces() {
             let (role, binding) =
                 if namespace.is_empty() { ("ClusterRole", "ClusterRoleBinding") } else { ("Role", "RoleBinding") };
             let api_version = "rbac.authorization.k8s.io/v1";
-            let metadata = self.metadata(name, namespace);
             objects.push(json!({
-                "apiVersion": api_version, "kind": role, "metadata": metadata, "rules": rules.rules(namespace),
+                "apiVersion": api_version, "kind": role, "metadata": self.metadata(name, namespace),
+                "rules": rules.rules(namespace),
             }));
             objects.push(json!({
-                "apiVersion": api_version, "kind": binding, "metadata": metadata,
+                "apiVersion": api_version, "kind": binding, "metadata": self.metadata(&binding_name, namespace),
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
-                "subjects": [{"kind": "ServiceAccount", "namespace": subject.namespace, "name": subject.name}],
+                "subjects": [{"kind": "ServiceAccount", "namespace": of, "name": account}],
             }));
         }
         objects
@@ -182,7 +200,7 @@ impl Owner<'_> {
         if !namespace.is_empty() {
             metadata["namespace"] = json!(namespace);
         }
-        metadata["labels"] = json!({"app.kubernetes.io/part-of": "pintle"});
+        metadata["labels"] = json!({ PART_OF: "pintle" });
         if let Some(plugin) = self.0 {
             metadata["labels"][CONTROLLER] = json!(plugin);
         }

@@ -88,6 +88,12 @@ impl Rules {
         self.add("", "", "events", &[], &["create", "patch"]);
     }
 
+    pub(super) fn one(namespace: &str, group: &str, resource: &str, names: &[String], verbs: &[&str]) -> Rules {
+        let mut rules = Rules::default();
+        rules.add(namespace, group, resource, names, verbs);
+        rules
+    }
+
     pub(super) fn add(&mut self, namespace: &str, group: &str, resource: &str, names: &[String], verbs: &[&str]) {
         let (group, resource, names) = (group.to_owned(), resource.to_owned(), names.to_vec());
         let scope = Scope::Resource { group, resource, names };
