@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
+use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
@@ -16,7 +16,7 @@ use pintle_client::Client;
 use pintle_sources::admin::socket;
 use pintle_sources::wire::Listing;
 
-use crate::cli::{Cli, CompletionArgs, ManArgs};
+use crate::cli::{CompletionArgs, ManArgs};
 use crate::output;
 
 /// The environment variable by which a shell asks for completions. Its value is the name of the shell.
@@ -26,8 +26,8 @@ const VARIABLE: &str = "PINTLE_COMPLETE";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Answers a shell that asks for completions, and exits. Does nothing if none does.
-pub fn answer_shell() {
-    CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
+pub(crate) fn answer_shell<C: CommandFactory>() {
+    CompleteEnv::with_factory(C::command).var(VARIABLE).complete();
 }
 
 /// Names of plugins that begin like this: those of the host that answers at the default admin socket, or at the one of the environment.
@@ -57,10 +57,10 @@ fn script(shell: Shell) -> anyhow::Result<String> {
     String::from_utf8(script).context("write the script")
 }
 
-pub(crate) fn man(args: &ManArgs) -> anyhow::Result<()> {
+pub(crate) fn man<C: CommandFactory>(args: &ManArgs) -> anyhow::Result<()> {
     let folder = &args.folder;
     fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-    clap_mangen::generate_to(Cli::command(), folder).with_context(|| format!("write to {}", folder.display()))
+    clap_mangen::generate_to(C::command(), folder).with_context(|| format!("write to {}", folder.display()))
 }
 
 #[cfg(test)]
@@ -68,6 +68,7 @@ mod tests {
     use clap::ValueEnum as _;
 
     use super::*;
+    use crate::cli::Cli;
 
     /// What completes a word after these words.
     fn completed(words: &[&str]) -> Vec<String> {
@@ -96,14 +97,14 @@ mod tests {
     #[test]
     fn each_command_has_a_manual_page() {
         let folder = tempfile::tempdir().unwrap();
-        man(&ManArgs { folder: folder.path().join("man1") }).unwrap();
+        man::<Cli>(&ManArgs { folder: folder.path().join("man1") }).unwrap();
         for page in ["pintle", "pintle-run", "pintle-plugin", "pintle-plugin-swap"] {
             let text = fs::read_to_string(folder.path().join(format!("man1/{page}.1"))).unwrap();
             assert!(text.contains(".SH NAME"), "{page}");
         }
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        let why = man(&ManArgs { folder: file.clone() }).unwrap_err();
+        let why = man::<Cli>(&ManArgs { folder: file.clone() }).unwrap_err();
         assert_eq!(why.to_string(), format!("create {}", file.display()));
     }
 }

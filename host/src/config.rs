@@ -15,7 +15,7 @@ pub(crate) mod arguments;
 pub(crate) mod effective;
 pub(crate) mod fields;
 pub(crate) mod read;
-pub(crate) mod schema;
+pub mod schema;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -27,14 +27,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
+use clap::{ArgMatches, Command, Parser};
 use pintle_core::text::several;
 
 use self::arguments::Argument;
 use self::effective::Effective;
 use self::read::File;
 use crate::builtins::Catalogue;
-use crate::cli::{self, Cli};
+use crate::cli::{self, PluginArgs};
 use crate::{output, rbac};
 
 /// A command line that names no command, or a file that is not right.
@@ -48,9 +48,11 @@ pub enum Refusal {
 
 impl Refusal {
     /// Prints it; the answer is the exit code of the process, which is a success if help was asked for.
-    pub fn report(&self) -> ExitCode {
+    ///
+    /// `missing`: where commands are that this command line lacks.
+    pub fn report(&self, missing: Option<&str>) -> ExitCode {
         match self {
-            Self::Usage(why, given) => output::usage(why, given),
+            Self::Usage(why, given) => output::usage(why, given, missing),
             Self::File(why) => {
                 output::error(why);
                 ExitCode::FAILURE
@@ -76,19 +78,31 @@ impl OfFile {
     }
 }
 
+/// A command line that has the commands of a host.
+pub trait CommandLine: Parser {
+    /// Where commands are that this one lacks.
+    const MISSING: Option<&str>;
+
+    /// The command, if it is one of a host.
+    fn of_host(&mut self) -> Option<&mut cli::Command>;
+
+    /// The controllers to run, if the command runs some.
+    fn plugins(&mut self) -> Option<&mut PluginArgs>;
+}
+
 /// Parses a command line, the program first, with the file that `--config` names.
 ///
 /// # Errors
 /// [`Refusal`]; a retry helps only after a change of the command line or the file.
-pub fn parse(given: impl IntoIterator<Item = OsString>) -> Result<Cli, Refusal> {
+pub fn parse<C: CommandLine>(given: impl IntoIterator<Item = OsString>) -> Result<C, Refusal> {
     let given: Vec<OsString> = given.into_iter().collect();
-    let mut command = Cli::command();
+    let mut command = C::command();
     let first = command.try_get_matches_from_mut(&given);
     let file = match &first {
         Ok(matches) => named(matches),
         // What is missing may be in the file.
         Err(why) if why.kind() == ErrorKind::MissingRequiredArgument => {
-            let lenient = Cli::command().ignore_errors(true).try_get_matches_from(&given);
+            let lenient = C::command().ignore_errors(true).try_get_matches_from(&given);
             lenient.ok().and_then(|matches| named(&matches))
         }
         Err(_) => None,
@@ -129,17 +143,17 @@ fn without_cluster(name: &str, command: Command) -> Command {
     args.into_iter().fold(Command::new("rbac"), Command::arg)
 }
 
-fn cli(command: &Command, matches: &ArgMatches, of_file: OfFile) -> Result<Cli, Refusal> {
-    let mut cli = Cli::from_arg_matches(matches).map_err(|why| Refusal::Usage(why, Vec::new()))?;
-    let effective = || Arc::new(Effective::of(command, matches));
-    match &mut cli.command {
-        cli::Command::Run(args) => {
-            args.plugins.effective = effective();
+fn cli<C: CommandLine>(command: &Command, matches: &ArgMatches, of_file: OfFile) -> Result<C, Refusal> {
+    let mut cli = C::from_arg_matches(matches).map_err(|why| Refusal::Usage(why, Vec::new()))?;
+    if let Some(plugins) = cli.plugins() {
+        plugins.effective = Arc::new(Effective::of(command, matches));
+    }
+    match cli.of_host() {
+        Some(cli::Command::Run(args)) => {
             args.of_file = Arc::new(of_file);
             args.of_roles = rbac::arguments(command, matches);
         }
-        cli::Command::Dev(args) => args.plugins.effective = effective(),
-        cli::Command::Rbac(args) => args.of_file = Arc::new(of_file),
+        Some(cli::Command::Rbac(args)) => args.of_file = Arc::new(of_file),
         _ => {}
     }
     Ok(cli)

@@ -88,7 +88,7 @@ pub(crate) fn rate(text: &str) -> Result<f32, String> {
 ///
 /// # Errors
 /// It is no address, or not on loopback.
-pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
+pub fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text.parse().map_err(|_| "write IP:PORT, for example 127.0.0.1:8080".to_owned())?;
     match address.ip().to_canonical().is_loopback() {
         true => Ok(address),

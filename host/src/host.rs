@@ -24,41 +24,42 @@ use crate::serve::{Ports, Serving};
 
 /// What differs between hosts besides their plugins. The default: they act as the host, without an election and traces.
 #[derive(Default)]
-pub(crate) struct Wiring {
+pub struct Wiring {
     /// How others name the host, as in its elections.
-    pub(crate) identity: String,
+    pub identity: String,
     /// Whether plugins have their own service accounts.
-    pub(crate) own_accounts: bool,
+    pub own_accounts: bool,
     /// Bounds the writes of plugins in time.
-    pub(crate) fences: Option<Fences>,
+    pub fences: Option<Fences>,
     /// Records runs.
-    pub(crate) tracer: Option<Arc<dyn RunTracer>>,
+    pub tracer: Option<Arc<dyn RunTracer>>,
     /// The wall clock, if it is not the system's.
-    pub(crate) clock: Option<WallClock>,
+    pub clock: Option<WallClock>,
     /// Seed of all jitter.
-    pub(crate) seed: u64,
+    pub seed: u64,
 }
 
 /// A host that is wired to an API server and not running yet.
-pub(crate) struct Host {
-    pub(crate) manager: Arc<Manager>,
+pub struct Host {
+    /// Runs the plugins.
+    pub manager: Arc<Manager>,
     /// Decides which component runs under each plugin name.
-    pub(crate) control: Arc<Control>,
+    pub control: Arc<Control>,
     /// Pulls components from registries.
-    pub(crate) fetcher: Fetcher,
+    pub fetcher: Fetcher,
     /// Files of settings that the host looks at again.
-    pub(crate) followed: Vec<FollowedFile>,
+    pub followed: Vec<FollowedFile>,
     /// How others name it.
-    pub(crate) identity: String,
+    pub identity: String,
     /// Ports for probes and metrics.
-    pub(crate) serving: Serving,
+    pub serving: Serving,
     _observing: AbortOnDropHandle<()>,
 }
 
 impl Host {
     /// Wires the parts and starts to serve probes and metrics. Plugins whose names are claimed are not added: they run when the source
     /// that claims their name releases it. With fences, the host starts on standby.
-    pub(crate) async fn new(
+    pub async fn new(
         connection: &Connection,
         choice: Choice,
         claims: &Claims,

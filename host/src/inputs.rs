@@ -10,14 +10,14 @@ use crate::builtins::Catalogue;
 use crate::plugins::Choice;
 
 /// Available inputs.
-pub(crate) struct Inputs {
+pub struct Inputs {
     /// The certificate authority of the API server, in PEM.
-    pub(crate) cluster_ca: Option<String>,
+    pub cluster_ca: Option<String>,
 }
 
 impl Inputs {
     /// Fills settings that no flag has set, and removes plugins whose input is missing.
-    pub(crate) fn fill(&self, choice: &mut Choice) {
+    pub fn fill(&self, choice: &mut Choice) {
         let Choice { plugins, not_started, .. } = choice;
         plugins.retain_mut(|plugin| {
             let manifest = plugin.guest.manifest();

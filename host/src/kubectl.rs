@@ -29,15 +29,15 @@ use crate::{beside, output};
 const NAME: &str = "kubectl-pintle";
 
 /// Whether the process was started as a plugin of kubectl. `given`: the command line, the program first.
-pub fn is_called(given: &[OsString]) -> bool {
+pub(crate) fn is_called(given: &[OsString]) -> bool {
     given.first().and_then(|program| Path::new(program).file_name()).is_some_and(|name| name == NAME)
 }
 
 /// Runs the command line, the program first. Returns on errors only: kubectl takes the place of this process.
-pub fn main(given: &[OsString]) -> ExitCode {
+pub(crate) fn main(given: &[OsString]) -> ExitCode {
     let cli = match KubectlCli::try_parse_from(given) {
         Ok(cli) => cli,
-        Err(why) => return output::usage(&why, given),
+        Err(why) => return output::usage(&why, given, None),
     };
     let words = words_of_host(given.get(1..).unwrap_or_default());
     let Err(why) = run(&cli, words);

@@ -179,7 +179,7 @@ mod tests {
         let Ok(Cli { command: Command::Run(args) }) = Cli::try_parse_from(["pintle", "run"].iter().chain(flags)) else {
             panic!("{flags:?} do not parse")
         };
-        args
+        *args
     }
 
     #[test]

@@ -25,7 +25,7 @@ const NOISE: &str = "notify=warn,kube_client::client::builder=off";
 ///
 /// # Errors
 /// The filter is not valid, or a log is already installed.
-pub(crate) fn install(args: &LogArgs) -> anyhow::Result<()> {
+pub fn install(args: &LogArgs) -> anyhow::Result<()> {
     let colours = io::stderr().is_terminal();
     subscriber(args, colours, io::stderr)?.try_init().map_err(|why| anyhow::anyhow!("install the log: {why}"))
 }
@@ -111,7 +111,7 @@ impl<W: Write> Write for PrintableWriter<W> {
 ///
 /// # Errors
 /// A log is already installed.
-pub(crate) fn quiet() -> anyhow::Result<()> {
+pub fn quiet() -> anyhow::Result<()> {
     install(&LogArgs::new("off,pintle::plugin=warn", LogFormat::Text))
 }
 

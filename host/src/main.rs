@@ -1,4 +1,4 @@
-//! The `pintle` binary.
+//! The `pintle-host` binary. In images and releases it has the name `pintle`.
 
 use std::process::ExitCode;
 
@@ -8,20 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    pintle::complete::answer_shell();
-    let given: Vec<_> = std::env::args_os().collect();
-    if pintle::kubectl::is_called(&given) {
-        return pintle::kubectl::main(&given);
-    }
-    let cli = match pintle::config::parse(given) {
-        Ok(cli) => cli,
-        Err(why) => return why.report(),
-    };
-    match pintle::execute(cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            pintle::output::error(&why);
-            ExitCode::FAILURE
-        }
-    }
+    pintle::main(|cli: pintle::cli::Cli| pintle::execute::<pintle::cli::Cli>(cli.command))
 }

@@ -45,7 +45,7 @@ pub fn yaml(value: &impl Serialize) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Standard output is not writable.
-pub(crate) fn answer(form: Output, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+pub fn answer(form: Output, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
     match form {
         Output::Json => json(value),
         Output::Yaml => yaml(value),
@@ -66,15 +66,17 @@ pub fn progress(text: &str) {
 }
 
 /// Prints what the parser returns instead of a command: help and version unchanged, an error in one line.
-/// `given`: the command line.
-pub fn usage(why: &clap::Error, given: &[OsString]) -> ExitCode {
+/// `given`: the command line. `missing`: where commands are that it lacks.
+pub fn usage(why: &clap::Error, given: &[OsString], missing: Option<&str>) -> ExitCode {
     let asked = !why.use_stderr();
     if asked || why.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // Without a terminal there is no place left for messages.
         let _ = why.print();
         return if asked { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let _ = writeln!(io::stderr(), "pintle: {}", refused(why, given));
+    let missing = missing.filter(|_| why.kind() == ErrorKind::InvalidSubcommand);
+    let remark = missing.map_or_else(String::new, |missing| format!(". {}", missing.replace('\n', " ")));
+    let _ = writeln!(io::stderr(), "pintle: {}{remark}", refused(why, given));
     ExitCode::FAILURE
 }
 
@@ -247,8 +249,8 @@ mod tests {
             ],
         );
         check(
-            &["dev", "--nodes", "-1"],
-            expect!["invalid value '-1' for '--nodes <N>': -1 is not in 0..=4294967295; see --help"],
+            &["run", "--kube-api-burst", "-1"],
+            expect!["invalid value '-1' for '--kube-api-burst <N>': -1 is not in 1..=2147483647; see --help"],
         );
     }
 

@@ -95,7 +95,7 @@ impl Candidate {
 }
 
 /// A loaded plugin with its settings.
-pub(crate) struct Chosen {
+pub struct Chosen {
     pub(crate) guest: Arc<dyn Guest>,
     pub(crate) settings: Value,
     /// Origin for messages: the file, or `built-in NAME`.
@@ -109,7 +109,7 @@ pub(crate) struct Chosen {
 }
 
 /// The components of the arguments, and the means to load more.
-pub(crate) struct Choice {
+pub struct Choice {
     pub(crate) plugins: Vec<Chosen>,
     pub(crate) engine: WasmEngine,
     /// Pulls components and checks their signatures.
@@ -176,7 +176,7 @@ impl SharedEngine {
 ///
 /// # Errors
 /// One line that names the file or argument and the next step.
-pub(crate) async fn choose(args: &PluginArgs, shared: Option<Arc<SharedEngine>>) -> anyhow::Result<Choice> {
+pub async fn choose(args: &PluginArgs, shared: Option<Arc<SharedEngine>>) -> anyhow::Result<Choice> {
     let tuning = args.controller_flags.read(Catalogue::carried())?;
     for gate in tuning.gates_without_effect() {
         tracing::warn!("--feature-gates: no built-in controller reads {gate}; it has no effect");
@@ -634,7 +634,7 @@ mod tests {
 
     #[test]
     fn a_binary_without_built_in_controllers_names_the_build_command() {
-        let Command::Dev(args) = Cli::parse_from(["pintle", "dev"]).command else { panic!("not dev") };
+        let Command::Run(args) = Cli::parse_from(["pintle", "run"]).command else { panic!("not run") };
         let fetcher = Fetcher::new(&args.plugins.registry, None, oci::log).unwrap();
         let tuning = args.plugins.controller_flags.read(Catalogue::carried()).unwrap();
         let why =

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use anyhow::{Context as _, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command};
-use pintle_author::rbac::{self, Account, ElectionNames, Host, Names};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::policy::controllers_flag::ControllersFlag;
+use pintle_inspect::rbac::{self, Account, ElectionNames, Host, Names};
 use pintle_kube::{Connection, Source};
 use pintle_oci::{self as oci, Fetcher};
 use serde_json::json;
@@ -137,7 +137,7 @@ mod tests {
 
     fn of_host(line: &str) -> String {
         let words = format!("pintle run {line}");
-        match config::parse(words.split_whitespace().map(Into::into)).unwrap().command {
+        match config::parse::<Cli>(words.split_whitespace().map(Into::into)).unwrap().command {
             Command::Run(args) => args.of_roles,
             other => panic!("{other:?}"),
         }

@@ -86,7 +86,7 @@ fn since_boot() -> Duration {
 
 impl Surroundings {
     /// The name of the host in elections, as kube-controller-manager's: the machine or Pod, and a unique suffix.
-    pub(crate) fn identity(&self) -> String {
+    pub fn identity(&self) -> String {
         let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
         format!("{host}_{}", self.uuid)
     }

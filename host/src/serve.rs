@@ -1,6 +1,6 @@
 //! The ports of a host: HTTPS with authentication, and plain HTTP on loopback if the operator asks for it.
 
-pub(crate) mod pages;
+pub mod pages;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::config::effective::Effective;
 
 /// What a command serves.
 #[derive(Clone, Copy)]
-pub(crate) enum Ports<'a> {
+pub enum Ports<'a> {
     /// Everything on loopback, in plain HTTP.
     Dev(SocketAddr),
     /// As the operator's flags say.
@@ -33,13 +33,13 @@ pub(crate) enum Ports<'a> {
 }
 
 /// The ports, until it is dropped.
-pub(crate) struct Serving {
+pub struct Serving {
     /// Address of HTTPS, for the log.
-    pub(crate) https: Option<String>,
+    pub https: Option<String>,
     /// Address of plain HTTP, for the log.
-    pub(crate) metrics: Option<String>,
+    pub metrics: Option<String>,
     /// The checks of probes. Parts of the host add theirs.
-    pub(crate) checks: Arc<Checks>,
+    pub checks: Arc<Checks>,
     plain: Option<Server>,
     _secure: Option<Server>,
     _looking_up: Option<AbortOnDropHandle<()>>,
@@ -50,7 +50,7 @@ impl Serving {
     ///
     /// # Errors
     /// An address is not usable, a file cannot be read, or the API server does not say how it authenticates clients.
-    pub(crate) async fn start(
+    pub async fn start(
         ports: Ports<'_>,
         manager: &Arc<Manager>,
         connection: &Connection,
@@ -122,7 +122,7 @@ impl Serving {
     }
 
     /// The address of plain HTTP.
-    pub(crate) fn plain_address(&self) -> Option<SocketAddr> {
+    pub fn plain_address(&self) -> Option<SocketAddr> {
         self.plain.as_ref().map(Server::address)
     }
 }
@@ -186,7 +186,7 @@ fn tls_options(args: &ServeArgs) -> anyhow::Result<TlsOptions> {
 ///
 /// # Errors
 /// A file cannot be read or is not valid.
-pub(crate) async fn check(args: &ServeArgs) -> anyhow::Result<()> {
+pub async fn check(args: &ServeArgs) -> anyhow::Result<()> {
     let options = tls_options(args)?;
     // A folder may have to be filled.
     if args.secure_port != 0 && !matches!(options.certificate, CertificateSource::Folder(_)) {

@@ -1,6 +1,6 @@
 //! Parts that the plugin sources need of this binary: its flags, its host, its format of cases.
 
-use pintle_author::cases;
+use pintle_inspect::cases;
 use pintle_sources::{Options, Running};
 
 use crate::cli::PluginArgs;

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const KILLED: i32 = 130;
 
 /// Signals that have been caught since [`Signals::catch`].
-pub(crate) struct Signals {
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
     /// Whether one has been caught.
@@ -26,7 +26,7 @@ impl Signals {
     ///
     /// # Errors
     /// The system does not allow signal handlers.
-    pub(crate) fn catch() -> anyhow::Result<Self> {
+    pub fn catch() -> anyhow::Result<Self> {
         let stopping = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal only sets what the second one finds.
@@ -40,7 +40,7 @@ impl Signals {
     }
 
     /// Resolves at the first signal.
-    pub(crate) async fn requested(mut self) {
+    pub async fn requested(mut self) {
         // Already, if it came before there were listeners.
         if !self.stopping.load(Ordering::SeqCst) {
             tokio::select! {

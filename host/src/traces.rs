@@ -13,14 +13,14 @@ use crate::cli::tracing::TracingArgs;
 const MAX_FLUSH: Duration = Duration::from_secs(5);
 
 /// The recorder of traces, if runs are traced.
-pub(crate) struct Traces(Option<Arc<Tracer>>);
+pub struct Traces(Option<Arc<Tracer>>);
 
 impl Traces {
     /// Opens the recorder that the flags ask for. `rate` is the default of the sampling rate.
     ///
     /// # Errors
     /// The address of the collector, or an environment variable of the SDK, cannot be used.
-    pub(crate) fn open(args: &TracingArgs, rate: u32) -> anyhow::Result<Self> {
+    pub fn open(args: &TracingArgs, rate: u32) -> anyhow::Result<Self> {
         let config = config(args, rate, |name| std::env::var(name).ok())?;
         let tracer = config.as_ref().map(Tracer::open).transpose()?;
         if let Some(TracerConfig { endpoint, sampling_rate_per_million, .. }) = &config {
@@ -30,12 +30,12 @@ impl Traces {
     }
 
     /// The port of the runtime.
-    pub(crate) fn tracer(&self) -> Option<Arc<dyn RunTracer>> {
+    pub fn tracer(&self) -> Option<Arc<dyn RunTracer>> {
         Some(self.0.clone()?)
     }
 
     /// Exports what is left. The host stops since `stopping`, and may take `timeout` for it.
-    pub(crate) async fn close(self, stopping: Option<Instant>, timeout: Duration) {
+    pub async fn close(self, stopping: Option<Instant>, timeout: Duration) {
         if let Some(tracer) = self.0 {
             let left = timeout.saturating_sub(stopping.map_or(Duration::ZERO, |since| since.elapsed()));
             tracer.shut_down(left.min(MAX_FLUSH)).await;

@@ -7,15 +7,11 @@
 //! such a kind ends the warnings.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_core::contract::outcome::Event;
-use pintle_core::object::id::{Kind, ObjectKey};
+use pintle_core::object::id::Kind;
 use pintle_core::ports::api::{ApiError, ApiReader, Detail, ListWatchTarget};
-use pintle_runtime::manager::Manager;
-use pintle_sim::Notices;
-use serde_json::Value;
 
 use crate::builtins::Catalogue;
 use crate::flags::upstream;
@@ -27,7 +23,7 @@ const FIRST: Duration = Duration::from_secs(10);
 
 /// Why nothing acts on objects of a kind, if so: a sentence without a period. `running`: kinds that plugins act on. Versions of a kind are
 /// one kind.
-fn missing(kind: &Kind, running: impl FnOnce() -> BTreeSet<Kind>) -> Option<String> {
+pub fn missing(kind: &Kind, running: impl FnOnce() -> BTreeSet<Kind>) -> Option<String> {
     let same = |other: &Kind| other.is_any_version_of(kind);
     let why = match upstream::reconciled().find(|(of, _)| same(of)) {
         Some((_, controller)) => format!("{controller} is not part of this Pintle yet"),
@@ -35,43 +31,6 @@ fn missing(kind: &Kind, running: impl FnOnce() -> BTreeSet<Kind>) -> Option<Stri
     };
     let is_attended = running().iter().any(same);
     (!is_attended).then(|| format!("no controller for {kind} is running: {why}"))
-}
-
-/// Kinds of the core group that the simulated nodes of `pintle dev` act on.
-const BY_NODES: [&str; 2] = ["PersistentVolumeClaim", "PersistentVolume"];
-
-/// Warnings of `pintle dev` for clients that create objects. Without a manager, none.
-#[derive(Debug, Default)]
-pub(crate) struct Unattended {
-    manager: OnceLock<Weak<Manager>>,
-}
-
-impl Unattended {
-    /// From now on the plugins of this manager count.
-    pub(crate) fn by(&self, manager: &Arc<Manager>) {
-        // The first one stays.
-        let _ = self.manager.set(Arc::downgrade(manager));
-    }
-}
-
-impl Notices for Unattended {
-    fn created(&self, kind: &Kind, object: &Value) -> Option<String> {
-        if kind.group.is_empty() && BY_NODES.contains(&&*kind.name) {
-            return None;
-        }
-        let manager = self.manager.get()?.upgrade()?;
-        let message = missing(kind, || manager.reconciled())?;
-        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-        manager.record_own_event(Event {
-            regarding_kind: kind.clone(),
-            regarding: ObjectKey::new(text("/metadata/namespace"), text("/metadata/name")),
-            regarding_uid: text("/metadata/uid").to_owned(),
-            warning: true,
-            reason: "NoController".to_owned(),
-            message: message.clone(),
-        });
-        Some(message)
-    }
 }
 
 /// Calls `warn` for each kind that has objects and no controller, once. Ends when that is so for all of them. What the host may not list

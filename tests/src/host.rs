@@ -43,7 +43,7 @@ impl HostProcess {
     /// # Errors
     /// There is no binary, or it cannot be started.
     pub fn start(kubeconfig: &str, flags: &[String]) -> Result<HostProcess> {
-        HostProcess::start_binary(&pintle::binary()?, kubeconfig, flags)
+        HostProcess::start_binary(&pintle::host_binary()?, kubeconfig, flags)
     }
 
     /// As [`HostProcess::start`], with another binary.
@@ -63,7 +63,7 @@ impl HostProcess {
         flags: &[String],
         environment: &[(&'static str, String)],
     ) -> Result<HostProcess> {
-        HostProcess::start_all(&pintle::binary()?, kubeconfig, flags, environment)
+        HostProcess::start_all(&pintle::host_binary()?, kubeconfig, flags, environment)
     }
 
     fn start_all(

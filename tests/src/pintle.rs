@@ -19,6 +19,16 @@ pub fn binary() -> Result<PathBuf> {
     Ok(binary)
 }
 
+/// The binary of the build for clusters, which is beside the other one.
+///
+/// # Errors
+/// There is none.
+pub fn host_binary() -> Result<PathBuf> {
+    let binary = binary()?.with_file_name("pintle-host");
+    ensure!(binary.exists(), "there is no {}; run `cargo build --workspace --bins` first", binary.display());
+    Ok(binary)
+}
+
 /// A command of the binary with these arguments.
 ///
 /// # Errors

@@ -131,19 +131,3 @@ pub fn config_map(
     }
     serde_norway::to_string(&object).context("write the ConfigMap")
 }
-
-/// Writes a file. It appears whole or not at all: a host may be watching it.
-///
-/// # Errors
-/// It cannot be written.
-pub fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let in_file = || format!("write {}", file.display());
-    let mut whole = tempfile::Builder::new().prefix(".pintle-").tempfile_in(folder).with_context(in_file)?;
-    std::io::Write::write_all(&mut whole, bytes).with_context(in_file)?;
-    // A temporary file is its owner's alone.
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    whole.as_file().set_permissions(readable).with_context(in_file)?;
-    whole.persist(file).with_context(in_file)?;
-    Ok(())
-}

@@ -1,10 +1,11 @@
-//! Reads whole files of limited length.
+//! Reads whole files of limited length, and writes files whole.
 
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use anyhow::Context as _;
 use rustix::fs::OFlags;
 
 use crate::error::{Error, Reason};
@@ -65,6 +66,22 @@ pub fn read_opened(file: &File, path: &Path, limit_bytes: usize) -> Result<Vec<u
 /// As [`read`].
 pub fn read_component(path: &Path) -> Result<Vec<u8>, Error> {
     read(path, MAX_COMPONENT_BYTES)
+}
+
+/// Writes a file. It appears whole or not at all: a host may be watching it.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let in_file = || format!("write {}", file.display());
+    let mut whole = tempfile::Builder::new().prefix(".pintle-").tempfile_in(folder).with_context(in_file)?;
+    whole.write_all(bytes).with_context(in_file)?;
+    // A temporary file is its owner's alone.
+    let readable = Permissions::from_mode(0o644);
+    whole.as_file().set_permissions(readable).with_context(in_file)?;
+    whole.persist(file).with_context(in_file)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub use self::compression::{compressed, decompressed, is_compressed};
 pub use self::digest::Digest;
 pub use self::error::{Error, Reason, UnknownReason};
 pub use self::fetch::{Fetcher, Pulled, read_source};
-pub use self::file::{MAX_COMPONENT_BYTES, open, read, read_component, read_opened};
+pub use self::file::{MAX_COMPONENT_BYTES, open, read, read_component, read_opened, write};
 pub use self::keys::{SigningKey, generate};
 pub use self::layout::{About, Artifact, Layer, component_of};
 pub use self::options::{ConnectOptions, Options};

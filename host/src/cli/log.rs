@@ -29,7 +29,7 @@ pub struct LogArgs {
 
 impl LogArgs {
     /// A log with this filter in this format.
-    pub(crate) fn new(log: &str, log_format: LogFormat) -> Self {
+    pub fn new(log: &str, log_format: LogFormat) -> Self {
         Self { log: log.to_owned(), log_format, verbosity: 0, log_flush_frequency: Duration::ZERO }
     }
 }

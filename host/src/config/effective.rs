@@ -55,7 +55,7 @@ impl Effective {
     }
 
     /// The form of the file, with everything that has a value. Settings of controllers may be secret, and are withheld unless `open`.
-    pub(crate) fn file(&self, open: bool) -> Value {
+    pub fn file(&self, open: bool) -> Value {
         let mut file =
             Map::from_iter([("apiVersion".to_owned(), json!(API_VERSION)), ("kind".to_owned(), json!(KIND))]);
         file.extend(self.config.clone());

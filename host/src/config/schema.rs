@@ -9,7 +9,7 @@ use crate::builtins::Catalogue;
 use crate::cli::Cli;
 
 /// The schema of a file for this binary.
-pub(crate) fn schema() -> Value {
+pub fn schema() -> Value {
     let command = <Cli as clap::CommandFactory>::command();
     let run = command.find_subcommand("run").cloned().unwrap_or_default();
     of(&fields::all(&run, Catalogue::carried()))

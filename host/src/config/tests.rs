@@ -4,7 +4,6 @@ use std::any::TypeId;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
-use clap::Parser as _;
 use expect_test::{Expect, expect, expect_file};
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ use super::fields::Form;
 use super::testing::{catalogue, fields, run_command};
 use super::*;
 use crate::cli::rbac::RbacArgs;
-use crate::cli::{Command as Verb, RunArgs};
+use crate::cli::{Cli, Command as Verb, RunArgs};
 
 const HEAD: &str = "apiVersion: pintle.dev/v1alpha1\nkind: HostConfiguration\n";
 
@@ -174,7 +173,7 @@ fn parsed(words: &[&str], body: &str) -> Result<Verb, String> {
     fs::write(&path, format!("{HEAD}{body}")).unwrap();
     let path = path.to_str().unwrap();
     let words = ["pintle"].iter().chain(words).map(|word| OsString::from(word.replace("FILE", path)));
-    match parse(words) {
+    match parse::<Cli>(words) {
         Ok(cli) => Ok(cli.command),
         Err(Refusal::Usage(why, given)) => Err(output::refused(&why, &given)),
         Err(Refusal::File(why)) => Err(output::one_line(&why).replace(path, "host.yaml")),
@@ -183,7 +182,7 @@ fn parsed(words: &[&str], body: &str) -> Result<Verb, String> {
 
 fn run(words: &[&str], body: &str) -> RunArgs {
     match parsed(&[&["run", "--config=FILE"], words].concat(), body) {
-        Ok(Verb::Run(args)) => args,
+        Ok(Verb::Run(args)) => *args,
         other => panic!("{other:?}"),
     }
 }
@@ -367,16 +366,6 @@ fn flags_are_shown_with_their_defaults_and_without_secrets() {
     );
 }
 
-#[test]
-fn the_configuration_of_a_development_cluster_has_what_run_has_too() {
-    let Ok(Verb::Dev(args)) = parsed(&["dev", "--plugin=folder", "w.wasm"], "") else { panic!("not dev") };
-    let file = args.plugins.effective.file(false);
-    assert_eq!(file["clientConnection"], json!({"qps": 0, "burst": 30}));
-    assert_eq!(file["serving"], Value::Null);
-    let components = file["plugins"]["components"].as_array().unwrap();
-    assert!(components.len() == 1 && components[0].as_str().unwrap().ends_with("/w.wasm"), "{components:?}");
-}
-
 /// The page about the file.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md");
 const BEGIN: &str = "<!-- The tables are generated: cargo xtask generate host -->\n";
@@ -479,5 +468,4 @@ fn a_file_that_fits_the_schema_is_accepted() {
         let property = field.path.iter().fold(&schema, |schema, name| &schema["properties"][name]);
         assert!(property["description"].as_str().is_some_and(|about| !about.is_empty()), "{}", field.shown());
     }
-    let _ = Cli::try_parse_from(["pintle", "schema", "host"]).unwrap();
 }

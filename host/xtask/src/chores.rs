@@ -28,17 +28,17 @@ pub(crate) fn pintle() -> PathBuf {
     target().join("debug/pintle")
 }
 
-/// Builds the components, then the binary that carries them and a companion of it; answers the folder of both.
+/// Builds the components, then these binaries, of which one carries them; answers their folder.
 ///
 /// The whole workspace is named, because cargo chooses the features of dependencies for all that it builds: package by
 /// package, most dependencies would be built once for each.
-fn build_binaries(release: bool, companion: Option<&str>) -> anyhow::Result<PathBuf> {
+fn build_binaries(release: bool, binaries: &[&str]) -> anyhow::Result<PathBuf> {
     eprintln!("==> components");
     guests::build_named(&[Set::Plugins], &[])?;
     eprintln!("==> pintle");
     let mut build = cargo();
     build.args(["build", "--workspace"]);
-    for binary in ["pintle"].into_iter().chain(companion) {
+    for binary in binaries {
         build.args(["--bin", binary]);
     }
     if release {
@@ -50,7 +50,7 @@ fn build_binaries(release: bool, companion: Option<&str>) -> anyhow::Result<Path
 
 /// Builds the components, then the binary that carries them; answers its path.
 pub(crate) fn build(release: bool) -> anyhow::Result<PathBuf> {
-    Ok(build_binaries(release, None)?.join("pintle"))
+    Ok(build_binaries(release, &["pintle"])?.join("pintle"))
 }
 
 /// Builds the binary and the tests at once, for the reason of [`build_binaries`], and lints them.
@@ -62,7 +62,7 @@ fn build_with_tests() -> anyhow::Result<()> {
 
 /// Runs the demo in `tests/src/bin/demo.rs`.
 pub(crate) fn demo() -> anyhow::Result<()> {
-    let binaries = build_binaries(false, Some("demo"))?;
+    let binaries = build_binaries(false, &["pintle", "demo"])?;
     process::run(Command::new(binaries.join("demo")).current_dir(root()).arg(binaries.join("pintle")))
 }
 
@@ -285,9 +285,9 @@ fn host_tests() -> Command {
 
 /// Measures Pintle and kube-controller-manager side by side.
 pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
-    let binaries = build_binaries(true, Some("bench"))?;
+    let binaries = build_binaries(true, &["pintle-host", "bench"])?;
     let mut bench = Command::new(binaries.join("bench"));
-    process::run(bench.current_dir(root()).arg("--pintle").arg(binaries.join("pintle")).args(args))
+    process::run(bench.current_dir(root()).arg("--pintle").arg(binaries.join("pintle-host")).args(args))
 }
 
 #[cfg(test)]

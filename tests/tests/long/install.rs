@@ -54,7 +54,7 @@ async fn a_host_with_the_arguments_and_the_account_of_an_overlay_does_its_work()
         args.push(format!("--admin-socket={files}/admin.sock"));
         args.push(format!("--cache-dir={}", target_dir().join("host-code").display()));
         args.push("--secure-port=0".to_owned());
-        let host = plane.start_program("pintle", &pintle::binary()?, &args).await?;
+        let host = plane.start_program("pintle", &pintle::host_binary()?, &args).await?;
         eventually(PATIENCE, "the Pods of the overlay", async || {
             let pods = client.list(&format!("/api/v1/namespaces/{NAMESPACE}/pods")).await?;
             Ok((pods.len() == 3 && pods.iter().all(|pod| pod["spec"]["serviceAccountName"] == account)).then_some(()))

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 26] = [
+const ARROWS: [(&str, &[&str]); 28] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
     ("host/runtime", &["host/core", "host/cache"]),
@@ -42,6 +42,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
             "host/wasm",
             "host/oci",
             "host/sources",
+            "host/inspect",
             "host/build",
             "host/kube",
             "host/sim",
@@ -49,7 +50,9 @@ const ARROWS: [(&str, &[&str]); 26] = [
     ),
     ("host/testing", &["host/core"]),
     ("host/xtask", &["host/core", "host/build"]),
+    ("host/inspect", &["host/core", "host/runtime", "host/wasm", "host/oci", "host/sources"]),
     (
+        // What runs in a cluster: neither the embedded cluster nor what serves authors.
         "host",
         &[
             "host/core",
@@ -60,14 +63,27 @@ const ARROWS: [(&str, &[&str]); 26] = [
             "host/oci",
             "host/serve",
             "host/sources",
+            "host/client",
+            "host/inspect",
+            "host/trace",
+            "host/outside",
+        ],
+    ),
+    (
+        "host/desk",
+        &[
+            "host",
+            "host/core",
+            "host/runtime",
+            "host/kube",
+            "host/wasm",
+            "host/oci",
+            "host/sources",
             "host/sim",
             "host/nodes",
             "host/build",
             "host/author",
-            "host/client",
             "host/types",
-            "host/trace",
-            "host/outside",
         ],
     ),
     ("sdk", &["sdk"]),

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use pintle::cli::Cli;
+use pintle_desk::cli::Cli;
 use pintle::cli::kubectl::KubectlCli;
 use pintle_core::kubernetes;
 use pintle_tests::pintle::{self as binary, Answer};

@@ -137,8 +137,8 @@ impl Simulation<'_> {
             "--kube-api-qps=0".to_owned(),
         ];
         let all = fixed.into_iter().chain(subject::flags()).chain(flags.iter().map(|flag| (*flag).to_owned()));
-        match pintle::config::parse(all.map(Into::into)).map(|cli| cli.command) {
-            Ok(Command::Run(args)) => Ok(args),
+        match pintle::config::parse::<pintle::cli::Cli>(all.map(Into::into)).map(|cli| cli.command) {
+            Ok(Command::Run(args)) => Ok(*args),
             Ok(_) => bail!("these are not the arguments of `pintle run`"),
             Err(why) => bail!("the arguments of the host: {why:?}"),
         }

@@ -15,12 +15,10 @@ mod checks;
 mod cluster;
 mod export;
 mod input;
-mod mask;
 mod order;
 mod plugin;
 mod render;
 mod report;
-mod saved;
 mod settle;
 mod table;
 
@@ -29,8 +27,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use pintle_build::crds;
 use serde_json::Value;
-
-pub use self::saved::save;
 
 use self::checks::{Cost, Tried};
 use self::input::Case;

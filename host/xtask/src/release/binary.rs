@@ -94,7 +94,8 @@ impl Target {
         Ok(())
     }
 
-    /// Builds `pintle` with its components; answers the binary.
+    /// Builds the `pintle` of clusters with its components; answers the binary. Alone, so that no dependency has a feature that only
+    /// another package of the workspace uses.
     ///
     /// # Errors
     /// It does not build.
@@ -102,7 +103,7 @@ impl Target {
         guests::build_named(&[Set::Plugins], &[])?;
         let (compiler, _) = self.compiler();
         let mut build = process::cargo(&root());
-        build.args(["build", "--workspace", "--bin", "pintle", "--profile", profile, "--target", self.triple()]);
+        build.args(["build", "--package", "pintle-host", "--profile", profile, "--target", self.triple()]);
         if !features.is_empty() {
             build.arg("--features").arg(features.join(","));
         }
@@ -114,7 +115,7 @@ impl Target {
         process::run(&mut build)?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
         let folder = if profile == "dev" { "debug" } else { profile };
-        Ok(target.join(self.triple()).join(folder).join("pintle"))
+        Ok(target.join(self.triple()).join(folder).join("pintle-host"))
     }
 }
 

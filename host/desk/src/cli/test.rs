@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::Output;
+use pintle::cli::Output;
 
 /// Arguments of `pintle test`.
 ///

@@ -12,6 +12,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use pintle::cli::PluginArgs;
+use pintle::host::{Host, Wiring};
+use pintle::inputs::Inputs;
+use pintle::run::Surroundings;
+use pintle::serve::Ports;
+use pintle::stop::Signals;
+use pintle::traces::Traces;
+use pintle::{logging, output, plugins};
 use pintle_author::definitions::Definitions;
 use pintle_author::rebuild::Followed;
 use pintle_kube::{Connection, Source};
@@ -25,15 +33,8 @@ use self::access::Access;
 use self::kubeconfig::Kubeconfig;
 use self::metrics::Metrics;
 use self::ready::{Ready, Started};
-use crate::cli::{DevArgs, PluginArgs};
-use crate::host::{Host, Wiring};
-use crate::inputs::Inputs;
-use crate::run::Surroundings;
-use crate::serve::Ports;
-use crate::stop::Signals;
-use crate::traces::Traces;
+use crate::cli::DevArgs;
 use crate::unattended::Unattended;
-use crate::{logging, output, plugins};
 
 /// How long a deleted Pod takes to end. Half of a kubelet's interval between two looks at its containers: `kubectl delete` looks for the
 /// object after it has deleted it, and would take a Pod that its controller has made again under the same name for the old one.

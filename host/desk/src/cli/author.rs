@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use pintle_author::package::ConfigMapName;
 use pintle_build::Language;
 
-use super::Output;
+use pintle::cli::Output;
 
 /// A language by its word.
 pub(super) fn language() -> impl clap::builder::TypedValueParser<Value = Language> {

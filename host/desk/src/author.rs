@@ -1,21 +1,18 @@
-//! Commands for authors of plugins; they need no cluster: `pintle new`, `crds`, `build`, `package`, `test`, `inspect` and `scaffold`.
+//! Commands for authors of plugins; they need no cluster: `pintle new`, `crds`, `build`, `package`, `schema` and `test`.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use pintle_author::cases::{self, Options};
 use pintle_author::crds;
-use pintle_author::inspect::{Inspected, Resource};
 use pintle_author::package;
 use pintle_build::{Built, CustomKind, Project, Scaffold};
-use pintle_oci::{Digest, Evidence, Fetcher, Proof, Pulled, detached, read_source, stderr};
-use pintle_wasm::Inspection;
+use pintle_oci::{Digest, Proof, detached, stderr, write};
 use serde_json::{Value, json};
 
-use crate::cli::InspectArgs;
 use crate::cli::author::{BuildArgs, CrdsArgs, Document, NewArgs, PackageArgs, SchemaArgs};
 use crate::cli::test::TestArgs;
-use crate::{config, logging, output};
+use pintle::{config, logging, output};
 
 pub(crate) fn new(args: &NewArgs) -> anyhow::Result<()> {
     let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));
@@ -69,7 +66,7 @@ pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
     // `.` in front of a name says nothing.
     let folder = args.folder.strip_prefix(".").unwrap_or(&args.folder);
     let file = args.output.clone().unwrap_or_else(|| folder.join(format!("{name}.wasm")));
-    package::write(&file, &bytes)?;
+    write(&file, &bytes)?;
     let (language, size, took) = (project.language, bytes.len(), begun.elapsed());
     let report = json!({
         "file": file,
@@ -95,7 +92,7 @@ pub(crate) fn package(args: &PackageArgs) -> anyhow::Result<()> {
             package::config_map(to, &component, &found, proof.of_component())?.into_bytes()
         }
     };
-    package::write(&args.output, &content)?;
+    write(&args.output, &content)?;
     let (file, manifest) = (args.output.display(), &found.manifest);
     let (name, version, digest) = (&manifest.name, &manifest.version, found.digest);
     let report = json!({
@@ -135,36 +132,4 @@ pub(crate) async fn test(args: &TestArgs) -> anyhow::Result<()> {
     let report = cases::test(&options).await.map_err(with_diff)?;
     output::answer(args.output, &report.json(), || report.text())?;
     report.verdict()
-}
-
-pub(crate) async fn inspect(args: &InspectArgs) -> anyhow::Result<()> {
-    let (file, found, signatures) = look_at(args).await?;
-    let Signatures { n_signatures, is_verified } = signatures;
-    let inspected = Inspected { file: &file, found: &found, n_signatures, is_verified };
-    output::answer(args.output, &inspected.json(), || inspected.text())
-}
-
-pub(crate) async fn scaffold(args: &InspectArgs) -> anyhow::Result<()> {
-    let (_, found, _) = look_at(args).await?;
-    let resource = Resource { found: &found, source: &args.component };
-    output::answer(args.output, &resource.json(), || resource.text())
-}
-
-/// Signatures of a component, of which one is by a key of the command line.
-struct Signatures {
-    n_signatures: usize,
-    is_verified: bool,
-}
-
-/// Reads a component without running it, and where it is from.
-///
-/// # Errors
-/// It cannot be read, is not signed by a key of the command line, or is not a plugin.
-async fn look_at(args: &InspectArgs) -> anyhow::Result<(String, Inspection, Signatures)> {
-    let fetcher = Fetcher::new(&args.registry, None, stderr)?;
-    let Pulled { origin, bytes, proof } = read_source(&fetcher, &args.component).await?;
-    let n_signatures = proof.n_signatures();
-    fetcher.trust().check(&origin, &bytes, &Evidence::Shown(proof))?;
-    let found = pintle_wasm::inspect(&origin, &bytes)?;
-    Ok((origin, found, Signatures { n_signatures, is_verified: fetcher.trust().demands() }))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_runtime::failures::{Failure, RecordedFailure};
 use pintle_runtime::manager::Manager;
 
-use crate::output;
+use pintle::output;
 
 /// Prints a hint after the first fault of each build of each plugin. Does not end. `socket`: the admin socket, if hints must
 /// name it.

@@ -19,7 +19,7 @@ use super::mask;
 /// # Errors
 /// What was seen cannot be said in JSON.
 pub fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
-    let mut input = Input::of(&run.identity.key, &run.now);
+    let mut input = Input::<()>::of(&run.identity.key, &run.now);
     let mut left_out = Vec::new();
     input.uptime = run.uptime.as_secs_f64();
     input.attempt = run.attempt;
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn signatures_and_calls_come_with_their_refusals_and_tokens_without_their_signature() {
         let key = Key { queue: "q".into(), kind: Kind::new("", "v1", "Pod"), object: ObjectKey::new("ns", "a") };
-        let mut input = Input::of(&key, "2026-01-01T00:00:00Z");
+        let mut input = Input::<()>::of(&key, "2026-01-01T00:00:00Z");
         input.state = [("session".to_owned(), "Bearer eyJhIjoxfQ.eyJzdWIiOiJhbm4ifQ.signature".to_owned())].into();
         let jwt = |name: &str| Need::SignJwt { key: name.into(), claims: r#"{"sub":"ann"}"#.into() };
         let certificate = Need::SignCertificate(CertificateRequest {
