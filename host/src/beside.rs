@@ -17,12 +17,13 @@ use std::time::Duration;
 use anyhow::bail;
 use jiff::Timestamp;
 use pintle_core::object::id::ObjectKey;
-use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_core::policy::lease::{LeaseHolder, LeaseReadings, LeaseSpec};
 use pintle_core::policy::roles;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader};
 use pintle_runtime::election::read_lease;
 use tokio::time::Instant;
+
+use crate::flags::controllers_flag::ControllersFlag;
 
 /// Where kube-controller-manager's Lease is (its flags `--leader-elect-resource-namespace` and `--leader-elect-resource-name`).
 const NAMESPACE: &str = "kube-system";

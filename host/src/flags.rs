@@ -6,6 +6,7 @@
 //! 0 is rejected.
 
 pub(crate) mod controllers;
+pub(crate) mod controllers_flag;
 pub(crate) mod gates;
 pub(crate) mod upstream;
 
@@ -15,8 +16,7 @@ use std::time::Duration;
 use axum::http::Uri;
 use pintle_core::contract::manifest::{Limits, is_label};
 use pintle_core::kubernetes;
-
-use pintle_core::serving::access::AllowedPaths;
+use pintle_serve::policy::access::AllowedPaths;
 
 pub(crate) use pintle_core::duration::parse_period as duration;
 

@@ -7,11 +7,11 @@ use anyhow::bail;
 use futures::future::join_all;
 use pintle_core::kubernetes;
 use pintle_core::ports::api::{Fences, WriteFence};
-use pintle_core::serving::health::Probe;
 use pintle_runtime::election::{
     CandidateConfig, Election, ElectionConfig, Leadership, Sharing, Standing, keep_candidate,
 };
 use pintle_runtime::manager::{Manager, WallClock};
+use pintle_serve::policy::health::Probe;
 use pintle_serve::{Check, Checks};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};

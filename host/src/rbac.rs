@@ -7,7 +7,6 @@ use anyhow::{Context as _, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command};
 use pintle_core::contract::manifest::Manifest;
-use pintle_core::policy::controllers_flag::ControllersFlag;
 use pintle_inspect::rbac::{self, Account, ElectionNames, Host, Names};
 use pintle_kube::{Connection, Source};
 use pintle_oci::{self as oci, Fetcher};
@@ -17,6 +16,7 @@ use crate::beside::Stance;
 use crate::builtins::Catalogue;
 use crate::cli::oci::RegistryArgs;
 use crate::cli::rbac::{RbacArgs, RbacOutput};
+use crate::flags::controllers_flag::ControllersFlag;
 use crate::flags::gates::{COORDINATED_LEADER_ELECTION, FeatureGates};
 use crate::{output, plugins};
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use pintle_core::policy::roles;
 use pintle_core::ports::review::Reviewer;
-use pintle_core::serving::health::Probe;
-use pintle_core::serving::identity::FrontProxy;
 use pintle_kube::{Connection, Source};
 use pintle_runtime::manager::{Manager, PluginStatus};
+use pintle_serve::policy::health::Probe;
+use pintle_serve::policy::identity::FrontProxy;
 use pintle_serve::{
     Access, AccessOptions, Bind, CertificateSource, Check, Checks, ClientAuthorities, Scope, Server, Site, Tls,
     TlsOptions,

@@ -21,6 +21,7 @@ mod discovery;
 mod informer;
 mod reader;
 mod resources;
+mod restarts;
 mod snapshot;
 mod store;
 mod subscription;

@@ -1,6 +1,6 @@
 //! Supervision of the host's own tasks: a panic is logged and counted, and the task starts again.
 //!
-//! Not here: when it starts again, and when the process is no longer healthy (`pintle_core::policy::restarts`).
+//! Not here: when it starts again, and when the process is no longer healthy ([`crate::restarts`]).
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use pintle_core::policy::restarts::Restarts;
 use tokio::time::Instant;
 use tracing::error;
+
+use crate::restarts::Restarts;
 
 /// Counts panics of tasks, by name, and starts the tasks again.
 #[derive(Debug, Default)]

@@ -14,5 +14,4 @@ pub mod object;
 pub mod overview;
 pub mod policy;
 pub mod ports;
-pub mod serving;
 pub mod text;

@@ -18,6 +18,7 @@ pub mod manager;
 mod metrics;
 pub mod overview;
 mod reach;
+mod readiness;
 mod recorder;
 mod throttle;
 mod traces;

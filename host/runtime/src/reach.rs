@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pintle_cache::Caches;
-use pintle_core::policy::readiness::{Change, Outage, Reachability};
 use pintle_core::ports::api::RequestObserver;
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
+use crate::readiness::{Change, Outage, Reachability};
 
 /// Observes requests: counts them for the metrics, and judges whether the API server is there.
 pub(crate) struct ApiServerHealth {

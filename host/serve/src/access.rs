@@ -11,16 +11,14 @@ use parking_lot::Mutex;
 use pintle_core::policy::roles;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
 use pintle_core::ports::review::{ReviewKind, Reviewer};
-use pintle_core::serving::access::{
-    self, AccessDecision, AllowedPaths, MAX_REMEMBERED_PATH, PRIVILEGED_GROUP, access_review,
-};
-use pintle_core::serving::decisions::Decisions;
-use pintle_core::serving::identity::{self, PublishedConfig, UserInfo, bearer_token};
 use ring::hmac;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::policy::access::{self, AccessDecision, AllowedPaths, MAX_REMEMBERED_PATH, PRIVILEGED_GROUP, access_review};
+use crate::policy::decisions::Decisions;
+use crate::policy::identity::{self, PublishedConfig, UserInfo, bearer_token};
 use crate::quiet::Quiet;
 use crate::tls::{Tls, TlsError};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use parking_lot::{Mutex, RwLock};
-use pintle_core::serving::health::{self, CheckResult, HealthMetrics, Probe, ProbeAnswer};
+
+use crate::policy::health::{self, CheckResult, HealthMetrics, Probe, ProbeAnswer};
 
 /// A check that counts.
 pub struct Check {

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use pintle_core::serving::identity::UserInfo;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -18,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use x509_parser::x509::X509Name;
 
 use crate::certificates;
+use crate::policy::identity::UserInfo;
 
 /// The attribute of a subject that contains the user's uid: 1.3.6.1.4.1.57683.2.
 const UID: &str = "1.3.6.1.4.1.57683.2";

@@ -11,7 +11,7 @@
 //! 2. Everything that a client can make large or slow is bounded: connections, headers, handshakes, silence, reviews, pages.
 //! 3. Probes wait for no review and no page.
 //!
-//! Not here: what is decided without waiting (`pintle_core::serving`), requests to the API server (`pintle-kube`), contents of pages.
+//! Not here: what is decided without waiting ([`policy`]), requests to the API server (`pintle-kube`), contents of pages.
 //!
 //! Source: k8s.io/apiserver/pkg/server (secure serving, delegated authentication and authorization), k8s.io/controller-manager/app/serve.go.
 
@@ -22,6 +22,7 @@ mod clients;
 mod listener;
 mod options;
 pub mod page;
+pub mod policy;
 mod quiet;
 mod site;
 mod tls;

@@ -14,7 +14,6 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
-use pintle_core::serving::connections::{Admission, ConnectionId, Connections};
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::policy::connections::{Admission, ConnectionId, Connections};
 use crate::quiet::Quiet;
 use crate::site::Site;
 use crate::tls::Tls;

@@ -11,10 +11,6 @@ use http::uri::Authority;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::Full;
 use jiff::Timestamp;
-use pintle_core::serving::access::{forbidden, internal_error, unauthorized};
-use pintle_core::serving::exposition::Exposition;
-use pintle_core::serving::health::Probe;
-use pintle_core::serving::zpages::{self, Form};
 use rustls::pki_types::CertificateDer;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -22,6 +18,10 @@ use tokio::sync::Semaphore;
 use crate::access::{Access, Asked, Permission};
 use crate::checks::Checks;
 use crate::page::{self, Asset};
+use crate::policy::access::{forbidden, internal_error, unauthorized};
+use crate::policy::exposition::Exposition;
+use crate::policy::health::Probe;
+use crate::policy::zpages::{self, Form};
 use crate::quiet::Quiet;
 
 /// Content types.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use pintle_core::serving::identity::{FrontProxy, PublishedConfig, UserInfo};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, ring as crypto};
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
@@ -18,6 +17,7 @@ use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use tokio::time::Instant;
 
 use crate::clients::{AnyCertificate, Authorities};
+use crate::policy::identity::{FrontProxy, PublishedConfig, UserInfo};
 use crate::{certificates, options};
 
 /// Time between two readings of the files.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use pintle_core::serving::access::AllowedPaths;
+use pintle_serve::policy::access::AllowedPaths;
 
 use crate::flags;
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use pintle_core::kubernetes;
-use pintle_core::serving::metrics::without;
+use pintle_metrics::without;
 use pintle_runtime::manager::{MAX_KEYS, Manager, PluginStatus};
 use pintle_serve::{About, Pages};
 use serde_json::{Value, json};

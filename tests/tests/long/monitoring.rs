@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pintle_core::contract::manifest::MetricType;
-use pintle_core::serving::metrics::{ALL, MetricKind, NOT_SERVED, NotServed, Origin};
+use pintle_metrics::{ALL, MetricKind, NOT_SERVED, NotServed, Origin};
 use pintle_tests::ports::free_ports;
 use pintle_tests::prometheus::{Family, Prometheus, families, promtool};
 use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, components, dashboard, eventually, kubectl};

@@ -12,10 +12,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Folder, and the folders that its packages may depend on. The longest match counts.
-const ARROWS: [(&str, &[&str]); 28] = [
+const ARROWS: [(&str, &[&str]); 29] = [
     ("host/core", &[]),
     ("host/cache", &["host/core"]),
-    ("host/runtime", &["host/core", "host/cache"]),
+    ("host/metrics", &[]),
+    ("host/runtime", &["host/core", "host/cache", "host/metrics"]),
     ("host/kube", &["host/core"]),
     ("host/wasm", &["host/core"]),
     ("host/oci", &["host/core"]),
@@ -49,7 +50,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
         ],
     ),
     ("host/testing", &["host/core"]),
-    ("host/xtask", &["host/core", "host/build"]),
+    ("host/xtask", &["host/core", "host/metrics", "host/build"]),
     ("host/inspect", &["host/core", "host/runtime", "host/wasm", "host/oci", "host/sources"]),
     (
         // What runs in a cluster: neither the embedded cluster nor what serves authors.
@@ -65,6 +66,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
             "host/sources",
             "host/client",
             "host/inspect",
+            "host/metrics",
             "host/trace",
             "host/outside",
         ],

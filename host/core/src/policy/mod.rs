@@ -1,7 +1,6 @@
 //! Rules that decide when a key runs, and what a plugin may write and read.
 
 pub mod account;
-pub mod controllers_flag;
 pub mod correlator;
 pub mod election;
 pub mod file_access;
@@ -14,8 +13,6 @@ pub mod outside;
 pub mod pending;
 pub mod queue;
 pub mod ratelimit;
-pub mod readiness;
-pub mod restarts;
 pub mod roles;
 pub mod rules;
 pub mod selection;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use pintle_cache::InformerStats;
-use pintle_core::serving::metrics::{
+use pintle_metrics::{
     CACHE_BYTES, CACHE_OBJECTS, INFORMER_FAILURES, INFORMER_LISTS, INFORMER_WATCHES, MAX_KINDS, OTHER,
 };
 use prometheus_client::registry::Registry;

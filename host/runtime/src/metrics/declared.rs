@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Metric, MetricSource, MetricType};
 use pintle_core::contract::outcome::{Moment, Observation};
 use pintle_core::policy::correlator::cut;
-use pintle_core::serving::metrics::is_reserved;
+use pintle_metrics::is_reserved;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};

@@ -1,4 +1,4 @@
-//! Metrics with labels, made from the definitions of `pintle_core::serving::metrics`.
+//! Metrics with labels, made from the definitions of `pintle_metrics`.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
-use pintle_core::serving::metrics::{MetricDef, MetricInfo, MetricKind};
+use pintle_metrics::{MetricDef, MetricInfo, MetricKind};
 use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::counter::Counter;
@@ -138,7 +138,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use pintle_core::serving::metrics::{FAULTS, RECONCILE_TIME};
+    use pintle_metrics::{FAULTS, RECONCILE_TIME};
     use prometheus_client::encoding::text;
 
     use super::*;

@@ -1,7 +1,7 @@
 //! The host's metrics, in the text form of OpenMetrics.
 //!
 //! ```text
-//! definitions (core::serving::metrics) ──> families ──> series of a plugin, of a queue ──> text
+//! definitions (pintle-metrics) ──> families ──> series of a plugin, of a queue ──> text
 //!                                                        └── end with the last handle
 //! ```
 //!
@@ -13,7 +13,7 @@
 //!    size, and ends with the plugin.
 //! 2. A kind becomes a label only within [`MAX_KINDS`].
 //!
-//! Not here: names and labels (`pintle_core::serving::metrics`), metrics that plugins declare (`declared`), metrics of requests
+//! Not here: names and labels (`pintle_metrics`), metrics that plugins declare (`declared`), metrics of requests
 //! (`requests`), the HTTP endpoint.
 
 mod caches;
@@ -32,7 +32,7 @@ use parking_lot::{Mutex, MutexGuard};
 use pintle_cache::InformerStats;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::ports::trace::SpanCounts;
-use pintle_core::serving::metrics::*;
+use pintle_metrics::*;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 

@@ -9,7 +9,7 @@ use pintle_core::contract::manifest::EffectiveLimits;
 use pintle_core::policy::correlator::cut;
 use pintle_core::ports::api::RequestObserver as _;
 use pintle_core::ports::guest::{FaultKind, Usage};
-use pintle_core::serving::metrics::{MAX_KINDS, OTHER};
+use pintle_metrics::{MAX_KINDS, OTHER};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;

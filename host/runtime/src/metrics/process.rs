@@ -5,7 +5,7 @@
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
-use pintle_core::serving::metrics::{
+use pintle_metrics::{
     PROCESS_CPU, PROCESS_MAX_FDS, PROCESS_OPEN_FDS, PROCESS_RESIDENT, PROCESS_START, PROCESS_VIRTUAL,
 };
 use prometheus_client::metrics::counter::Counter;

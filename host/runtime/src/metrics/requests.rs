@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use pintle_core::ports::api::RequestObserver;
-use pintle_core::serving::metrics::{
+use pintle_metrics::{
     REST_DURATION, REST_RATE_LIMITER, REST_REQUEST_SIZE, REST_REQUESTS, REST_RESPONSE_SIZE, REST_RETRIES,
 };
 use prometheus_client::registry::Registry;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::StatusCode;
-use pintle_core::serving::identity::FrontProxy;
+use pintle_serve::policy::identity::FrontProxy;
 use pintle_serve::{ClientAuthorities, TlsOptions};
 use serde_json::{Value, json};
 use tokio::time::advance;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use pintle_core::serving::connections::MAX_OF_PEER;
+use pintle_serve::policy::connections::MAX_OF_PEER;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};

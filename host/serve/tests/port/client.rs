@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
 use pintle_core::ports::review::{ReviewKind, Reviewer};
-use pintle_core::serving::access::AllowedPaths;
+use pintle_serve::policy::access::AllowedPaths;
 use pintle_serve::{
     About, Access, AccessOptions, Bind, CertificateSource, Check, Checks, ClientAuthorities, Pages, Scope, Server,
     Site, Tls, TlsOptions,
@@ -159,7 +159,7 @@ impl Port {
         };
         let access = Arc::new(Access::new(options, Some(tls.clone())).unwrap());
         let checks = Arc::new(Checks::default());
-        checks.add(Check::new("bad", &[pintle_core::serving::health::Probe::Readyz], || Err("a reason".into())));
+        checks.add(Check::new("bad", &[pintle_serve::policy::health::Probe::Readyz], || Err("a reason".into())));
         let site = Arc::new(Site::new(checks, Arc::new(TestPages), Some(access.clone()), Scope::All));
         let bind = Bind { address: "127.0.0.1:0".parse().unwrap(), shared_port: false, max_streams: 0 };
         Self { server: Server::start(bind, Some(tls), site).unwrap(), api, access }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use pintle_core::contract::manifest::{Manifest, Metric, MetricType};
 use pintle_core::kubernetes;
-use pintle_core::serving::metrics::{ALL, MAX_KINDS, MetricInfo, MetricKind, NOT_SERVED, Origin};
+use pintle_metrics::{ALL, MAX_KINDS, MetricInfo, MetricKind, NOT_SERVED, Origin};
 
 use super::{cell, code};
 

@@ -5,11 +5,11 @@
 
 use std::str::FromStr;
 
-use crate::text::like;
+use pintle_core::text::like;
 
 /// A parsed `--controllers` value, for example `*,-namespace-controller,token-cleaner-controller`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControllersFlag {
+pub(crate) struct ControllersFlag {
     items: Vec<Item>,
 }
 
@@ -30,7 +30,7 @@ impl Default for ControllersFlag {
 /// An item of the flag is empty.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("--controllers: {0:?} has an empty item; write `*`, `name` or `-name`, separated by commas")]
-pub struct ParseControllersError(String);
+pub(crate) struct ParseControllersError(String);
 
 impl FromStr for ControllersFlag {
     type Err = ParseControllersError;
@@ -49,7 +49,7 @@ impl FromStr for ControllersFlag {
 
 /// The flag names controllers that this host does not have.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnknownControllers {
+pub(crate) enum UnknownControllers {
     /// Names that nothing has.
     #[error("--controllers: no controller is called {}; known are {}", .unknown.join(" or "), .known.join(", "))]
     Unknown {
@@ -77,7 +77,7 @@ impl ControllersFlag {
     ///
     /// # Errors
     /// [`ParseControllersError`]; a retry does not help.
-    pub fn beside(has_components: bool, given: &[String]) -> Result<Self, ParseControllersError> {
+    pub(crate) fn beside(has_components: bool, given: &[String]) -> Result<Self, ParseControllersError> {
         match (given, has_components) {
             ([], true) => Ok(Self { items: Vec::new() }),
             ([], false) => Ok(Self::default()),
@@ -86,17 +86,17 @@ impl ControllersFlag {
     }
 
     /// Whether it is about all controllers, and not a list of them.
-    pub fn has_all(&self) -> bool {
+    pub(crate) fn has_all(&self) -> bool {
         self.items.contains(&Item::All)
     }
 
     /// Whether the controller with this name and these aliases is enabled.
-    pub fn enabled(&self, name: &str, aliases: &[String], on_by_default: bool) -> bool {
+    pub(crate) fn enabled(&self, name: &str, aliases: &[String], on_by_default: bool) -> bool {
         self.explicit(name, aliases).unwrap_or_else(|| on_by_default && self.has_all())
     }
 
     /// Whether an item disables the plugin with this name and these aliases.
-    pub fn disables(&self, name: &str, aliases: &[String]) -> bool {
+    pub(crate) fn disables(&self, name: &str, aliases: &[String]) -> bool {
         self.explicit(name, aliases) == Some(false)
     }
 
@@ -115,7 +115,7 @@ impl ControllersFlag {
     ///
     /// # Errors
     /// [`UnknownControllers`]; a retry does not help.
-    pub fn check<'a, 'b>(
+    pub(crate) fn check<'a, 'b>(
         &self,
         known: impl Iterator<Item = (&'a str, &'a [String])>,
         missing: impl Iterator<Item = (&'b str, &'b [String])>,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::identity::UserInfo;
-use crate::ports::api::{ApiError, ApiErrorClass};
+use pintle_core::ports::api::{ApiError, ApiErrorClass};
 
 /// The group that may do everything, without a question to the API server, which has the same rule.
 pub const PRIVILEGED_GROUP: &str = "system:masters";

@@ -10,16 +10,16 @@
 
 use std::time::{Duration, Instant};
 
-use crate::lifecycle::kinds::{self, MissingKind};
+use pintle_core::lifecycle::kinds::{self, MissingKind};
 
 /// How long no request was answered when the API server counts as gone. Discovery asks every 30 s, and a connection that ends is
 /// opened again at once, so that a server which stops is noticed within a minute. Shorter: the restart of an API server, which
 /// takes some ten seconds, would fail probes of every host.
-pub const GONE_AFTER: Duration = Duration::from_secs(20);
+pub(crate) const GONE_AFTER: Duration = Duration::from_secs(20);
 
 /// Whether the API server answers.
 #[derive(Clone, Debug, Default)]
-pub struct Reachability {
+pub(crate) struct Reachability {
     /// The first failure after the last answer, and how the last one failed.
     failing: Option<(Instant, Option<u16>)>,
     is_reported: bool,
@@ -27,7 +27,7 @@ pub struct Reachability {
 
 /// What an attempt has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// The API server counts as gone from now on.
     Gone,
     /// It answers again after this time.
@@ -36,17 +36,17 @@ pub enum Change {
 
 /// An API server that does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outage {
+pub(crate) struct Outage {
     /// Time since the first request that failed.
-    pub lasts: Duration,
+    pub(crate) lasts: Duration,
     /// The code of the last answer of something before the API server; absent without an answer.
-    pub code: Option<u16>,
+    pub(crate) code: Option<u16>,
 }
 
 impl Reachability {
     /// Counts an attempt of a request, which ended with this status code, or without an answer. A load balancer answers 502, 503 or
     /// 504 in the place of API servers that are gone.
-    pub fn attempted(&mut self, code: Option<u16>, now: Instant) -> Option<Change> {
+    pub(crate) fn attempted(&mut self, code: Option<u16>, now: Instant) -> Option<Change> {
         if !matches!(code, None | Some(502..=504)) {
             let (since, _) = self.failing.take()?;
             let was_reported = std::mem::take(&mut self.is_reported);
@@ -59,7 +59,7 @@ impl Reachability {
     }
 
     /// The outage, if the API server is gone.
-    pub fn outage(&self, now: Instant) -> Option<Outage> {
+    pub(crate) fn outage(&self, now: Instant) -> Option<Outage> {
         let (since, code) = self.failing?;
         let lasts = now.saturating_duration_since(since);
         (lasts >= GONE_AFTER).then_some(Outage { lasts, code })
@@ -68,21 +68,21 @@ impl Reachability {
 
 /// Whether the plugins of a host have begun.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StartupGate {
+pub(crate) struct StartupGate {
     is_over: bool,
 }
 
 /// A plugin at the gate of a host.
 #[derive(Clone, Copy, Debug)]
-pub struct Starting<'p> {
+pub(crate) struct Starting<'p> {
     /// Its name.
-    pub name: &'p str,
+    pub(crate) name: &'p str,
     /// Whether the host carries it.
-    pub is_built_in: bool,
+    pub(crate) is_built_in: bool,
     /// Whether its caches are synced.
-    pub synced: bool,
+    pub(crate) synced: bool,
     /// Watched kinds without a complete list.
-    pub missing: &'p [MissingKind],
+    pub(crate) missing: &'p [MissingKind],
 }
 
 impl Starting<'_> {
@@ -102,7 +102,7 @@ impl Starting<'_> {
 
 impl StartupGate {
     /// The plugins for which the host waits, each with its reason if that does not pass by itself; none once it was ready.
-    pub fn waits_for<'p>(&mut self, plugins: impl IntoIterator<Item = Starting<'p>>) -> Vec<String> {
+    pub(crate) fn waits_for<'p>(&mut self, plugins: impl IntoIterator<Item = Starting<'p>>) -> Vec<String> {
         if self.is_over {
             return Vec::new();
         }
@@ -117,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lifecycle::kinds::MissingCause;
+    use pintle_core::lifecycle::kinds::MissingCause;
 
     fn seconds(n: u64) -> Duration {
         Duration::from_secs(n)

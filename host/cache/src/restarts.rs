@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// How long a panic counts.
-pub const WINDOW: Duration = Duration::from_secs(600);
+pub(crate) const WINDOW: Duration = Duration::from_secs(600);
 /// Panics of a task within [`WINDOW`] with which the process is no longer healthy.
-pub const LIMIT: usize = 5;
+pub(crate) const LIMIT: usize = 5;
 /// Delay before the first restart; doubled for each panic within [`WINDOW`].
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// Longest delay; less than the grace period of a shutdown, which waits for it.
@@ -19,7 +19,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
 /// The panics of one task, or of one group of tasks that do the same.
 #[derive(Debug, Default)]
-pub struct Restarts {
+pub(crate) struct Restarts {
     /// At most [`LIMIT`].
     recent: VecDeque<Instant>,
     n_panics: u64,
@@ -29,7 +29,7 @@ pub struct Restarts {
 
 impl Restarts {
     /// Takes note of a panic. Returns the delay before the restart.
-    pub fn panicked(&mut self, now: Instant) -> Duration {
+    pub(crate) fn panicked(&mut self, now: Instant) -> Duration {
         self.n_panics += 1;
         self.forget(now);
         let n_recent = u32::try_from(self.recent.len()).unwrap_or(u32::MAX);
@@ -41,19 +41,19 @@ impl Restarts {
     }
 
     /// Takes note of a panic that ended a task for good.
-    pub fn lost(&mut self, now: Instant) {
+    pub(crate) fn lost(&mut self, now: Instant) {
         self.panicked(now);
         self.is_lost = true;
     }
 
     /// Whether the process is no longer healthy because of this task.
-    pub fn is_failing(&mut self, now: Instant) -> bool {
+    pub(crate) fn is_failing(&mut self, now: Instant) -> bool {
         self.forget(now);
         self.is_lost || self.recent.len() >= LIMIT
     }
 
     /// Number of panics so far.
-    pub fn n_panics(&self) -> u64 {
+    pub(crate) fn n_panics(&self) -> u64 {
         self.n_panics
     }
 
