@@ -100,9 +100,17 @@ fn refused_writes_are_reported_in_the_words_of_the_api_server() -> Result<()> {
         "create v1/ConfigMap default/-: 422 Invalid: ConfigMap \"-\" is invalid: metadata.name: Invalid value: \"-\": ";
     for (name, refusal) in [("conflicts", modified), ("is-refused", invalid)] {
         let (problem, details) = Cases::new(&[name], "settle: {}")?.why()?;
-        assert!(problem.contains("the plugin does not settle: after 20 runs"), "{problem}");
+        assert!(problem.contains("the plugin does not settle: all writes of 20 runs"), "{problem}");
         assert!(details.contains(refusal), "no {refusal:?} in:\n{details}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_write_that_is_not_granted_ends_the_case() -> Result<()> {
+    let (problem, _) = Cases::new(&["is-denied"], "settle: {}")?.why()?;
+    let start = "a run of example.com/v1/Widget default/is-denied ended with a fault: grant: ";
+    assert!(problem.starts_with(start) && problem.contains("add `- {verbs: [patch], "), "{problem}");
     Ok(())
 }
 

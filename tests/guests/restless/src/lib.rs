@@ -29,6 +29,11 @@ impl bindings::Guest for Restless {
             "recreates" if lister.get(&config_map(), &key.object).is_some() => outcome(vec![delete(&key)]),
             "recreates" => outcome(vec![create(&key, r#"{"metadata":{"name":"recreates"}}"#)]),
             "is-refused" => outcome(vec![create(&key, r#"{"metadata":{"name":"-"}}"#)]),
+            "is-denied" => {
+                let Mutation { action, .. } = patch(&key, r#"{"status":{"done":true}}"#, None);
+                let Action::Patch(patch) = action else { unreachable!("it is a patch") };
+                outcome(vec![plain(Action::Patch(Patch { subresource: Some("status".into()), ..patch }))])
+            }
             "faults" if has(r#""color":"blue""#) => panic!("it is blue"),
             "faults" => outcome(vec![set(r#"{"color":"blue"}"#)]),
             // The first run says nothing of what the second one wants.

@@ -287,7 +287,8 @@ impl Story {
     /// Waits until nothing runs or is queued, and the caches show everything.
     async fn rest(&self, place: &str, begun: usize) -> Result<(), Unsettled> {
         self.hosted.rest().await?;
-        if let Some((key, fault)) = self.recorder.fault() {
+        let faulted = self.recorder.fault().map(|(key, fault)| (key.to_string(), fault.to_string()));
+        if let Some((key, fault)) = faulted.or_else(|| self.hosted.faulting()) {
             return Err(Unsettled {
                 problem: format!("{place}a run of {key} ended with a fault: {fault}"),
                 details: String::new(),
@@ -315,8 +316,11 @@ impl Story {
             }
         }
         let n_runs = self.settle.runs;
-        let problem =
-            format!("{place}the plugin does not settle: after {n_runs} runs of {key}, it still writes something");
+        let problem = if self.hosted.cluster.history().len() == begun {
+            format!("{place}the plugin does not settle: all writes of {n_runs} runs of {key} were refused")
+        } else {
+            format!("{place}the plugin does not settle: after {n_runs} runs of {key}, it still writes something")
+        };
         Unsettled { problem, details }
     }
 }

@@ -49,6 +49,8 @@ impl RunRecord {
 #[derive(Default)]
 struct Notes {
     runs: Vec<RunRecord>,
+    /// Of each key, the index of the last one.
+    last: BTreeMap<Key, usize>,
     /// Runs of each key since [`Recorder::begin`].
     counts: BTreeMap<Key, u32>,
     max_runs: u32,
@@ -109,7 +111,8 @@ impl Recorder {
 
     /// The last run of each key.
     pub(super) fn last(&self) -> BTreeMap<Key, RunRecord> {
-        self.notes.lock().runs.iter().map(|run| (run.key.clone(), run.clone())).collect()
+        let notes = self.notes.lock();
+        notes.last.iter().map(|(key, at)| (key.clone(), notes.runs[*at].clone())).collect()
     }
 
     /// Keys that others wake later, and when.
@@ -207,9 +210,11 @@ impl Recorder {
         let mut notes = self.notes.lock();
         *notes.counts.entry(key.clone()).or_default() += 1;
         // As in a queue: an earlier delay stays.
-        let before = notes.runs.iter().rev().find(|run| run.key == *key).and_then(|run| run.due);
+        let before = notes.last.get(key).and_then(|at| notes.runs[*at].due);
         let before = before.filter(|due| now.is_some_and(|now| *due > now));
         let due = [before, asked].into_iter().flatten().min();
+        let at = notes.runs.len();
+        notes.last.insert(key.clone(), at);
         notes.runs.push(RunRecord { due, ..record });
         notes.ran(key, now);
         notes.wake(woken, now);

@@ -197,6 +197,12 @@ impl Hosted {
         })
     }
 
+    /// A key whose last run faulted, and the fault. A write that is not granted is one: the host holds such a key back for a while.
+    pub(super) fn faulting(&self) -> Option<(String, String)> {
+        let mut faulting = self.manager.status().into_iter().flat_map(|plugin| plugin.faulting_keys);
+        faulting.next().map(|faulting| (faulting.key, faulting.message))
+    }
+
     /// Does what a step of the case says; returns the keys that are due by it.
     pub(super) async fn take(&self, step: &Step) -> anyhow::Result<Vec<Key>> {
         match step {
