@@ -110,7 +110,7 @@ pub struct Probation {
     pub runs: u32,
     /// Duration in milliseconds. Default 60,000.
     pub for_ms: u32,
-    /// Tolerated keys that fault (ungranted writes included) and did not with the previous version; one more rolls the version
+    /// Tolerated keys that fault (ungranted writes and writes that repeat included) and did not with the previous version; one more rolls the version
     /// back, if keys of a second namespace are among them, unless the plugin has keys in only one. If the plugin has fewer
     /// keys, all of them must fault. Default 2.
     pub max_faults: u32,

@@ -32,7 +32,7 @@ pub enum Ended {
     Well,
     /// A declared error, or a failed write.
     Error,
-    /// A fault of the plugin, including ungranted writes.
+    /// A fault of the plugin, including ungranted writes; to a probation also a run that its own writes have caused again and again.
     Fault,
 }
 
@@ -81,7 +81,7 @@ impl Record {
 pub struct Before<K> {
     /// The runs of the previous version.
     pub record: Record,
-    /// Keys whose last run faulted.
+    /// Keys whose last run faulted, or whose writes repeat.
     pub faulting: HashSet<K>,
     /// The other keys of the plugin.
     pub n_keys: usize,

@@ -39,7 +39,7 @@ pub struct Switch<V> {
     pub to: Arc<V>,
     /// The rules of a probation, and the keys of the plugin; absent if the new version is trusted.
     pub probation: Option<(Rules, Vec<Key>)>,
-    /// Keys whose last run faulted.
+    /// Keys whose last run faulted, or whose writes repeat.
     pub faulting: HashSet<Key>,
     /// The wall clock.
     pub at: String,

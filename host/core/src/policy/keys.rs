@@ -132,8 +132,19 @@ pub struct Disposition {
     pub next: Next,
     /// The key is held until the caches show its writes.
     pub wait: Option<WaitId>,
-    /// The object that the key writes last, if it runs again and again because of its own writes. Reported once.
-    pub repeats: Option<(Kind, ObjectKey)>,
+    /// Set while the key runs again and again because of its own writes.
+    pub repeats: Option<Repeats>,
+}
+
+/// Runs of a key that its own writes alone have caused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeats {
+    /// How many in a row, this one included.
+    pub n_runs: u32,
+    /// The kind of what the last one has written last.
+    pub kind: Kind,
+    /// That object.
+    pub object: ObjectKey,
 }
 
 /// What becomes of a key.
@@ -188,8 +199,9 @@ impl<O: QueueObserver> KeyTable<O> {
         }
     }
 
-    /// Adopts the queues of another version. Keys, their failures and delays stay, but suspects are cleared.
+    /// Adopts the queues of another version. Keys, their failures and delays stay, but suspects are cleared, and loops are counted anew.
     pub fn adopt<'q>(&mut self, queues: impl Iterator<Item = (&'q Queue, QueueConfig<O>)>) {
+        self.loops.clear();
         let queues: Vec<_> = queues.collect();
         for queue in &mut self.queues {
             if !queues.iter().any(|(declared, _)| *declared.name == *queue.name) {
@@ -361,8 +373,11 @@ impl<O: QueueObserver> KeyTable<O> {
         let Awaited { writes, is_open, deadline, sees } = awaited;
         let attempt = self.attempt(key);
         let ended = end.ended();
-        let is_loop = self.loops.end(key, if ended == Ended::Well { &writes } else { &[] });
-        let repeats = writes.last().filter(|_| is_loop).map(|write| (write.kind.clone(), write.object.clone()));
+        let n_runs = self.loops.end(key, if ended == Ended::Well { &writes } else { &[] });
+        let repeats = n_runs.zip(writes.last()).map(|(n_runs, write)| {
+            let PendingWrite { kind, object, .. } = write.clone();
+            Repeats { n_runs, kind, object }
+        });
         // First: whatever follows, the key does not run without its writes.
         let wait = self.pending.wait(key, writes, is_open, deadline, sees);
         let own = self.queues.get_mut(queue)?;

@@ -126,12 +126,13 @@ impl<K: Hash + Eq + Clone> Loops<K> {
         *followed = Followed { is_running: true, n_runs, ..Followed::default() };
     }
 
-    /// A run has ended, with these writes, or has failed (none). Returns whether the key is to be reported: once for each loop.
-    pub fn end(&mut self, key: &K, writes: &[PendingWrite]) -> bool {
-        let Some(followed) = self.keys.get_mut(key) else { return false };
+    /// A run has ended, with these writes, or has failed (none). Returns how many runs in a row of the key its own writes have caused, if
+    /// they are [`LIMIT`] or more.
+    pub fn end(&mut self, key: &K, writes: &[PendingWrite]) -> Option<u32> {
+        let followed = self.keys.get_mut(key)?;
         if writes.is_empty() || writes.len() > MAX_WRITES {
             self.keys.remove(key);
-            return false;
+            return None;
         }
         followed.is_running = false;
         followed.n_runs = followed.n_runs.saturating_add(1);
@@ -140,7 +141,7 @@ impl<K: Hash + Eq + Clone> Loops<K> {
         for stamp in std::mem::take(&mut followed.meanwhile) {
             self.caused(key, Some(stamp));
         }
-        n_runs == LIMIT
+        (n_runs >= LIMIT).then_some(n_runs)
     }
 
     /// All keys are forgotten.
@@ -169,7 +170,7 @@ mod tests {
         Some(Stamp::version(&ResourceVersion::parse(&version.to_string())))
     }
 
-    /// Runs a key, each run with a write that leads to the next one; returns in which of the runs it is reported.
+    /// Runs a key, each run with a write that leads to the next one; returns in which of the runs it is reported first.
     fn reported(n_runs: u32, other: impl Fn(&mut Loops<u8>, u32)) -> Vec<u32> {
         let mut loops = Loops::default();
         let mut reported = Vec::new();
@@ -179,7 +180,7 @@ mod tests {
             if i % 2 == 0 {
                 loops.caused(&0, stamp(i));
             }
-            if loops.end(&0, &[write(i)]) {
+            if loops.end(&0, &[write(i)]) == Some(LIMIT) {
                 reported.push(i);
             }
             loops.caused(&0, stamp(i));
@@ -228,7 +229,7 @@ mod tests {
         for i in 0..LIMIT {
             loops.begin(&0);
             let deleted = PendingWrite { leaves: Leaves::Nothing, ..write(i) };
-            n_reported += u32::from(loops.end(&0, &[deleted, write(i + 1)]));
+            n_reported += u32::from(loops.end(&0, &[deleted, write(i + 1)]).is_some());
             loops.caused(&0, Some(Stamp::gone(&Uid::parse("u"))));
         }
         assert_eq!(n_reported, 1);
@@ -245,7 +246,7 @@ mod tests {
         let many: Vec<PendingWrite> = (0..=u32::try_from(MAX_WRITES).unwrap()).map(write).collect();
         for _ in 0..2 * LIMIT {
             loops.begin(&0);
-            assert!(!loops.end(&0, &many), "too many to repeat itself");
+            assert!(loops.end(&0, &many).is_none(), "too many to repeat itself");
             loops.caused(&0, stamp(1));
         }
         let n_keys = 2 * MAX_KEYS;

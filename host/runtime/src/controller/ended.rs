@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_core::contract::outcome::ReconcileError;
+use pintle_core::lifecycle::probation::Ended;
 use pintle_core::object::id::Key;
 use pintle_core::policy::correlator::cut;
 use pintle_core::policy::keys::{Disposition, Next};
+use pintle_core::policy::loops;
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::run::{RunResult, is_refused};
@@ -58,12 +60,15 @@ impl Controller {
             Next::Terminal { is_dropped: true } => self.metrics.dropped_key("terminal"),
             Next::Terminal { .. } | Next::Success | Next::Later | Next::Retry(_) => {}
         }
-        if let Some((kind, object)) = &end.repeats {
-            self.runs_because_of_itself(key, kind, object);
-        }
+        self.runs_because_of_itself(inner, key, end.repeats.as_ref());
         let ended = run_result.run_end().ended();
         self.supervise(inner, key, ended, now);
-        self.judge_version(inner, version, key, ended, end.was_suspect, now);
+        // A version whose writes repeat is as bad as one that faults.
+        let (judged, was_bad) = match &end.repeats {
+            Some(repeats) => (Ended::Fault, repeats.n_runs > loops::LIMIT),
+            None => (ended, end.was_suspect),
+        };
+        self.judge_version(inner, version, key, judged, was_bad, now);
     }
 
     fn writes_failed(&self, inner: &mut ControllerState, key: &Key, report: &Report, end: &Disposition) {

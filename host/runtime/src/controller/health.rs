@@ -15,6 +15,7 @@ use pintle_core::lifecycle::supervisor::{Change, Recent, Supervisor, WINDOW};
 use pintle_core::lifecycle::{self, Condition, FailurePolicy, Faults, Phase, Stage};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::policy::correlator::cut;
+use pintle_core::policy::keys::Repeats;
 use pintle_core::policy::loops;
 use pintle_core::policy::queue::{LONGEST_HOLD, Suspect};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
@@ -43,6 +44,8 @@ pub(super) struct Health {
     pub(super) faults: Faults,
     /// Keys whose last run faulted, with the fault.
     faulty: BTreeMap<Key, Arc<str>>,
+    /// Keys that run again and again because of their own writes, and why.
+    repeating: BTreeMap<Key, Arc<str>>,
     successes: Successes<Key>,
     /// The fault of the last mapping, if it faulted.
     mapping_fault: Option<Arc<str>>,
@@ -62,6 +65,7 @@ impl Health {
             n_faults: 0,
             faults: Faults::new(),
             faulty: BTreeMap::new(),
+            repeating: BTreeMap::new(),
             successes: Successes::default(),
             mapping_fault: None,
             last: "".into(),
@@ -85,6 +89,11 @@ impl Health {
         }
     }
 
+    /// Keys that run again and again because of their own writes.
+    pub(super) fn repeating(&self) -> impl Iterator<Item = &Key> {
+        self.repeating.keys()
+    }
+
     /// Whether the health has changed.
     fn key_ran(&mut self, key: &Key, faulted: bool) -> bool {
         let before = self.faulty.is_empty();
@@ -98,6 +107,7 @@ impl Health {
 
     pub(super) fn forget_faults(&mut self) {
         self.faulty.clear();
+        self.repeating.clear();
         self.successes = Successes::default();
         self.mapping_fault = None;
     }
@@ -247,14 +257,29 @@ impl Controller {
         }
     }
 
-    /// Reports a key that runs again and again because of its own writes, of which this is one.
-    pub(super) fn runs_because_of_itself(&self, key: &Key, kind: &Kind, object: &ObjectKey) {
+    /// Reports a key that runs again and again because of its own writes, once, and that it is healthy while it does not.
+    pub(super) fn runs_because_of_itself(&self, inner: &mut ControllerState, key: &Key, repeats: Option<&Repeats>) {
+        let Some(Repeats { kind, object, .. }) = repeats else {
+            if inner.health.repeating.remove(key).is_some() {
+                self.mark_changed();
+            }
+            return;
+        };
+        let what = match inner.health.repeating.get(key) {
+            Some(what) => what.clone(),
+            None => format!(
+                "{} runs in a row were caused by nothing but the writes of the run before, the last one of {kind} {object}: does it \
+                 contain the time, a random value or a list without an order?",
+                loops::LIMIT,
+            )
+            .into(),
+        };
+        inner.last_error = Some(format!("{key}: {what}"));
+        if inner.health.repeating.insert(key.clone(), what.clone()).is_some() {
+            return;
+        }
+        self.mark_changed();
         self.metrics.write_loops.inc();
-        let what = format!(
-            "{} runs in a row were caused by nothing but the writes of the run before, the last one of {kind} {object}: does it \
-             contain the time, a random value or a list without an order?",
-            loops::LIMIT,
-        );
         tracing::warn!(plugin = %self.name, %key, "{what}");
         let version = self.version();
         if !version.is_carried {
@@ -423,7 +448,14 @@ impl Controller {
             (None, Some(fault)) => condition("Healthy", false, "MappingFaults", fault.to_string(), at),
             (None, None) => match all_fail {
                 Some(message) => condition("Healthy", false, "RunsFail", message, at),
-                None => condition("Healthy", true, "NoFaults", "no key has a fault".into(), at),
+                None => match health.repeating.last_key_value() {
+                    Some((key, what)) => {
+                        let n = health.repeating.len();
+                        let message = format!("keys that run because of their own writes: {n}; one is {key}: {what}");
+                        condition("Healthy", false, "WritesRepeat", message, at)
+                    }
+                    None => condition("Healthy", true, "NoFaults", "no key has a fault".into(), at),
+                },
             },
             (Some((key, fault)), _) => {
                 let n = inner.keys.suspects().count().max(health.faulty.len());

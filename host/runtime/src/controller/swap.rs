@@ -165,7 +165,7 @@ impl Controller {
         let now = super::dispatch::now();
         let from = std::mem::replace(&mut *self.current.write(), to.clone());
         let from_info = from.info(inner.rollout.since().to_owned());
-        let faulting = inner.keys.suspects().map(|(key, _)| key.clone()).collect();
+        let faulting = inner.keys.suspects().map(|(key, _)| key).chain(inner.health.repeating()).cloned().collect();
         inner.keys.adopt(to.declared_queues());
         inner.start_clocks(now);
         inner.key_gauges.hand_over(&from.declared, &to.declared, to.manifest());

@@ -230,21 +230,31 @@ async fn a_key_that_waits_for_its_write_runs_after_the_changes_that_came_before_
     assert_eq!(ran, ["a", "b", "a"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_key_that_runs_because_of_its_own_writes_alone_is_reported_once() {
-    // With a status, say, that contains the time.
-    let (guest, calls) = scripted(manifest(|_| {}), |_| creates(&["p"]));
-    let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    fixture.cache.version.store(u64::MAX, Ordering::Relaxed);
-    *fixture.cache.rules.lock() =
-        Some(Arc::new(|delta| vec![Enqueued { cause: Stamp::of_change(delta), ..enqueued("a") }]));
-    let shows = async |version: u64| {
+impl Fixture {
+    /// From now on, each change enqueues the key `a`, which sees all that it has written.
+    pub(super) fn every_change_enqueues_a(&self) {
+        self.cache.version.store(u64::MAX, Ordering::Relaxed);
+        *self.cache.rules.lock() =
+            Some(Arc::new(|delta| vec![Enqueued { cause: Stamp::of_change(delta), ..enqueued("a") }]));
+    }
+
+    /// The caches show this version of `p`, and what follows has run.
+    pub(super) async fn shows(&self, version: u64) {
         let mut object = cached("p", None);
         Arc::get_mut(&mut object).unwrap().meta.resource_version = ResourceVersion::Number(version);
         let delta = Delta { new: Some(object), ..change() };
-        fixture.controller.changed(&*fixture.cache, &[delta]);
-        fixture.idle(Duration::ZERO).await;
-    };
+        self.controller.changed(&*self.cache, &[delta]);
+        self.idle(Duration::ZERO).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_runs_because_of_its_own_writes_alone_is_reported_once() {
+    // With a status, say, that contains the time.
+    let (guest, calls) = scripted(manifest(|_| {}), |i| if i < 300 { creates(&["p"]) } else { done() });
+    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.every_change_enqueues_a();
+    let shows = async |version: u64| fixture.shows(version).await;
     let n_reported = || {
         let n_events = fixture.event_reasons().iter().filter(|reason| *reason == "WritesRepeat").count();
         (n_events, fixture.metric("pintle_write_loops_total{plugin=\"widgets\"}"))
@@ -256,8 +266,13 @@ async fn a_key_that_runs_because_of_its_own_writes_alone_is_reported_once() {
     // The next run was caused by another one than the plugin.
     shows(1_000_000).await;
     assert_eq!((n_reported(), calls.lock().len()), ((0, 0), 100));
+    assert_eq!(fixture.condition("Healthy"), ("True".into(), "NoFaults".into()));
     for version in 200..400 {
         shows(version).await;
     }
     assert_eq!((n_reported(), calls.lock().len()), ((1, 1), 300));
+    assert_eq!(fixture.condition("Healthy"), ("False".into(), "WritesRepeat".into()));
+    // Until it stops.
+    shows(400).await;
+    assert_eq!(fixture.condition("Healthy"), ("True".into(), "NoFaults".into()));
 }

@@ -51,7 +51,7 @@ impl Fixture {
         (swap.result, swap.reason)
     }
 
-    fn condition(&self, kind: &str) -> (String, String) {
+    pub(super) fn condition(&self, kind: &str) -> (String, String) {
         let conditions = self.controller.status().conditions;
         let found = conditions.into_iter().find(|condition| condition.kind == kind).unwrap();
         (found.status, found.reason)
@@ -183,6 +183,30 @@ async fn a_faulty_version_is_rolled_back() {
     let reasons = fixture.event_reasons();
     for reason in ["Swapped", "PluginFault", "RolledBack"] {
         assert!(reasons.iter().any(|other| other == reason), "{reason} is not among {reasons:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_whose_writes_repeat_is_rolled_back_unless_those_of_the_version_before_did() {
+    let rules = Probation { runs: 1_000_000, ..Probation::default() };
+    for (before, reason) in [(done as fn() -> GuestResult, "FaultsInProbation"), (|| creates(&["p"]), "Requested")] {
+        let (first, _) = scripted(manifest(|_| {}), move |_| before());
+        let fixture = Fixture::new(first, FakeWriter::agreeable());
+        fixture.every_change_enqueues_a();
+        // Each run causes the next one.
+        let go_on = async || {
+            fixture.add(&["a"]);
+            fixture.idle(Duration::ZERO).await;
+            for _ in 0..150 {
+                fixture.shows(100 + fixture.api.log().len() as u64).await;
+            }
+        };
+        fixture.start();
+        go_on().await;
+        let (second, _) = scripted(manifest(|m| m["version"] = "2.0.0".into()), |_| creates(&["p"]));
+        fixture.controller.switch(fixture.attached(second), Some(rules.clone()), requested());
+        go_on().await;
+        assert_eq!(fixture.last_swap().1, reason);
     }
 }
 
