@@ -12,6 +12,7 @@ pub mod crds;
 mod go;
 pub mod inputs;
 mod js;
+mod kept;
 mod language;
 pub mod process;
 mod project;

@@ -89,13 +89,18 @@ impl Project {
         })
     }
 
+    /// The folder for files that lead to its component.
+    pub(crate) fn intermediate(&self) -> PathBuf {
+        self.folder.join(OURS).join("build")
+    }
+
     /// A folder inside the project for files that lead to its component, emptied when the answer is dropped. Inside, because tools
     /// look for libraries in the folders above a source.
     ///
     /// # Errors
     /// If it cannot be made.
     pub(crate) fn work(&self) -> anyhow::Result<TempDir> {
-        let parent = self.folder.join(OURS).join("build");
+        let parent = self.intermediate();
         fs::create_dir_all(&parent).with_context(|| format!("create {}", parent.display()))?;
         TempDir::new_in(&parent).with_context(|| format!("create a folder in {}", parent.display()))
     }

@@ -1,20 +1,23 @@
 //! Python: componentize-py puts the interpreter and all modules that are imported into a component.
 //!
 //! It compiles the interpreter and starts it each time, which takes ten seconds and more, with the hash seed and the times of that start:
-//! the same sources give other bytes each time.
+//! the same sources give other bytes each time. So the last component of a project is kept, and is built again when something that it is
+//! made of has changed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use sha2::{Digest as _, Sha256};
 
 use crate::component::finish;
 use crate::contract::MAPPING_CONTROLLER;
+use crate::kept::{self, Kept};
 use crate::language::PIP_INSTALL;
-use crate::process;
 use crate::project::Project;
+use crate::{inputs, process};
 
 /// Version that is asked for where there is none.
 const COMPONENTIZE_PY: &str = "0.25.1";
@@ -25,23 +28,59 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let module = author_module(&project.folder)?;
     let sources = sources(&project.folder, &module)?;
     let program = componentize_py(&project.folder)?;
-    let work = project.work()?;
-    let generated = work.path().join("entry");
+    let (entry, contract, work) = (entry(&module, project.world), project.contract()?, project.work()?);
+    let kept = Kept::new(project.intermediate(), made_of(project, &entry, contract.path(), &program)?);
+    let mut component = match kept.read() {
+        Some(component) => component,
+        None => {
+            let component = componentize(project, &sources, &entry, contract.path(), &program, work.path())?;
+            kept.write(&component)?;
+            component
+        }
+    };
+    finish(&mut component, project.language, &project.manifest);
+    Ok(component)
+}
+
+/// Runs componentize-py. `work`: an empty folder.
+fn componentize(
+    project: &Project,
+    sources: &Path,
+    entry: &str,
+    contract: &Path,
+    program: &OsStr,
+    work: &Path,
+) -> anyhow::Result<Vec<u8>> {
+    let generated = work.join("entry");
     fs::create_dir(&generated).context("create a folder for the entry")?;
-    fs::write(generated.join(format!("{ENTRY}.py")), entry(&module, project.world)).context("write the entry")?;
-    let output = work.path().join("component.wasm");
+    fs::write(generated.join(format!("{ENTRY}.py")), entry).context("write the entry")?;
+    let output = work.join("component.wasm");
     let mut componentize = Command::new(program);
     // Its own insides are of no use to an author; a traceback of Python comes before.
     componentize.env_remove("RUST_BACKTRACE");
-    componentize.current_dir(&project.folder).arg("-d").arg(project.contract()?.path()).args(["-w", project.world]);
+    componentize.current_dir(&project.folder).arg("-d").arg(contract).args(["-w", project.world]);
     componentize.args(["componentize", "--stub-wasi", "-o"]).arg(&output);
-    for path in [generated, project.sdk()?, sources].into_iter().chain(libraries(&project.folder)) {
+    for path in [generated, project.sdk()?, sources.to_owned()].into_iter().chain(libraries(&project.folder)) {
         componentize.arg("-p").arg(path);
     }
     process::run_silently(componentize.arg(ENTRY))?;
-    let mut component = fs::read(&output).with_context(|| format!("read {}", output.display()))?;
-    finish(&mut component, project.language, &project.manifest);
-    Ok(component)
+    fs::read(&output).with_context(|| format!("read {}", output.display()))
+}
+
+/// All that a component is made of.
+fn made_of(project: &Project, entry: &str, contract: &Path, program: &OsStr) -> anyhow::Result<Sha256> {
+    let folder = &project.folder;
+    let version = process::output(Command::new(program).arg("--version"))?;
+    let mut hasher = Sha256::new();
+    for part in [&version, entry, project.world, &inputs::of_folder(folder)?] {
+        hasher.update(part);
+        hasher.update([0]);
+    }
+    let sdk = project.sdk()?;
+    inputs::add(&mut hasher, contract, contract)?;
+    inputs::add(&mut hasher, &sdk, &sdk)?;
+    libraries(folder).iter().try_for_each(|path| kept::add_installed(&mut hasher, path))?;
+    Ok(hasher)
 }
 
 /// The text of the module that ties the author's to the SDK.
