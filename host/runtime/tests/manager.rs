@@ -380,7 +380,7 @@ async fn a_plugin_that_does_not_fit_is_rejected_with_the_reason() {
     assert_eq!(
         add("five", PluginOptions { spec, ..PluginOptions::default() }),
         "plugin five asks for more than it is given; add `- {verbs: [list, watch], kinds: [apps/v1/ReplicaSet]}` to `grants` of \
-         ControllerPlugin/five or of the plugin's spec file"
+         ControllerPlugin/five or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"
     );
     let mut mapping = Arc::unwrap_or_clone(manifest("four"));
     mapping.watches[1].enqueue[0].to = pintle_core::contract::manifest::To::Plugin;

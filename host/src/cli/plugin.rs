@@ -235,8 +235,8 @@ pub struct ComponentArgs {
     #[allow(missing_docs, reason = "documented at its type")]
     pub registry: RegistryArgs,
 
-    /// Spec in YAML: `config`, `grants`, `limits`, `strategy`, `failurePolicy`, ... Without it, a swap keeps the spec of the running
-    /// version.
+    /// Spec in YAML: `config`, `grants`, `limits`, `strategy`, `failurePolicy`, ...; or a ControllerPlugin with it, as `pintle scaffold`
+    /// prints. Without it, a swap keeps the spec of the running version.
     #[arg(long, value_name = "FILE")]
     pub spec: Option<PathBuf>,
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use pintle_core::lifecycle::Spec;
+use pintle_core::lifecycle::{Spec, resource_kind};
 use pintle_oci::read;
 
 use super::access::read_own;
@@ -120,14 +120,22 @@ fn spec_in(bytes: &[u8], path: &Path) -> Result<Spec, Refusal> {
     parse_spec(bytes).map_err(|why| Refusal::new(reason::INVALID, format!("{}: {why}", path.display())))
 }
 
-/// A spec from the text of a file.
+/// A spec from the text of a file, which may also be the ControllerPlugin of the component.
 ///
 /// # Errors
 /// What is wrong, with the field.
 pub fn parse_spec(yaml: &[u8]) -> Result<Spec, String> {
     let text = std::str::from_utf8(yaml).map_err(|_| "it is not UTF-8".to_owned())?;
     // By way of JSON, so that numbers, keys and duplicates are as in a resource.
-    let value: serde_json::Value = serde_norway::from_str(text).map_err(|why| why.to_string())?;
+    let mut value: serde_json::Value = serde_norway::from_str(text).map_err(|why| why.to_string())?;
+    let kind = resource_kind();
+    if value["apiVersion"] == kind.api_version() && value["kind"] == *kind.name {
+        // What `pintle scaffold` prints; the component is named elsewhere.
+        value = value["spec"].take();
+        if let Some(spec) = value.as_object_mut() {
+            spec.remove("source");
+        }
+    }
     if value.is_null() {
         return Ok(Spec::default());
     }
@@ -166,6 +174,11 @@ mod tests {
     #[test]
     fn a_spec_that_is_wrong_names_the_field() {
         assert_eq!(parse_spec(b"").unwrap(), Spec::default());
+        // As `pintle scaffold` prints it.
+        let resource = "apiVersion: pintle.dev/v1alpha1\nkind: ControllerPlugin\nmetadata: {name: a}\nspec: {source: {file: a.wasm}, ";
+        assert!(parse_spec(format!("{resource}disabled: true}}").as_bytes()).unwrap().disabled);
+        let why = parse_spec(format!("{resource}disable: true}}").as_bytes()).unwrap_err();
+        assert!(why.contains("unknown field `disable`"), "{why}");
         assert_eq!(parse_spec(b"# nothing yet\n").unwrap(), Spec::default());
         check(
             "strategy: {shadow: {runs: x}}",

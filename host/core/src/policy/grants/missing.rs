@@ -96,7 +96,11 @@ impl Missing {
             0 => {}
             n => lines.push(format!("{n} more, which `pintle inspect` shows,")),
         }
-        format!("plugin {plugin} asks for more than it is given; add {} to {}", lines.join(" and "), place(plugin))
+        format!(
+            "plugin {plugin} asks for more than it is given; add {} to {}: `pintle scaffold COMPONENT` prints one with all of them",
+            lines.join(" and "),
+            place(plugin)
+        )
     }
 }
 

@@ -94,7 +94,7 @@ fn all_never_includes_what_gives_rights_to_others() {
             {"verbs": ["create"], "kinds": ["v1/ServiceAccount"], "subresources": ["token"]},
         ]),
     );
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [escalate], kinds: [rbac.authorization.k8s.io/v1/Role]}` and `- {verbs: [create], kinds: [v1/ServiceAccount], subresources: [token]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect!["plugin widgets asks for more than it is given; add `- {verbs: [escalate], kinds: [rbac.authorization.k8s.io/v1/Role]}` and `- {verbs: [create], kinds: [v1/ServiceAccount], subresources: [token]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"]
         .assert_eq(&missing(&asked, all));
     assert_eq!(missing(&asked, special), "");
 }
@@ -151,7 +151,7 @@ fn discovery_and_events_are_the_operators_to_give() {
     assert_eq!(
         missing(&[]),
         "plugin widgets asks for more than it is given; add `- {verbs: [get], paths: [/api, /apis]}` to \
-         `grants` of ControllerPlugin/widgets or of the plugin's spec file"
+         `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"
     );
     assert_eq!(Missing::message(&Grants::missing(&manifest(false), &[]), "widgets"), "", "events are not required");
     let discovery = given(json!([{"verbs": ["get"], "paths": ["/api", "/apis"]}]));
@@ -320,7 +320,7 @@ fn missing_grants_can_be_pasted() {
             {"verbs": ["get"], "paths": ["/apis/metrics.k8s.io/*"]},
         ]),
     );
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: [v1/Secret]}` and `- {verbs: [list, watch], kinds: [v1/ConfigMap], namespaces: [kube-system], names: [ca]}` and `- {verbs: [create, delete], kinds: [v1/Pod, v1/Service], of: controlled}` and `- {verbs: [update], kinds: [v1/Pod], subresources: [status]}` and `- {verbs: [get], paths: ["/apis/metrics.k8s.io/*"]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: [v1/Secret]}` and `- {verbs: [list, watch], kinds: [v1/ConfigMap], namespaces: [kube-system], names: [ca]}` and `- {verbs: [create, delete], kinds: [v1/Pod, v1/Service], of: controlled}` and `- {verbs: [update], kinds: [v1/Pod], subresources: [status]}` and `- {verbs: [get], paths: ["/apis/metrics.k8s.io/*"]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"#]]
         .assert_eq(&missing(&manifest, json!([])));
     let mut given = json!([
         {"verbs": ["list", "watch"], "kinds": ["v1/Secret", "v1/ConfigMap"]},
@@ -332,7 +332,7 @@ fn missing_grants_can_be_pasted() {
     assert_eq!(missing(&manifest, given.clone()), "");
     given[2]["of"] = json!("key");
     given[0]["namespaces"] = json!(["kube-system"]);
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: [v1/Secret]}` and `- {verbs: [delete], kinds: [v1/Pod, v1/Service], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect!["plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: [v1/Secret]}` and `- {verbs: [delete], kinds: [v1/Pod, v1/Service], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"]
         .assert_eq(&missing(&manifest, given));
 }
 
@@ -368,11 +368,11 @@ fn the_message_about_missing_grants_is_bounded() {
 fn a_missing_adoption_can_be_pasted() {
     let controlled = |verbs: &[&str], adopt: bool| json!({"verbs": verbs, "kinds": ["v1/Pod"], "names": if adopt { vec!["*"] } else { Vec::new() }, "of": "controlled", "adopt": adopt});
     let manifest = manifest(json!([]), json!([controlled(&["create", "patch", "delete"], true)]));
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [create, patch, delete], kinds: [v1/Pod], names: ["*"], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [create, patch, delete], kinds: [v1/Pod], names: ["*"], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"#]]
         .assert_eq(&missing(&manifest, json!([])));
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], names: ["*"], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], names: ["*"], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"#]]
         .assert_eq(&missing(&manifest, json!([controlled(&["create", "patch", "delete"], false)])));
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [create, delete], kinds: [v1/Pod], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect!["plugin widgets asks for more than it is given; add `- {verbs: [create, delete], kinds: [v1/Pod], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"]
         .assert_eq(&missing(&manifest, json!([controlled(&["patch"], true)])));
     assert_eq!(missing(&manifest, json!([{"verbs": ["*"], "kinds": ["v1/Pod"]}])), "");
 }
@@ -381,7 +381,7 @@ fn a_missing_adoption_can_be_pasted() {
 fn an_adoption_of_any_name_is_asked_for_as_such() {
     let adopting = |names: &[&str]| json!([{"verbs": ["patch"], "kinds": ["v1/Pod"], "names": names, "of": "controlled", "adopt": true}]);
     let manifest = manifest(json!([]), adopting(&["*"]));
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], names: ["*"], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], names: ["*"], of: controlled, adopt: true}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"#]]
         .assert_eq(&missing(&manifest, json!([])));
     assert_eq!(missing(&manifest, adopting(&["*"])), "");
     assert!(!missing(&manifest, adopting(&["a"])).is_empty());
@@ -391,9 +391,9 @@ fn an_adoption_of_any_name_is_asked_for_as_such() {
 fn all_namespaces_of_controlled_objects_are_more_than_no_list() {
     let controlled = |namespaces: &[&str]| json!([{"verbs": ["patch"], "kinds": ["v1/Pod"], "namespaces": namespaces, "of": "controlled"}]);
     let asked = |namespaces: &[&str]| manifest(json!([]), controlled(namespaces));
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], namespaces: ["*"], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], namespaces: ["*"], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"#]]
         .assert_eq(&missing(&asked(&["*"]), controlled(&[])));
-    expect![[r#"plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], namespaces: [a], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
+    expect!["plugin widgets asks for more than it is given; add `- {verbs: [patch], kinds: [v1/Pod], namespaces: [a], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"]
         .assert_eq(&missing(&asked(&["a"]), controlled(&[])));
     for (of_manifest, of_operator) in [(&["*"][..], &["*"][..]), (&["a"], &["*"]), (&[], &["*"]), (&[], &[])] {
         assert_eq!(missing(&asked(of_manifest), controlled(of_operator)), "");
@@ -409,7 +409,7 @@ fn only_all_covers_all() {
     assert_eq!(found[1].grant.verbs, Grant::VERBS);
     assert_eq!(
         missing(&manifest, json!([{"verbs": ["*"], "kinds": ["v1/Pod", "v1/Secret"]}])),
-        r#"plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: ["*"]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#
+        r#"plugin widgets asks for more than it is given; add `- {verbs: [list, watch], kinds: ["*"]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"#
     );
 }
 
