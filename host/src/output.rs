@@ -81,7 +81,7 @@ pub fn usage(why: &clap::Error, given: &[OsString], missing: Option<&str>) -> Ex
 }
 
 /// The error in one line.
-pub(crate) fn refused(why: &clap::Error, given: &[OsString]) -> String {
+pub fn refused(why: &clap::Error, given: &[OsString]) -> String {
     of_upstream(why, given).unwrap_or_else(|| mistake(&why.to_string()))
 }
 
@@ -123,10 +123,14 @@ fn mistake(text: &str) -> String {
         };
         sentence = sentence + separator + line;
     }
+    let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
+    if sentence.contains("[possible values: ") {
+        return sentence.to_owned();
+    }
     let words = usage.split_whitespace().take_while(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'));
     let command = words.take_while(|word| !word.starts_with('-')).collect::<Vec<_>>().join(" ");
     let help = if command.is_empty() { "--help".to_owned() } else { format!("`{command} --help`") };
-    format!("{}; see {help}", sentence.strip_prefix("error: ").unwrap_or(&sentence))
+    format!("{sentence}; see {help}")
 }
 
 /// An error with its causes, nothing twice.
@@ -239,7 +243,7 @@ mod tests {
         check(
             &["plugin", "list", "-o", "xml"],
             expect![
-                "invalid value 'xml' for '--output <OUTPUT>' [possible values: text, json, yaml]; tip: a similar value exists: 'yaml'; see --help"
+                "invalid value 'xml' for '--output <OUTPUT>' [possible values: text, json, yaml]; tip: a similar value exists: 'yaml'"
             ],
         );
         check(

@@ -42,6 +42,17 @@ impl Language {
         }
     }
 
+    /// Other words for it on the command line.
+    pub fn aliases(self) -> &'static [&'static str] {
+        match self {
+            Self::Rust => &["rs"],
+            Self::Go => &["golang"],
+            Self::JavaScript => &["javascript"],
+            Self::TypeScript => &["typescript"],
+            Self::Python => &["py"],
+        }
+    }
+
     /// Folder of its SDK below `sdk`.
     pub fn sdk(self) -> &'static str {
         match self {
@@ -99,7 +110,7 @@ impl FromStr for Language {
     fn from_str(word: &str) -> anyhow::Result<Self> {
         Self::ALL
             .into_iter()
-            .find(|language| language.word() == word)
+            .find(|language| language.word() == word || language.aliases().contains(&word))
             .with_context(|| format!("{word:?} is none of {}", Self::ALL.map(Self::word).join(", ")))
     }
 }
@@ -107,6 +118,16 @@ impl FromStr for Language {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_language_has_one_word_and_others_that_mean_it() {
+        for (word, language) in [("ts", "TypeScript"), ("typescript", "TypeScript"), ("py", "Python"), ("golang", "Go")]
+        {
+            assert_eq!(word.parse::<Language>().unwrap().to_string(), language);
+        }
+        let why = "perl".parse::<Language>().unwrap_err().to_string();
+        assert_eq!(why, "\"perl\" is none of rust, go, ts, js, python");
+    }
 
     #[test]
     fn a_folder_is_what_its_files_say() {

@@ -199,4 +199,21 @@ mod tests {
         let components = file["plugins"]["components"].as_array().unwrap();
         assert!(components.len() == 1 && components[0].as_str().unwrap().ends_with("/w.wasm"), "{components:?}");
     }
+
+    #[test]
+    fn a_mistake_about_the_language_lists_the_languages() {
+        for (words, expected) in [
+            (
+                &["pintle", "new", "widgets"][..],
+                "the following required arguments were not provided: --lang <rust|go|ts|js|python>; see `pintle new --help`",
+            ),
+            (
+                &["pintle", "new", "widgets", "--lang", "perl"],
+                "invalid value 'perl' for '--lang <rust|go|ts|js|python>' [possible values: rust, go, ts, js, python]",
+            ),
+        ] {
+            let why = Cli::try_parse_from(words).unwrap_err();
+            assert_eq!(pintle::output::refused(&why, &[]), expected);
+        }
+    }
 }

@@ -530,7 +530,7 @@ fn a_value_out_of_range_is_told() {
         folder,
         &["run", "--enable-garbage-collector=perhaps"],
         expect![[r#"
-            pintle: invalid value 'perhaps' for '--enable-garbage-collector[=<BOOL>]' [possible values: true, false]; see --help
+            pintle: invalid value 'perhaps' for '--enable-garbage-collector[=<BOOL>]' [possible values: true, false]
         "#]],
     );
     check(

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use pintle_author::package::ConfigMapName;
 use pintle_build::Language;
@@ -12,7 +12,8 @@ use pintle::cli::Output;
 
 /// A language by its word.
 pub(super) fn language() -> impl clap::builder::TypedValueParser<Value = Language> {
-    PossibleValuesParser::new(Language::ALL.map(Language::word)).try_map(|word| word.parse::<Language>())
+    let values = Language::ALL.map(|language| PossibleValue::new(language.word()).aliases(language.aliases()));
+    PossibleValuesParser::new(values).try_map(|word| word.parse::<Language>())
 }
 
 /// Arguments of `pintle build`.
@@ -74,7 +75,7 @@ pub struct NewArgs {
     pub name: String,
 
     /// Language of the plugin.
-    #[arg(long, value_name = "LANGUAGE", value_parser = language())]
+    #[arg(long, value_name = "rust|go|ts|js|python", hide_possible_values = true, value_parser = language())]
     pub lang: Language,
 
     /// A kind that the plugin defines and reconciles, for example `example.org/v1/Team`: with types in the language, from which
