@@ -63,6 +63,9 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
     }
     let n_good = tried.iter().filter(|case| case.problems.is_empty()).count();
     let _ = writeln!(text, "{n_good} of {} cases passed", tried.len());
+    if tried.iter().any(|case| case.differs || case.end_differs) {
+        let _ = writeln!(text, "if what this component does is right, --update writes it into the cases");
+    }
     let most = most(tried);
     let limits = manifest.limits.effective();
     let _ = writeln!(
