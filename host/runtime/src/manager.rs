@@ -650,10 +650,8 @@ impl Manager {
             synced: plugin.synced,
             missing: &plugin.missing,
         });
-        match &self.beginning.lock().waits_for(starting)[..] {
-            [] => Ok(()),
-            waiting => Err(format!("caches are not synced yet for: {}", waiting.join(", "))),
-        }
+        let waiting = self.beginning.lock().waits_for(&starting.collect::<Vec<_>>());
+        waiting.map_or(Ok(()), |waiting| Err(format!("caches are not synced yet for: {waiting}")))
     }
 
     /// Whether the host is ready to work: its API server answers, and its caches have synced once.

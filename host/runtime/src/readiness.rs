@@ -10,7 +10,9 @@
 
 use std::time::{Duration, Instant};
 
-use pintle_core::lifecycle::kinds::{self, MissingKind};
+use pintle_core::lifecycle::kinds::{MissingCause, MissingKind};
+use pintle_core::object::id::Kind;
+use pintle_core::policy::roles;
 
 /// How long no request was answered when the API server counts as gone. Discovery asks every 30 s, and a connection that ends is
 /// opened again at once, so that a server which stops is noticed within a minute. Shorter: the restart of an API server, which
@@ -86,29 +88,39 @@ pub(crate) struct Starting<'p> {
 }
 
 impl Starting<'_> {
-    /// Its name and why the host waits for it; none if it does not.
+    /// Its name and the kinds that it may not list; none if the host does not wait for it.
     fn waits(&self) -> Option<String> {
-        let refused: Vec<&MissingKind> = self.missing.iter().filter(|kind| kind.is_refused()).collect();
+        let refused: Vec<String> = self.refused().map(|(kind, _)| kind.to_string()).collect();
         let is_stuck = self.missing.iter().any(MissingKind::is_stuck);
         match self.synced {
             true => None,
-            false if self.is_built_in && !refused.is_empty() => {
-                Some(format!("{} ({})", self.name, kinds::sentences(refused)))
-            }
+            false if !refused.is_empty() => Some(format!("{} (may not list {})", self.name, refused.join(", "))),
             false => (!is_stuck).then(|| self.name.to_owned()),
         }
+    }
+
+    /// The kinds that a built-in controller may not list, each with the message of the API server.
+    fn refused(&self) -> impl Iterator<Item = (&Kind, &str)> {
+        let missing = if self.is_built_in && !self.synced { self.missing } else { &[] };
+        missing.iter().filter_map(|missing| match &missing.cause {
+            MissingCause::Refused(message) => Some((&missing.kind, message.as_str())),
+            _ => None,
+        })
     }
 }
 
 impl StartupGate {
-    /// The plugins for which the host waits, each with its reason if that does not pass by itself; none once it was ready.
-    pub(crate) fn waits_for<'p>(&mut self, plugins: impl IntoIterator<Item = Starting<'p>>) -> Vec<String> {
+    /// The plugins for which the host waits, each with its reason if that does not pass by itself, and what to do about refusals; none once
+    /// it was ready.
+    pub(crate) fn waits_for(&mut self, plugins: &[Starting<'_>]) -> Option<String> {
         if self.is_over {
-            return Vec::new();
+            return None;
         }
-        let waiting: Vec<String> = plugins.into_iter().filter_map(|plugin| plugin.waits()).collect();
+        let waiting: Vec<String> = plugins.iter().filter_map(Starting::waits).collect();
         self.is_over = waiting.is_empty();
-        waiting
+        let refusal = plugins.iter().find_map(|plugin| plugin.refused().next());
+        let advice = refusal.map(|(_, message)| format!("; {message}: {}", roles::advice(message)));
+        (!self.is_over).then(|| waiting.join(", ") + &advice.unwrap_or_default())
     }
 }
 
@@ -117,7 +129,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use pintle_core::lifecycle::kinds::MissingCause;
 
     fn seconds(n: u64) -> Duration {
         Duration::from_secs(n)
@@ -175,29 +186,31 @@ mod tests {
         let unknown = missing(MissingCause::Unknown);
         let plugin = |name, synced, missing| Starting { name, is_built_in: false, synced, missing };
         let mut gate = StartupGate::default();
-        let waits = gate.waits_for([
+        let waits = gate.waits_for(&[
             plugin("a", false, &listing),
             plugin("b", false, &refused),
             plugin("c", false, &unknown),
             plugin("d", false, &[]),
             plugin("e", true, &[]),
         ]);
-        assert_eq!(waits, ["a", "d"]);
-        assert!(gate.waits_for([plugin("a", true, &[]), plugin("b", false, &refused)]).is_empty());
-        assert!(gate.waits_for([plugin("f", false, &listing)]).is_empty(), "it was loaded later");
+        assert_eq!(waits.as_deref(), Some("a, d"));
+        assert_eq!(gate.waits_for(&[plugin("a", true, &[]), plugin("b", false, &refused)]), None);
+        assert_eq!(gate.waits_for(&[plugin("f", false, &listing)]), None, "it was loaded later");
     }
 
     #[test]
     fn a_host_waits_for_the_rights_of_its_built_in_controllers() {
-        let missing = |cause| vec![MissingKind { kind: "v1/Pod".parse().unwrap(), cause }];
-        let refused = missing(MissingCause::Refused("pods is forbidden".into()));
-        let absent = missing(MissingCause::NotServed { other_version: None });
+        let missing = |kind: &str, cause| MissingKind { kind: kind.parse().unwrap(), cause };
+        let refused = |kind| missing(kind, MissingCause::Refused("it is forbidden".into()));
+        let (many, refused) = ([refused("v1/Pod"), refused("v1/Node")], [refused("v1/Pod")]);
+        let absent = [missing("v1/Pod", MissingCause::NotServed { other_version: None })];
         let built_in = |name, synced, missing| Starting { name, is_built_in: true, synced, missing };
         let mut gate = StartupGate::default();
-        let waits = gate.waits_for([built_in("a", false, &refused), built_in("b", false, &absent)]);
-        assert_eq!(waits.len(), 1, "{waits:?}");
-        assert!(waits[0].starts_with("a (the API server refuses to list v1/Pod: pods is forbidden; "), "{waits:?}");
-        assert!(gate.waits_for([built_in("a", true, &[])]).is_empty());
-        assert!(gate.waits_for([built_in("a", false, &refused)]).is_empty(), "it was ready");
+        let waits = [built_in("a", false, &many), built_in("b", false, &absent), built_in("c", false, &refused)];
+        let expected = "a (may not list v1/Pod, v1/Node), c (may not list v1/Pod); it is forbidden: run, as an administrator, \
+                        `pintle rbac | kubectl apply -f -`";
+        assert_eq!(gate.waits_for(&waits).as_deref(), Some(expected));
+        assert_eq!(gate.waits_for(&[built_in("a", true, &[])]), None);
+        assert_eq!(gate.waits_for(&[built_in("a", false, &refused)]), None, "it was ready");
     }
 }

@@ -43,11 +43,6 @@ impl MissingKind {
         !matches!(self.cause, MissingCause::Listing)
     }
 
-    /// Whether the API server refuses to list it.
-    pub fn is_refused(&self) -> bool {
-        matches!(self.cause, MissingCause::Refused(_))
-    }
-
     /// The reason of a condition, as one word in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self.cause {
