@@ -168,8 +168,9 @@ pub struct PluginArgs {
     #[arg(long, value_name = "FOLDER")]
     pub plugin_dir: Option<PathBuf>,
 
-    /// Admin socket for `pintle plugin`; `off` disables it. Default: `$XDG_RUNTIME_DIR/pintle/admin.sock`; without that variable
-    /// `/run/pintle/admin.sock` for root, and a per-user folder in the temporary folder for other users.
+    /// Admin socket for `pintle plugin`; `off` disables it. Each host of a machine needs its own. Default:
+    /// `$XDG_RUNTIME_DIR/pintle/admin.sock`; without that variable `/run/pintle/admin.sock` for root, and a per-user folder in the temporary
+    /// folder for other users.
     #[arg(long, value_name = "PATH|off")]
     pub admin_socket: Option<Place>,
 

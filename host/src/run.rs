@@ -106,9 +106,10 @@ pub async fn on<F: Future<Output = ()>>(
     stop: impl FnOnce() -> anyhow::Result<F>,
 ) -> anyhow::Result<()> {
     let traces = Traces::open(&args.tracing, DEFAULT_RATE)?;
+    // Before anything that takes time.
+    let sources = PluginSources::new(&args.plugins)?;
     let mut choice = plugins::choose(&args.plugins, surroundings.engine.clone()).await?;
     choice.log_not_started();
-    let sources = PluginSources::new(&args.plugins)?;
     Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice);
     connection.check().await?;
     let of_kube_controller_manager = choice.of_kube_controller_manager();

@@ -51,11 +51,11 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     // Before anything that takes time.
     Kubeconfig::check(&args.kubeconfig)?;
     let ready = args.ready_file.as_deref().map(Ready::new).transpose()?;
+    let sources = PluginSources::new(&args.plugins)?;
     let loaded = PluginArgs { keep_functions: !args.plugin.is_empty(), ..args.plugins.clone() };
     let mut choice = plugins::choose(&loaded, None).await?;
     definitions::check(&args.crds)?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let sources = PluginSources::new(&args.plugins)?;
     // An author runs few keys, and looks at each.
     let traces = Traces::open(&args.tracing, ALL_RUNS)?;
     // The default socket needs no option in hints.

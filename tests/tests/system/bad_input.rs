@@ -41,6 +41,8 @@ fn failing(folder: &Path, arguments: &[&str]) -> String {
         .current_dir(folder)
         .env_remove("KUBECONFIG")
         .env_remove("KUBERNETES_SERVICE_HOST")
+        // Hosts of other tests may listen at the default admin socket.
+        .env("XDG_RUNTIME_DIR", folder)
         // No line but the one of the command.
         .env("PINTLE_LOG", "error")
         // Some errors are found after the components are compiled.

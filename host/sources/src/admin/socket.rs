@@ -71,17 +71,28 @@ impl Drop for Guard {
 
 impl AdminSocket {
     /// Listens at the configured path, or at the default one. A host without an explicit path runs even if the default one is
-    /// unusable (another host owns it, the file system is read-only); the log reports that.
+    /// unusable (the file system is read-only, say); the log reports that.
     ///
     /// # Errors
-    /// The configured path is unusable; the message gives the cause and the next step.
+    /// The configured path is unusable, or another running host listens at the path: commands would reach that one. The message gives the
+    /// cause and the next step.
     pub fn open(place: Option<&Place>) -> anyhow::Result<Option<Self>> {
-        match place {
-            Some(Place::Off) => Ok(None),
-            Some(Place::Path(path)) => Self::bind(path).map(Some).map_err(|why| why.context(HINT)),
-            None => Ok(Self::bind(&default_path())
-                .inspect_err(|why| tracing::warn!("no admin API: {why:#}; give it a socket with --admin-socket PATH"))
-                .ok()),
+        let (is_required, path) = match place {
+            Some(Place::Off) => return Ok(None),
+            Some(Place::Path(path)) => (true, path.clone()),
+            None => (false, default_path()),
+        };
+        Self::open_at(&path, is_required)
+    }
+
+    fn open_at(path: &Path, is_required: bool) -> anyhow::Result<Option<Self>> {
+        match Self::bind(path) {
+            Ok(socket) => Ok(Some(socket)),
+            Err(why) if is_required || why.is::<Taken>() => Err(why.context(HINT)),
+            Err(why) => {
+                tracing::warn!("no admin API: {why:#}; give it a socket with --admin-socket PATH");
+                Ok(None)
+            }
         }
     }
 
@@ -138,7 +149,8 @@ fn open_lock(path: &Path, user: u32) -> io::Result<File> {
     Ok(lock)
 }
 
-const HINT: &str = "open the socket of the admin API; choose another one with --admin-socket PATH";
+const HINT: &str =
+    "open the socket of the admin API; choose another one with --admin-socket PATH, or none with --admin-socket off";
 
 /// Another host listens at the path.
 #[derive(Debug, thiserror::Error)]
@@ -191,6 +203,8 @@ mod tests {
         assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
         let why = format!("{:#}", open().err().unwrap());
         assert!(why.contains("another running host listens at"), "{why}");
+        let why = format!("{:#}", AdminSocket::open_at(&path, false).err().unwrap());
+        assert!(why.contains("another running host listens at") && why.contains("--admin-socket PATH"), "{why}");
         drop(first);
         assert!(!path.exists());
         // As a killed host leaves it.
@@ -200,6 +214,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         let why = format!("{:#}", open().err().unwrap());
         assert!(why.contains("exists and is not a socket"), "{why}");
+        assert!(AdminSocket::open_at(&path, false).unwrap().is_none(), "the host runs without");
         assert!(AdminSocket::open(Some(&Place::Off)).unwrap().is_none());
     }
 
