@@ -2,7 +2,10 @@
 //!
 //! The host checks the same when it loads a component (`pintle-wasm`); it is independent of languages.
 
+use std::collections::BTreeSet;
+
 use anyhow::{bail, ensure};
+use pintle_core::contract::manifest::{Grant, Manifest, Of};
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
 
 use crate::component::WASI;
@@ -28,6 +31,26 @@ pub(crate) fn manifest(project: &Project) -> anyhow::Result<()> {
         project.folder.join("manifest.yaml").display()
     );
     Ok(())
+}
+
+/// A warning for each kind that a manifest asks to make for its key, and of which no watch shows what is there: a plugin that compares
+/// makes it again, and a patch or a delete of it is denied.
+pub(crate) fn unwatched(manifest: &Manifest) -> Vec<String> {
+    let makes = |grant: &&Grant| {
+        grant.of == Of::Controlled && grant.subresources.is_empty() && grant.verbs.iter().any(|verb| verb == "create")
+    };
+    let is_watched = |kind: &str| {
+        manifest.watches.iter().any(|watch| watch.kind.as_ref().is_none_or(|watched| watched.to_string() == kind))
+    };
+    let kinds: BTreeSet<&String> = manifest.grants.iter().filter(makes).flat_map(|grant| &grant.kinds).collect();
+    let unwatched = kinds.into_iter().filter(|kind| !kind.contains('*') && !is_watched(kind));
+    let warning = |kind| {
+        format!(
+            "manifest.yaml: warning: `grants` has `create` of {kind}, and no watch shows which ones there are; add a watch of {kind} with \
+             `enqueue: [{{to: controller, kind: ...}}]`"
+        )
+    };
+    unwatched.map(warning).collect()
 }
 
 /// Checks a finished component. `ours`: the version of the contract that it was built with.
@@ -191,6 +214,22 @@ mod tests {
     use super::*;
 
     /// The error for a component of the WIT world `controller`, given as text.
+    #[test]
+    fn a_kind_that_is_made_and_not_watched_is_a_warning() {
+        let manifest = serde_json::json!({
+            "name": "web", "version": "1", "contract": "0.2", "queues": [{"name": "web"}],
+            "watches": [{"kind": "v1/Service", "enqueue": [{"to": "controller", "kind": "v1/Pod"}]}],
+            "grants": [
+                {"verbs": ["create", "patch"], "kinds": ["v1/Service", "apps/v1/Deployment"], "of": "controlled"},
+                {"verbs": ["create"], "kinds": ["v1/Secret"]},
+                {"verbs": ["create"], "kinds": ["v1/Pod"], "subresources": ["eviction"], "of": "controlled"},
+            ],
+        });
+        let warnings = unwatched(&Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+        let start = "manifest.yaml: warning: `grants` has `create` of apps/v1/Deployment, and no watch shows";
+        assert!(matches!(&warnings[..], [warning] if warning.starts_with(start)), "{warnings:?}");
+    }
+
     fn wrong(language: Language, inside: &str) -> String {
         wrong_in(language, contract::CONTROLLER, inside)
     }

@@ -29,6 +29,7 @@ use anyhow::ensure;
 
 pub use component::{add_manifest, assemble, manifest_json};
 pub use language::Language;
+use pintle_core::contract::manifest::Manifest;
 pub use pintle_core::contract::manifest::schema as manifest_schema;
 pub use project::{Contract, Project};
 pub use scaffold::{CustomKind, Scaffold};
@@ -95,7 +96,8 @@ pub fn plugin(folder: &Path) -> anyhow::Result<Built> {
 /// As for [`plugin`].
 pub fn build(project: &Project) -> anyhow::Result<Built> {
     check::manifest(project)?;
-    for warning in pure::warnings(&project.folder, project.language) {
+    let manifest = Manifest::parse(&project.manifest)?;
+    for warning in pure::warnings(&project.folder, project.language).into_iter().chain(check::unwatched(&manifest)) {
         eprintln!("{warning}");
     }
     let bytes = match project.language {
