@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use pintle_core::lifecycle::{ShadowReport, SwapReport, SwapResult, VersionInfo};
+use pintle_core::lifecycle::{Phase, ShadowReport, SwapReport, SwapResult, VersionInfo};
 use pintle_core::text::{Printable, age, table};
 use pintle_sources::control::OVERRIDDEN;
 use pintle_sources::wire::{Description, Listing, NotStarted, PluginStatus, Problem};
@@ -89,7 +89,11 @@ fn row(plugin: &PluginStatus, now: &Timestamp) -> Vec<String> {
         plugin.current.version.clone(),
         short(&plugin.current.digest).to_owned(),
         phase,
-        condition(plugin, "Ready"),
+        match plugin.phase {
+            // As it should be: the host waits for the Lease.
+            Phase::Standby if reason(plugin, "Ready") == Some("Standby") => "Standby".to_owned(),
+            _ => condition(plugin, "Ready"),
+        },
         condition(plugin, "Healthy"),
         source(plugin),
         plugin.n_faults.to_string(),
@@ -123,6 +127,10 @@ fn short(digest: &str) -> &str {
 fn condition(plugin: &PluginStatus, kind: &str) -> String {
     let found = plugin.conditions.iter().find(|condition| condition.kind == kind);
     found.map_or_else(|| "Unknown".to_owned(), |condition| condition.status.clone())
+}
+
+fn reason<'a>(plugin: &'a PluginStatus, kind: &str) -> Option<&'a str> {
+    plugin.conditions.iter().find(|condition| condition.kind == kind).map(|condition| condition.reason.as_str())
 }
 
 fn since(time: &str, now: &Timestamp) -> String {
@@ -361,6 +369,11 @@ mod tests {
             Not started:
             signer   MissingSetting   setting key is not given"#]]
         .assert_eq(&listing(&all, &now));
+        let mut standby = plugin("p");
+        standby.phase = Phase::Standby;
+        assert_eq!(row(&standby, &now)[4], "True", "another condition");
+        (standby.conditions[0].status, standby.conditions[0].reason) = ("False".into(), "Standby".into());
+        assert_eq!(row(&standby, &now)[4], "Standby");
         expect!["No plugins are loaded."].assert_eq(&listing(&Listing::default(), &now));
     }
 
