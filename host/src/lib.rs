@@ -46,6 +46,11 @@ use pintle_core::policy::roles;
 use crate::cli::Command;
 use crate::config::CommandLine;
 
+/// Returns freed memory to the system, which matters after a relist; the default allocator keeps it.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// The whole of a binary: parses its command line, runs the command, and reports an error.
 pub fn main<C: CommandLine>(execute: fn(C) -> anyhow::Result<()>) -> ExitCode {
     complete::answer_shell::<C>();

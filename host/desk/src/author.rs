@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use pintle::{config, logging, output};
 use pintle_author::cases::{self, Options};
 use pintle_author::crds;
 use pintle_author::package;
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::cli::author::{BuildArgs, CrdsArgs, Document, NewArgs, PackageArgs, SchemaArgs};
 use crate::cli::test::TestArgs;
-use pintle::{config, logging, output};
 
 pub(crate) fn new(args: &NewArgs) -> anyhow::Result<()> {
     let folder = args.dir.clone().unwrap_or_else(|| PathBuf::from(&args.name));

@@ -5,13 +5,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use pintle::output;
 use pintle_build::{Language, crds};
 use pintle_core::ports::api::at_most;
 use pintle_kube::{Connection, Source};
 use pintle_types::{Input, Options, Target};
 
 use crate::cli::types::TypesArgs;
-use pintle::output;
 
 /// Longest text of a source. The OpenAPI documents of all groups of Kubernetes together have 15 MiB.
 const MAX_BYTES: u64 = 64 << 20;

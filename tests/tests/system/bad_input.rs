@@ -559,3 +559,17 @@ fn a_value_out_of_range_is_told() {
         "#]],
     );
 }
+
+/// A user of an image or a release asks it for what only the build for desks has.
+#[test]
+fn a_command_that_only_desks_have_is_named_with_its_build() -> anyhow::Result<()> {
+    let host = pintle::host_binary()?;
+    let answer = pintle::Answer::of(std::process::Command::new(host).arg("dev"))?;
+    assert_eq!((answer.code, answer.errors.lines().count()), (Some(1), 1), "{answer:?}");
+    for words in
+        ["unrecognized subcommand 'dev'", "The build for desks has `pintle dev`", "`cargo xtask build --release`"]
+    {
+        assert!(answer.errors.contains(words), "{answer:?}");
+    }
+    Ok(())
+}

@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pintle::output;
 use pintle_runtime::failures::{Failure, RecordedFailure};
 use pintle_runtime::manager::Manager;
-
-use pintle::output;
 
 /// Prints a hint after the first fault of each build of each plugin. Does not end. `socket`: the admin socket, if hints must
 /// name it.
