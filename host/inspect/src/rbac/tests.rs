@@ -61,7 +61,7 @@ fn an_object_is_the_same_whatever_the_flags() {
         Some((leases(&["blue-a", "blue-b"]), false)),
         Some((leases(&["kube-controller-manager"]), true)),
     ];
-    let accounts = [account("kube-system", "pintle"), account("pintle-system", "pintle"), account("a", "b")];
+    let accounts = [account("kube-system", "pintle"), account("pintle-system", "pintle"), account("kube-system", "b")];
     let (one, two) = (manifest("one", "v1/Pod", "v1/Node"), manifest("two", "apps/v1/ReplicaSet", "v1/Pod"));
     let mut seen = BTreeMap::new();
     for election in &elections {
