@@ -1,6 +1,6 @@
 //! The events of a StatefulSet.
 
-use pintle_sdk::{Event, Mutation, Resource as _};
+use pintle_sdk::{Error, Event, Mutation, Resource as _};
 
 use crate::set::Set;
 use crate::types::StatefulSet;
@@ -59,6 +59,15 @@ impl Set {
             "PersistentVolumeClaim {claim} has a conflicting OwnerReference that acts as a manging controller, the retention policy is ignored for this claim"
         );
         self.warning("ConflictingController".into(), message)
+    }
+
+    /// The event and the error of a StatefulSet with the strategy `Recreate`, which is off.
+    pub(crate) fn unknown_strategy(&self) -> (Mutation, Error) {
+        let (namespace, name) = (self.namespace(), self.name());
+        let error = format!(
+            "statefulset {namespace}/{name} uses Recreate strategy but feature gate StatefulSetRecreateStrategy is disabled"
+        );
+        (Mutation::event(self.warning("UnknownStrategy".into(), error.clone())), Error::retry(error))
     }
 
     fn normal(&self, reason: String, message: String) -> Event {

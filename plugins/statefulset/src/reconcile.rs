@@ -20,6 +20,7 @@ const UNAVAILABLE: &str = "statefulset_controller_statefulset_unavailable_replic
 #[serde(rename_all = "camelCase")]
 struct Config {
     max_unavailable: bool,
+    recreate: bool,
     semantic_revisions: bool,
 }
 
@@ -49,6 +50,11 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     // What could not be claimed or recorded must not be counted.
     let is_certain = claims.mutations.is_empty() && revisions.write.is_none();
     let mut outcome = Outcome::new().step(claims).step(Step::sequential(revisions.write.clone()));
+    let deletes = Step::sequential(history::truncate(&set, &history, &revisions, &pods));
+    if set.recreates() && !config.recreate {
+        let (event, error) = set.unknown_strategy();
+        return Ok(outcome.step(Step::sequential([event])).step(deletes).fail(error));
+    }
     // If Pods are refused again and again, a status that must not be written without these writes comes before the Pods.
     let is_status_first = !is_certain && lister.attempt() > 0;
 
@@ -58,7 +64,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let mut context =
         Context { lister, set: &set, revisions: &revisions, replicas: &replicas, failures: &failures, now, writes };
     let mut n_gone = 0;
-    if !set.is_deleting() && context.scale()? == Flow::Continue {
+    let (flow, progress) = if set.is_deleting() { (Flow::Stop, None) } else { context.recreate() };
+    if flow == Flow::Continue && context.scale()? == Flow::Continue {
         n_gone = context.roll(config.max_unavailable);
     }
     if config.max_unavailable {
@@ -76,12 +83,14 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if !is_status_first {
         status.current_replicas -= n_gone;
     }
+    if let Some(message) = progress {
+        status.progressing("True", "RecreateInProgress", message, now);
+    }
     if status.ready_replicas != status.available_replicas {
         let next = pods::next_availability(&pods, set.min_ready_seconds(), now);
         outcome = next.into_iter().fold(outcome, Outcome::requeue_after);
     }
-    let deletes = history::truncate(&set, &history, &revisions, &pods);
-    let report = [Step::sequential(status.update(&set, document)), Step::sequential(deletes)];
+    let report = [Step::sequential(status.update(&set, document, now)), deletes];
     let report = report.map(|step| Step { always: is_certain, ..step });
     let steps = if is_status_first {
         report.into_iter().chain(writes.steps).collect()

@@ -91,6 +91,11 @@ impl Set {
         (self.start..self.start + self.replicas).contains(&ordinal)
     }
 
+    /// Whether all Pods of other revisions go before a new one is created.
+    pub(crate) fn recreates(&self) -> bool {
+        self.object.spec.update_strategy.type_ == "Recreate"
+    }
+
     /// Whether replicas come and go one after the other.
     pub(crate) fn is_ordered(&self) -> bool {
         self.object.spec.pod_management_policy != "Parallel"

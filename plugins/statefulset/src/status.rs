@@ -1,8 +1,10 @@
 //! The status of a StatefulSet.
 
+use pintle_sdk::api::meta::Condition;
 use pintle_sdk::document::Document;
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Mutation, Refusal};
+use plugin_lib::conditions::{find, set_condition};
 use plugin_lib::{pods, status};
 use serde::Serialize;
 
@@ -10,7 +12,23 @@ use crate::history::{Revisions, revision};
 use crate::set::Set;
 use crate::types::{Pod, StatefulSet};
 
-/// What is reported. It replaces the whole status, conditions included, as nobody but the controller writes one.
+const PROGRESSING: &str = "Progressing";
+
+/// The fields of the status, the conditions last.
+const FIELDS: &[&str] = &[
+    "observedGeneration",
+    "replicas",
+    "readyReplicas",
+    "availableReplicas",
+    "currentReplicas",
+    "updatedReplicas",
+    "currentRevision",
+    "updateRevision",
+    "collisionCount",
+    "conditions",
+];
+
+/// What is reported.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
@@ -23,6 +41,8 @@ pub(crate) struct Status {
     current_revision: String,
     update_revision: String,
     collision_count: i32,
+    /// Those of others stay.
+    conditions: Vec<Condition>,
 }
 
 impl Status {
@@ -44,6 +64,7 @@ impl Status {
             current_revision: current.to_owned(),
             update_revision: update.to_owned(),
             collision_count: revisions.collision_count,
+            conditions: set.object.status.conditions.clone(),
         };
         for pod in all {
             let is_created = !pod.status.phase.is_empty();
@@ -58,15 +79,24 @@ impl Status {
         status
     }
 
+    /// Sets the condition `Progressing`, which only the strategy `Recreate` has.
+    #[doc(alias = "setProgressingCondition")]
+    pub(crate) fn progressing(&mut self, status: &str, reason: &str, message: &str, now: Timestamp) {
+        let (type_, status, reason, message) = (PROGRESSING.into(), status.into(), reason.into(), message.into());
+        let condition = Condition { type_, status, reason, message, ..Condition::default() };
+        self.conditions = set_condition(&self.conditions, condition, now);
+    }
+
     /// If all replicas are updated, the update revision becomes the current one.
-    #[doc(alias = "completeRollingUpdate")]
-    fn complete(&mut self, set: &Set) {
+    #[doc(alias = "completeUpdate")]
+    fn complete(&mut self, set: &Set, now: Timestamp) {
         let is_all = |count: i32| i64::from(count) == set.replicas;
-        if set.object.spec.update_strategy.type_ == "RollingUpdate"
-            && [self.updated_replicas, self.ready_replicas, self.replicas].into_iter().all(is_all)
-        {
+        if [self.updated_replicas, self.ready_replicas, self.replicas].into_iter().all(is_all) {
             self.current_replicas = self.updated_replicas;
             self.current_revision.clone_from(&self.update_revision);
+            if set.recreates() && find(&self.conditions, PROGRESSING).is_some() {
+                self.progressing("False", "RecreateCompleted", "All pods recreated successfully", now);
+            }
         }
     }
 
@@ -81,15 +111,18 @@ impl Status {
             || self.current_revision != old.current_revision
             || self.available_replicas != old.available_replicas
             || self.update_revision != old.update_revision
+            || self.conditions != old.conditions
     }
 
     /// The update to it, if it differs from that of the object.
-    pub(crate) fn update(mut self, set: &Set, document: Document) -> Option<Mutation> {
-        self.complete(set);
+    pub(crate) fn update(mut self, set: &Set, document: Document, now: Timestamp) -> Option<Mutation> {
+        self.complete(set, now);
         if !self.differs(set) {
             return None;
         }
-        Some(status::replace::<StatefulSet>(document, &self).tolerate([Refusal::NotFound]))
+        // Conditions that are the same stay as they are written.
+        let n_fields = FIELDS.len() - usize::from(self.conditions == set.object.status.conditions);
+        Some(status::update::<StatefulSet>(document, &FIELDS[..n_fields], &self).tolerate([Refusal::NotFound]))
     }
 }
 
@@ -101,4 +134,42 @@ pub(crate) fn is_running_and_ready(pod: &Pod) -> bool {
 /// Whether a Pod does not serve, or is about to stop.
 pub(crate) fn is_unavailable(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     !pods::is_available(pod, min_ready_seconds, now) || pod.metadata.is_deleting()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// As `TestCompleteUpdate`.
+    #[test]
+    fn the_update_revision_becomes_the_current_one_whatever_the_strategy() {
+        // Strategy; updated, ready and existing replicas, of 3; whether it becomes that.
+        for (strategy, updated, ready, replicas, is_complete) in [
+            ("RollingUpdate", 3, 3, 3, true),
+            ("OnDelete", 3, 3, 3, true),
+            ("OnDelete", 1, 3, 3, false),
+            ("RollingUpdate", 3, 2, 3, false),
+            ("RollingUpdate", 2, 2, 2, false),
+        ] {
+            let spec = json!({"replicas": 3, "updateStrategy": {"type": strategy}, "selector": {"matchLabels": {}}});
+            let set = Set::new(serde_json::from_value(json!({"spec": spec})).unwrap()).unwrap();
+            let mut status = Status {
+                observed_generation: 0,
+                replicas,
+                ready_replicas: ready,
+                available_replicas: 0,
+                current_replicas: 0,
+                updated_replicas: updated,
+                current_revision: "old".into(),
+                update_revision: "new".into(),
+                collision_count: 0,
+                conditions: Vec::new(),
+            };
+            status.complete(&set, Timestamp::from_micros(0));
+            let expected = if is_complete { ("new", updated) } else { ("old", 0) };
+            assert_eq!((status.current_revision.as_str(), status.current_replicas), expected, "{strategy} {updated}");
+        }
+    }
 }

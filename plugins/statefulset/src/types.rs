@@ -32,6 +32,7 @@ pintle_sdk::types!(
         "status.currentRevision",
         "status.updateRevision",
         "status.collisionCount",
+        "status.conditions",
     ],
     "v1/PersistentVolumeClaim": ["metadata.ownerReferences", "metadata.deletionTimestamp"],
 );

@@ -2,7 +2,7 @@
 //!
 //! Not here: what depends on the API server (quantities in another form), and what only Pods get (requests that follow from limits).
 //!
-//! *Source*: Kubernetes' `pkg/apis/core/v1/defaults.go` and `SetObjectDefaults_StatefulSet`, 1.36.
+//! *Source*: Kubernetes' `pkg/apis/core/v1/defaults.go` and `SetObjectDefaults_StatefulSet`, 1.37.
 
 use serde_json::{Map, Value, json};
 

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 pub(super) const CONTROLLERS: [&str; 4] =
     ["job-controller", "cronjob-controller", "statefulset-controller", "horizontal-pod-autoscaler-controller"];
 /// Flags without which some metrics are not served.
-pub(super) const FLAGS: [&str; 2] =
-    ["--feature-gates=MaxUnavailableStatefulSet=true", "--horizontal-pod-autoscaler-sync-period=2s"];
+pub(super) const FLAGS: [&str; 1] = ["--horizontal-pod-autoscaler-sync-period=2s"];
 
 const IMAGE: &str = "registry.example/c";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";

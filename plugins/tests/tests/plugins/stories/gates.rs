@@ -73,6 +73,7 @@ const READ: &[(&str, &[&str], &[&str])] = &[
         &[
             "MaxUnavailableStatefulSet",
             "StaleControllerConsistencyStatefulSet",
+            "StatefulSetRecreateStrategy",
             "StatefulSetSemanticRevisionComparison",
         ],
     ),
