@@ -111,7 +111,7 @@ impl<L: Lister> Context<'_, L> {
         let proposed = match self.propose(&scale, &mut metrics)? {
             Ok(proposed) => proposed,
             Err(error) => {
-                self.status.report(current, self.hpa.status.desired_replicas, metrics);
+                self.status.report(self.generation(), current, self.hpa.status.desired_replicas, metrics);
                 self.writes.fault = Some(Fault::Internal);
                 self.writes.write_status(self.hpa, &self.status, document);
                 self.warn("FailedComputeMetricsReplicas", &error);
@@ -151,14 +151,14 @@ impl<L: Lister> Context<'_, L> {
 
     /// The size is right, or out of the autoscaler's hands.
     fn keep_size(&mut self, current: i32, metrics: Vec<MetricStatus>, document: Document) {
-        self.status.report(current, current, metrics);
+        self.status.report(self.generation(), current, current, metrics);
         self.memory.desired = Some(current);
         self.writes.write_status(self.hpa, &self.status, document);
     }
 
     fn rescale(&mut self, scale: Scale, to: i32, reason: String, metrics: Vec<MetricStatus>, document: Document) {
         let from = scale.replicas;
-        self.status.report(from, self.hpa.status.desired_replicas, metrics);
+        self.status.report(self.generation(), from, self.hpa.status.desired_replicas, metrics);
         let period = self.hpa.spec.behavior.as_ref().map(|behavior| {
             let (up, down) = rules(behavior);
             if to > from { up.longest_period() } else { down.longest_period() }
@@ -194,7 +194,8 @@ impl<L: Lister> Context<'_, L> {
         } else {
             conditions::remove(&mut status.conditions, SCALED_TO_ZERO);
         }
-        status.report(from, to, metrics);
+        // That which was decided on, which a conflict makes no newer.
+        status.report(status.observed_generation, from, to, metrics);
         status.last_scale_time = Some(self.now.truncate());
         let event = format!("New size: {to}; reason: {reason}");
         let event = Event::normal(&Autoscaler::KIND, &self.hpa.metadata, "SuccessfulRescale", event);
@@ -203,6 +204,11 @@ impl<L: Lister> Context<'_, L> {
         self.writes.scale = Some(scale.update(to).on_success(event));
         self.writes.write_status(self.hpa, &status, document);
         self.memory.sent = Some(sent);
+    }
+
+    /// What the status says was observed: 0 where the API server counts no generations, as upstream writes it.
+    fn generation(&self) -> Option<i64> {
+        self.settings.generation.then_some(self.hpa.metadata.generation)
     }
 
     fn has_other_metrics(&self) -> bool {
@@ -216,7 +222,7 @@ impl<L: Lister> Context<'_, L> {
 
     fn tolerances(&self) -> Tolerances {
         let default = self.settings.tolerance;
-        let behavior = self.hpa.spec.behavior.as_ref().filter(|_| self.settings.configurable_tolerance);
+        let behavior = self.hpa.spec.behavior.as_ref();
         let of = |rules: Option<&crate::types::Rules>| {
             rules.and_then(|rules| rules.tolerance).map_or(default, pintle_sdk::quantity::Quantity::approximate)
         };
@@ -242,13 +248,10 @@ impl<L: Lister> Context<'_, L> {
     /// Reports other autoscalers whose targets have some of the Pods. The error is upstream's.
     fn ambiguity(&mut self, scale: &Scale, pods: &[crate::types::Pod]) -> Result<Option<String>, Error> {
         let own = &self.hpa.metadata;
-        let rivals = overlap::rivals(self.lister, own, pods, &mut self.memory)?;
-        if rivals.is_empty() {
-            return Ok(None);
-        }
+        let Some(rival) = overlap::rival(self.lister, own, pods, &mut self.memory)? else { return Ok(None) };
         let text = scale.selector.as_ref().map_or("", |(text, _)| text);
-        let names: Vec<String> = rivals.iter().map(|name| format!("{}/{name}", own.namespace)).collect();
-        let error = format!("pods by selector {text} are controlled by multiple HPAs: [{}]", names.join(" "));
+        let names = [&own.name, &rival].map(|name| format!("{}/{name}", own.namespace));
+        let error = format!("pods by selector {text} are controlled by more than one HPA (e.g. [{}])", names.join(" "));
         self.warn("AmbiguousSelector", &error);
         self.status.set(ACTIVE, false, "AmbiguousSelector", &error, self.now);
         Ok(Some(error))

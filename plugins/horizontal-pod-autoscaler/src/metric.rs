@@ -220,7 +220,7 @@ impl Input<'_> {
         let usage = || {
             let within = |error: &str| {
                 let (name, kind, namespace) = (&metric.name, &object.kind, self.namespace);
-                format!("unable to get metric {name}: {kind} on {namespace} {}/{error}", object.name)
+                format!("unable to get metric {name} on {kind} {namespace}/{}: {error}", object.name)
             };
             let usage = metrics::object(lister, self.namespace, object, metric, &metric_selector);
             usage.map_err(|missing| missing.within(within))

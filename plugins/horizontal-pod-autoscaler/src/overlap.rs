@@ -67,33 +67,30 @@ fn basis(lister: &impl Lister, own: &ObjectMeta, pods: &[Pod]) -> String {
     format!("{mark} {} {:x}", own.uid, labels.finish())
 }
 
-/// The names of the autoscalers, this one included, whose targets have one of the Pods; empty if it is this one alone.
+/// The first other autoscaler whose target has one of the Pods.
 ///
 /// # Errors
 /// An autoscaler does not fit its type.
-pub(crate) fn rivals(
+#[doc(alias = "HPAsMatchingPods")]
+pub(crate) fn rival(
     lister: &impl Lister,
     own: &ObjectMeta,
     pods: &[Pod],
     memory: &mut Memory,
-) -> Result<Vec<String>, Error> {
+) -> Result<Option<String>, Error> {
     if pods.is_empty() || count(lister, &own.namespace) <= 1 {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     // The state of a run is not newer than its objects: who has changed the mark is listed.
     let basis = basis(lister, own, pods);
     if memory.without_rivals.as_ref() == Some(&basis) {
-        return Ok(Vec::new());
+        return Ok(None);
     }
-    let mut names = Vec::new();
-    for other in lister.list::<ListedAutoscaler>(&Query::namespace(&own.namespace))? {
-        if other.metadata.name == own.name || selects_any(lister, &other, pods) {
-            names.push(other.metadata.name);
-        }
-    }
-    let has_rivals = names.len() > 1;
-    memory.without_rivals = (!has_rivals).then_some(basis);
-    Ok(if has_rivals { names } else { Vec::new() })
+    let all = lister.list::<ListedAutoscaler>(&Query::namespace(&own.namespace))?;
+    let is_rival = |other: &ListedAutoscaler| other.metadata.name != own.name && selects_any(lister, other, pods);
+    let rival = all.into_iter().find(is_rival).map(|other| other.metadata.name);
+    memory.without_rivals = rival.is_none().then_some(basis);
+    Ok(rival)
 }
 
 fn selects_any(lister: &impl Lister, other: &ListedAutoscaler, pods: &[Pod]) -> bool {

@@ -13,7 +13,7 @@ pub(crate) struct Settings {
     pub(crate) tolerance: f64,
     pub(crate) cpu_initialization_period: u64,
     pub(crate) initial_readiness_delay: u64,
-    pub(crate) configurable_tolerance: bool,
+    pub(crate) generation: bool,
     pub(crate) pod_level_resources: bool,
     pub(crate) scale_to_zero: bool,
 }

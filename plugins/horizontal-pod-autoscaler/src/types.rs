@@ -216,9 +216,16 @@ impl Status {
     }
 
     /// The state of the target, with the conditions and the last time as they are.
-    pub(crate) fn report(&mut self, current: i32, desired: i32, metrics: Vec<MetricStatus>) {
+    #[doc(alias = "setStatus")]
+    pub(crate) fn report(
+        &mut self,
+        observed_generation: Option<i64>,
+        current: i32,
+        desired: i32,
+        metrics: Vec<MetricStatus>,
+    ) {
         *self = Self {
-            observed_generation: None,
+            observed_generation,
             last_scale_time: self.last_scale_time,
             current_replicas: current,
             desired_replicas: desired,

@@ -24,7 +24,14 @@ const READ: &[(&str, &[&str], &[&str])] = &[
     (
         "horizontal-pod-autoscaler",
         &["controller/podautoscaler"],
-        &["HPAConfigurableTolerance", "HPAScaleToZero", "PodLevelResources"],
+        &[
+            "HPAConfigurableTolerance",
+            "HPAGeneration",
+            "HPAOptimizedSelectorStore",
+            "HPAScaleToZero",
+            "PodLevelResources",
+            "StaleControllerConsistencyHPA",
+        ],
     ),
     (
         "job",
