@@ -204,6 +204,14 @@ pub const NOT_SERVED: &[NotServed] = &[
         reason: "No run is skipped: a key waits until the caches show its writes. `pintle_stale_cache_waits_total`, `pintle_stale_cache_wait_duration_seconds`",
     },
     NotServed {
+        name: "statefulset_controller_stale_sync_skips_total",
+        reason: "As `replicaset_controller_stale_sync_skips_total`",
+    },
+    NotServed {
+        name: "horizontal_pod_autoscaler_controller_stale_sync_skips_total",
+        reason: "As `replicaset_controller_stale_sync_skips_total`",
+    },
+    NotServed {
         name: "horizontal_pod_autoscaler_controller_metric_computation_duration_seconds",
         reason: "A run sees one instant, so it cannot measure its parts: `horizontal_pod_autoscaler_controller_reconciliation_duration_seconds` has the whole, with the requests for metrics",
     },
