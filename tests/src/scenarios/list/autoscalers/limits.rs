@@ -4,6 +4,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{AUTOSCALERS, KINDS, at_once, autoscale, deploy, measure, reason, settled, sized};
+use crate::objects::count;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
@@ -14,6 +15,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler stays within its limits", |s| Box::pin(limits(s))).comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler follows new limits without metrics", |s| Box::pin(new_limits(s)))
+        .comparing(KINDS),
+    Scenario::new("a HorizontalPodAutoscaler reports the generation that it has observed", |s| Box::pin(observed(s)))
         .comparing(KINDS),
     Scenario::new("a HorizontalPodAutoscaler adds as many Pods as its policies allow", |s| Box::pin(policies(s)))
         .comparing(KINDS),
@@ -68,6 +71,25 @@ async fn new_limits(s: &Stage) -> Result<()> {
     settled(s, "a", 4).await?;
     measure(s, "web", &json!({"memory": "100Mi"})).await?;
     reason(s, "a", "AbleToScale", "ReadyForNewScale").await
+}
+
+async fn observed(s: &Stage) -> Result<()> {
+    deploy(s, "web", 2).await?;
+    measure(s, "web", &json!({"memory": "100Mi"})).await?;
+    autoscale(s, "a", json!({"behavior": at_once()})).await?;
+    sized(s, "a", 2).await?;
+    s.patch(AUTOSCALERS, "a", &json!({"metadata": {"labels": {"x": "y"}}})).await?;
+    for (max, size) in [(5, 2), (1, 1)] {
+        s.patch(AUTOSCALERS, "a", &json!({"spec": {"maxReplicas": max}})).await?;
+        s.until(AUTOSCALERS, "a", "observe its spec", |hpa| {
+            // API servers before 1.37 count no generations.
+            count(hpa, "observedGeneration") == hpa["metadata"]["generation"].as_u64().unwrap_or(0)
+                && hpa["status"]["observedGeneration"].is_u64()
+        })
+        .await?;
+        settled(s, "a", size).await?;
+    }
+    Ok(())
 }
 
 async fn policies(s: &Stage) -> Result<()> {

@@ -31,7 +31,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("two HorizontalPodAutoscalers of the same Pods both stop", |s| Box::pin(overlap(s)))
         .comparing(KINDS)
         // They name both in any order.
-        .may_report(&["are controlled by multiple HPAs"]),
+        .may_report(&["are controlled by more than one HPA"]),
 ];
 
 /// In the events of an autoscaler whose kind has been taken away.

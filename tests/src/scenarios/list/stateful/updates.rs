@@ -7,6 +7,8 @@ use super::{
     KINDS, SETS, is_observed, make, parallel, ready, rolled_out, scale, set_image, set_template, uid, until_replaced,
     updated,
 };
+use crate::api::PatchKind;
+use crate::objects::has_condition;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 
@@ -23,6 +25,15 @@ pub(in crate::scenarios::list) const SCENARIOS: &[Scenario] = &[
         .meddles_with_pods()
         .comparing(KINDS),
     Scenario::new("a parallel StatefulSet with a broken template recovers", |s| Box::pin(recovers(s))).comparing(KINDS),
+    Scenario::new("a parallel StatefulSet replaces outdated Pods that are not ready first", |s| Box::pin(unready(s)))
+        .meddles_with_pods()
+        .comparing(KINDS),
+    Scenario::new("a StatefulSet with OnDelete is updated when the user has deleted all its Pods", |s| {
+        Box::pin(all_deleted(s))
+    })
+    .meddles_with_pods()
+    .comparing(KINDS),
+    Scenario::new("a StatefulSet keeps the conditions of others", |s| Box::pin(conditions(s))).comparing(KINDS),
     Scenario::new("a StatefulSet is rolled back to a revision that it has", |s| Box::pin(rolled_back(s)))
         .comparing(KINDS),
     Scenario::new("a StatefulSet keeps no more revisions than its limit", |s| Box::pin(limited(s))).comparing(KINDS),
@@ -98,6 +109,37 @@ async fn recovers(s: &Stage) -> Result<()> {
     break_template(s).await?;
     set_template(s, "image:3", json!({"sim.pintle.dev/never-ready": null})).await?;
     rolled_out(s, 3).await
+}
+
+async fn unready(s: &Stage) -> Result<()> {
+    let mut spec = parallel();
+    spec["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+    make(s, 3, spec).await?;
+    s.patch("pods", "web-0", &json!({"metadata": {"annotations": {"sim.pintle.dev/never-ready": "true"}}})).await?;
+    s.until(SETS, "web", "count it", |set| set["status"]["readyReplicas"] == 2).await?;
+    set_image(s, "image:2").await?;
+    rolled_out(s, 3).await
+}
+
+async fn all_deleted(s: &Stage) -> Result<()> {
+    make(s, 2, json!({"updateStrategy": {"type": "OnDelete"}})).await?;
+    set_image(s, "image:2").await?;
+    for (pod, n_updated) in [("web-0", 1), ("web-1", 2)] {
+        let old = uid(s, pod).await?;
+        s.delete("pods", pod, "Background").await?;
+        until_replaced(s, pod, &old).await?;
+        s.until(SETS, "web", "count it", |set| set["status"]["updatedReplicas"] == n_updated).await?;
+    }
+    rolled_out(s, 2).await
+}
+
+async fn conditions(s: &Stage) -> Result<()> {
+    make(s, 1, json!({})).await?;
+    let condition = json!({"type": "example.com/Checked", "status": "True", "reason": "Checked"});
+    let path = format!("{}/status", s.one(SETS, "web"));
+    s.client.patch(&path, PatchKind::Merge, &json!({"status": {"conditions": [condition]}})).await?;
+    scale(s, 2).await?;
+    s.until(SETS, "web", "have the condition", |set| has_condition(set, "example.com/Checked", "True")).await
 }
 
 async fn rolled_back(s: &Stage) -> Result<()> {
