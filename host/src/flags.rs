@@ -283,8 +283,8 @@ mod tests {
         assert!(content_type("application/vnd.kubernetes.protobuf").unwrap_err().contains("write application/json"));
         assert_eq!(no_profiling("false"), Ok(false));
         assert!(no_profiling("true").unwrap_err().contains("no profiling endpoints"));
-        assert_eq!(previous_version("1.35"), Ok("1.35".to_owned()));
-        assert_eq!(previous_version("1.34"), Err("write 1.35, the previous version, or leave it out".to_owned()));
+        assert_eq!(previous_version("1.36"), Ok("1.36".to_owned()));
+        assert_eq!(previous_version("1.35"), Err("write 1.36, the previous version, or leave it out".to_owned()));
         assert!(metric("workqueue_depth").is_ok() && metric("a:b").is_ok());
         for wrong in ["", "1a", "a b", "a{b=\"c\"}"] {
             assert!(metric(wrong).is_err(), "{wrong}");

@@ -2,6 +2,7 @@
 //
 // The first argument says which part runs (etcd, kube-apiserver, kube-controller-manager, or kubectl
 // for machines that have none); the rest goes to that part unchanged. One binary instead of four links the shared code once, which makes the build a third as long.
+// `facts` prints what `cargo xtask upstream` compares between versions.
 // `guard PROGRAM ARGS` runs anything else under the same promise: it does not outlive the test that
 // started it.
 package main
@@ -40,6 +41,9 @@ func main() {
 	case "etcd":
 		etcdmain.Main(os.Args)
 		return
+	case "facts":
+		facts()
+		return
 	case "kube-apiserver":
 		command = apiserver.NewAPIServerCommand()
 	case "kube-controller-manager":
@@ -58,6 +62,7 @@ func main() {
 
 func usage() {
 	fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kubectl [flags]")
+	fmt.Fprintln(os.Stderr, "       controlplane facts")
 	fmt.Fprintln(os.Stderr, "       controlplane guard PROGRAM [arguments]")
 	os.Exit(2)
 }

@@ -22,7 +22,7 @@ metadata:
 spec:
   containers:
   - name: kube-controller-manager
-    image: registry.k8s.io/kube-controller-manager:v1.36.3
+    image: registry.k8s.io/kube-controller-manager:v1.37.2
     command:
     - kube-controller-manager
     - --leader-elect=true

@@ -91,9 +91,10 @@ pub struct NotServed {
 impl NotServed {
     /// Whether it means a metric of this name.
     pub fn matches(&self, name: &str) -> bool {
-        match self.name.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => self.name == name,
+        match (self.name.strip_suffix('*'), self.name.strip_prefix('*')) {
+            (Some(start), _) => name.starts_with(start),
+            (_, Some(end)) => name.ends_with(end),
+            _ => self.name == name,
         }
     }
 }

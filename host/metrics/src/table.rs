@@ -109,8 +109,8 @@ metrics! {
     PROCESS_MAX_FDS: "process_max_fds" Gauge, [], Process,
         "Maximum number of open file descriptors";
 
-    BUILD_INFO: "pintle_build_info" Gauge, ["version", "kubernetes"], Pintle,
-        "1, with the version of the host, and the version of Kubernetes that it behaves as";
+    BUILD_INFO: "pintle_build_info" Gauge, ["version", "kubernetes", "api_server"], Pintle,
+        "1, with the version of the host, the version of Kubernetes that it follows, and the version of the API server at the start; empty if that is not known";
     PLUGIN_INFO: "pintle_plugin_info" Gauge, ["plugin", "version", "digest"], Pintle,
         "1, with the present version of a plugin, and the SHA-256 of its component";
     PLUGIN_READY: "pintle_plugin_ready" Gauge, ["plugin"], Pintle,
@@ -193,23 +193,15 @@ metrics! {
         "Spans of traced runs that never reached the collector, by reason: queue_full, export_failed";
 }
 
-/// What kube-controller-manager 1.36 serves and a host does not.
+/// What kube-controller-manager 1.37 serves and a host does not.
 pub const NOT_SERVED: &[NotServed] = &[
     NotServed {
         name: "garbagecollector_controller_resources_sync_error_total",
         reason: "The host's informers follow the kinds of the API server for all plugins: `pintle_informer_failures_total`, and the condition Ready of the plugin",
     },
     NotServed {
-        name: "replicaset_controller_stale_sync_skips_total",
+        name: "*_controller_stale_sync_skips_total",
         reason: "No run is skipped: a key waits until the caches show its writes. `pintle_stale_cache_waits_total`, `pintle_stale_cache_wait_duration_seconds`",
-    },
-    NotServed {
-        name: "statefulset_controller_stale_sync_skips_total",
-        reason: "As `replicaset_controller_stale_sync_skips_total`",
-    },
-    NotServed {
-        name: "horizontal_pod_autoscaler_controller_stale_sync_skips_total",
-        reason: "As `replicaset_controller_stale_sync_skips_total`",
     },
     NotServed {
         name: "horizontal_pod_autoscaler_controller_metric_computation_duration_seconds",

@@ -12,7 +12,7 @@
 //!
 //! *Not here*: controllers, the scheduler and kubelets; they are clients. `pintle-nodes` plays the last two.
 //!
-//! *Source*: kube-apiserver 1.36: status codes, reasons and objects are the same where a controller or kubectl can see them.
+//! *Source*: kube-apiserver 1.37: status codes, reasons and objects are the same where a controller or kubectl can see them.
 
 mod announced;
 pub mod apply;

@@ -16,7 +16,7 @@ use clap::builder::RangedI64ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use pintle_core::contract::manifest::{AuthorityPart, FeatureGate, Flag, FlagType, FlagValue, Manifest, Sets};
 use pintle_core::contract::settings;
-use pintle_core::duration;
+use pintle_core::{duration, kubernetes};
 use pintle_runtime::manager::{PluginOptions, RateLimit};
 use pintle_sources::FollowedFile;
 use pintle_sources::wire::NotStarted;
@@ -213,7 +213,7 @@ impl ControllerFlags {
             }
             given.insert(flag.name.clone(), value);
         }
-        Ok(Tuning { catalogue, given, files, gates: self.gates.clone() })
+        Ok(Tuning { catalogue, given, files, gates: self.gates.clone(), api_server: None })
     }
 }
 
@@ -247,9 +247,37 @@ pub(crate) struct Tuning {
     /// Files by flag name.
     files: BTreeMap<String, PathBuf>,
     gates: FeatureGates,
+    /// Minor version of the API server, if it is known.
+    api_server: Option<u32>,
 }
 
 impl Tuning {
+    /// Turns off the feature gates that need a newer API server and that no flag names.
+    pub(crate) fn adapt(&mut self, api_server: Option<u32>) {
+        self.api_server = api_server;
+        for gate in
+            self.catalogue.gates().filter(|gate| self.is_too_new(gate) && self.gates.value(&gate.name).is_none())
+        {
+            let needs = gate.api_server.as_deref();
+            tracing::info!(
+                gate = gate.name,
+                needs,
+                "off: the API server is older; --feature-gates={}=true turns it on",
+                gate.name
+            );
+        }
+    }
+
+    fn is_too_new(&self, gate: &FeatureGate) -> bool {
+        let needs = gate.api_server.as_deref().and_then(kubernetes::minor_number);
+        needs.zip(self.api_server).is_some_and(|(needs, found)| found < needs)
+    }
+
+    /// The value of a gate that differs from the default of its manifest.
+    fn value(&self, gate: &FeatureGate) -> Option<bool> {
+        self.gates.value(&gate.name).or_else(|| self.is_too_new(gate).then_some(false))
+    }
+
     /// The files from which flags give settings of a plugin.
     pub(crate) fn files(&self, manifest: &Manifest) -> Vec<FollowedFile> {
         let file = |(flag, value): (&Flag, Option<&FlagValue>)| {
@@ -287,15 +315,13 @@ impl Tuning {
     /// Feature gates of the controller of this name, with the values that are given.
     fn gates(&self, plugin: &str) -> impl Iterator<Item = (&'static FeatureGate, Option<bool>)> {
         let gates = self.catalogue.section(plugin).into_iter().flat_map(|section| &section.feature_gates);
-        gates.map(|gate| (gate, self.gates.value(&gate.name)))
+        gates.map(|gate| (gate, self.value(gate)))
     }
 
     /// The feature gates that controllers of the binary read, by name, with upstream's words of their stages and their values.
     pub(crate) fn features(&self) -> BTreeMap<&'static str, (&'static str, bool)> {
         let gates = self.catalogue.gates();
-        gates
-            .map(|gate| (&*gate.name, (gates::stage(&gate.name), self.gates.value(&gate.name).unwrap_or(gate.default))))
-            .collect()
+        gates.map(|gate| (&*gate.name, (gates::stage(&gate.name), self.value(gate).unwrap_or(gate.default)))).collect()
     }
 
     /// Workers, periods and rate limit of a plugin, at any time of loading. `limit` is the default rate limit.
@@ -554,6 +580,25 @@ mod tests {
     }
 
     #[test]
+    fn a_feature_gate_is_off_with_an_api_server_that_is_older_than_it_needs() {
+        static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
+            let gate =
+                "{featureGates: [{name: AllowDNSOnlyNodeCSR, default: true, apiServer: '1.36', sets: {config: on}}]}";
+            Catalogue::new([with_section("widgets", gate)])
+        });
+        let on = |given: &str, api_server: Option<u32>| {
+            let mut tuning = parse(&[given]).unwrap().read(&CATALOGUE).unwrap();
+            tuning.adapt(api_server);
+            (tuning.settings(&widgets()).get("on").cloned(), tuning.features()["AllowDNSOnlyNodeCSR"].1)
+        };
+        let none = "--feature-gates=";
+        assert_eq!([on(none, None), on(none, Some(36)), on(none, Some(37))], [(); 3].map(|()| (None, true)));
+        assert_eq!(on(none, Some(35)), (Some(Value::Bool(false)), false));
+        // The operator has given the rights.
+        assert_eq!(on("--feature-gates=AllowDNSOnlyNodeCSR=true", Some(35)), (Some(Value::Bool(true)), true));
+    }
+
+    #[test]
     fn a_feature_gate_is_a_setting_or_decides_whether_a_controller_runs() {
         static GATED: LazyLock<Catalogue> = LazyLock::new(|| {
             let section = "{featureGates: [
@@ -577,7 +622,7 @@ mod tests {
         for gates in ["StorageVersionAPI=true", "AllAlpha=true"] {
             assert_eq!(hindrance(&tuning(gates), "widgets"), None, "{gates}");
         }
-        assert_eq!(tuning("OrderedNamespaceDeletion=true").gates_without_effect(), ["OrderedNamespaceDeletion"]);
+        assert_eq!(tuning("DetectCacheInconsistency=true").gates_without_effect(), ["DetectCacheInconsistency"]);
     }
 
     #[test]

@@ -220,6 +220,8 @@ mod tests {
         check("AllAlpha", expect![[r#""AllAlpha": write GATE=true or GATE=false"#]]);
         check("AllAlpha=maybe", expect![[r#"AllAlpha: "maybe" is not true or false"#]]);
         check("Widgets=true", expect!["unrecognized feature gate: Widgets"]);
+        // A version before had it.
+        check("OrderedNamespaceDeletion=true", expect!["unrecognized feature gate: OrderedNamespaceDeletion"]);
         check(
             "deploymentreplicasetterminatingreplicas=true",
             expect![
@@ -234,10 +236,10 @@ mod tests {
             ],
         );
         check(
-            "OrderedNamespaceDeletion=false",
-            expect!["cannot set feature gate OrderedNamespaceDeletion to false, feature is locked to true"],
+            "JobManagedBy=false",
+            expect!["cannot set feature gate JobManagedBy to false, feature is locked to true"],
         );
-        assert!(parse("OrderedNamespaceDeletion=true").is_ok(), "locked to this value");
+        assert!(parse("JobManagedBy=true").is_ok(), "locked to this value");
     }
 
     #[test]
@@ -250,17 +252,15 @@ mod tests {
         assert_eq!(value("AllBeta=false,DeploymentReplicaSetTerminatingReplicas=true"), Some(true));
         let twice = "DeploymentReplicaSetTerminatingReplicas=true,DeploymentReplicaSetTerminatingReplicas=false";
         assert_eq!(value(twice), Some(false));
-        assert_eq!(parse("AllAlpha=true").unwrap().value("OrderedNamespaceDeletion"), None);
+        assert_eq!(parse("AllAlpha=true").unwrap().value("JobManagedBy"), None);
         let later = parse("AllBeta=true").unwrap().merge(parse("AllBeta=false").unwrap());
         assert_eq!(later.value(beta), Some(false), "the last flag holds");
     }
 
     #[test]
     fn gates_that_no_controller_reads_are_reported() {
-        let given = parse(
-            "AllAlpha=true,AllBeta=false,DeploymentReplicaSetTerminatingReplicas=true,OrderedNamespaceDeletion=true",
-        );
+        let given = parse("AllAlpha=true,AllBeta=false,DeploymentReplicaSetTerminatingReplicas=true,JobManagedBy=true");
         let read = ["DeploymentReplicaSetTerminatingReplicas"];
-        assert_eq!(given.unwrap().without_effect(&read), ["AllAlpha", "OrderedNamespaceDeletion"]);
+        assert_eq!(given.unwrap().without_effect(&read), ["AllAlpha", "JobManagedBy"]);
     }
 }

@@ -20,7 +20,10 @@ struct Table {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Area {
+    #[serde(default)]
+    cloud_providers: bool,
     controllers: Vec<Controller>,
 }
 
@@ -32,6 +35,9 @@ struct Controller {
     flags: Vec<String>,
     /// Kinds on whose objects nothing acts without it.
     reconciles: Vec<Kind>,
+    /// Whether it is one of a cloud provider, whose name kube-controller-manager does not know.
+    #[serde(skip)]
+    is_of_cloud: bool,
 }
 
 /// Flags with what to do instead, the end of a sentence.
@@ -53,7 +59,9 @@ impl Upstream {
     /// What the list contains besides these built-in controllers, their flags and the kinds that they act on.
     fn without(table: Table, built_in: &Catalogue) -> Self {
         let is_carried = |flag: &String| built_in.flags().iter().any(|carried| carried.flag.name == *flag);
-        let missing = table.areas.into_iter().flat_map(|area| area.controllers);
+        let missing = table.areas.into_iter().flat_map(|Area { cloud_providers: is_of_cloud, controllers }| {
+            controllers.into_iter().map(move |controller| Controller { is_of_cloud, ..controller })
+        });
         let missing = missing.filter(|controller| !built_in.has(&controller.name)).map(|mut controller| {
             controller.flags.retain(|flag| !is_carried(flag));
             controller.reconciles.retain(|kind| built_in.reconciled().all(|other| other != kind));
@@ -84,7 +92,8 @@ pub(crate) fn refusal(flag: &str) -> Option<String> {
 
 /// The controllers of kube-controller-manager that have no plugin here, with their other names.
 pub(crate) fn controllers() -> impl Iterator<Item = (&'static str, &'static [String])> {
-    UPSTREAM.controllers.iter().map(|(name, controller)| (name.as_str(), controller.aliases.as_slice()))
+    let known = UPSTREAM.controllers.iter().filter(|(_, controller)| !controller.is_of_cloud);
+    known.map(|(name, controller)| (name.as_str(), controller.aliases.as_slice()))
 }
 
 /// Kinds on whose objects nothing acts without one of these controllers, with its name.

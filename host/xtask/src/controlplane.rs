@@ -11,17 +11,20 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use pintle_core::kubernetes;
 
-use crate::{cache, root};
+use crate::{cache, process, root};
 
-/// The sources that decide what the binary is. The version of the Go toolchain does not count: a newer one builds the same program.
-const SOURCES: [&str; 4] = ["go.mod", "go.sum", "guard.go", "main.go"];
+/// The sources of the program.
+const SOURCES: [&str; 3] = ["facts.go", "guard.go", "main.go"];
+
+/// The modules that they import, beside Kubernetes and what is published with it.
+const OTHERS: [&str; 2] = ["github.com/spf13/cobra", "go.etcd.io/etcd/server/v3"];
 
 /// Flags of the linker, with the version that the parts report.
-fn linker_flags() -> String {
-    const VERSION: &str = "k8s.io/component-base/version";
-    let (major, minor) = kubernetes::minor().split_once('.').unwrap_or_default();
-    let version = kubernetes::VERSION;
-    format!("-s -w -X {VERSION}.gitVersion=v{version} -X {VERSION}.gitMajor={major} -X {VERSION}.gitMinor={minor}")
+fn linker_flags(version: &str) -> String {
+    const PACKAGE: &str = "k8s.io/component-base/version";
+    let mut numbers = version.split('.').skip(1);
+    let minor = numbers.next().unwrap_or_default();
+    format!("-s -w -X {PACKAGE}.gitVersion=v{version} -X {PACKAGE}.gitMajor=1 -X {PACKAGE}.gitMinor={minor}")
 }
 
 /// Without DWARF, which the linker would drop.
@@ -30,7 +33,7 @@ const COMPILER_FLAGS: &str = "all=-dwarf=false";
 /// How many compiled packages make one line of progress. The whole build has about 1,900.
 const PACKAGES_PER_LINE: usize = 200;
 
-/// Returns the path of the binary, building it first if there is none of these sources.
+/// Returns the path of the binary of the version that is followed, building it first if there is none of these sources.
 ///
 /// The first build takes minutes and reports its progress on standard error, past the capture of the test harness. Other processes wait
 /// for it.
@@ -38,21 +41,89 @@ const PACKAGES_PER_LINE: usize = 200;
 /// # Errors
 /// Go is not installed, or the build failed.
 pub fn ensure() -> Result<PathBuf> {
-    let folder = root().join("tests/controlplane");
-    let read = |source: &str| fs::read(folder.join(source)).with_context(|| format!("read {source}"));
-    let sources = SOURCES.iter().map(|source| read(source)).collect::<Result<Vec<_>>>()?;
-    let linker_flags = linker_flags();
-    let flags = [linker_flags.as_bytes(), COMPILER_FLAGS.as_bytes()];
-    let digest = cache::digest(sources.iter().map(Vec::as_slice).chain(flags));
-    cache::entry(&format!("controlplane-{digest}"), |output| build(&folder, output))
+    ensure_version(kubernetes::VERSION)
 }
 
-fn build(folder: &Path, output: &Path) -> Result<()> {
-    say("building the control plane (first time: several minutes; cached afterwards)");
+/// As [`ensure`], for any version that the module proxy has, such as `1.35.4`.
+///
+/// # Errors
+/// As for [`ensure`], or the modules cannot be downloaded.
+pub fn ensure_version(version: &str) -> Result<PathBuf> {
+    let entry = format!("controlplane-{}", digest(version, &linker_flags(version))?);
+    cache::entry(&entry, |output| build(&module(version)?, version, output))
+}
+
+/// What a binary or a module is made from. The version of the Go toolchain does not count: a newer one builds the same program.
+fn digest(version: &str, flags: &str) -> Result<String> {
+    let read = |source: &&str| fs::read(folder().join(source)).with_context(|| format!("read {source}"));
+    let mut inputs = SOURCES.iter().map(read).collect::<Result<Vec<_>>>()?;
+    inputs
+        .extend([version, flags, COMPILER_FLAGS, include_str!("controlplane.rs")].map(|text| text.as_bytes().to_vec()));
+    Ok(cache::digest(inputs.iter().map(Vec::as_slice)))
+}
+
+fn folder() -> PathBuf {
+    root().join("tests/controlplane")
+}
+
+/// The module of a version: the sources of `tests/controlplane`, and what Kubernetes requires in that version. All of it follows from the
+/// version; the checksum database guards the downloads. Answers its folder.
+///
+/// # Errors
+/// A file cannot be written, or the modules cannot be downloaded.
+pub fn module(version: &str) -> Result<PathBuf> {
+    cache::entry(&format!("controlplane-module-{}", digest(version, "")?), |module| {
+        fs::create_dir_all(module).with_context(|| format!("create {}", module.display()))?;
+        for source in SOURCES {
+            fs::copy(folder().join(source), module.join(source)).with_context(|| format!("copy {source}"))?;
+        }
+        let path = sources(version)?.join("go.mod");
+        let upstream = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        fs::write(module.join("go.mod"), go_mod(version, &upstream)?).context("write go.mod")?;
+        process::run(Command::new("go").args(["mod", "tidy"]).current_dir(module))
+    })
+}
+
+/// The folder of Kubernetes' own sources.
+///
+/// # Errors
+/// Go is not installed, or the module proxy does not have the version.
+pub fn sources(version: &str) -> Result<PathBuf> {
+    let mut download = Command::new("go");
+    download.args(["mod", "download", "-json", &format!("k8s.io/kubernetes@v{version}")]).current_dir(root());
+    let module: serde_json::Value = serde_json::from_str(&process::output(&mut download)?)?;
+    Ok(module["Dir"].as_str().context("the module has no folder")?.into())
+}
+
+/// What we require, in the versions of Kubernetes' own `go.mod`, and a replacement for each module that is published with it.
+/// `go mod tidy` adds the rest.
+fn go_mod(version: &str, upstream: &str) -> Result<String> {
+    let lines = || upstream.lines().map(str::trim);
+    let of = |word: &str| lines().find(|line| line.starts_with(word)).with_context(|| format!("no line {word:?}"));
+    let staging = format!("v0{}", version.strip_prefix('1').context("a version is 1.MINOR.PATCH")?);
+    let mut text =
+        format!("module pintle.dev/tests/controlplane\n\n{}\n\n{}\n\nrequire (\n", of("go ")?, of("godebug ")?);
+    for other in OTHERS {
+        text += &format!("\t{}\n", of(&format!("{other} "))?.trim_end_matches(" // indirect"));
+    }
+    for (module, version) in
+        [("component-base", &staging), ("kubectl", &staging), ("kubernetes", &format!("v{version}"))]
+    {
+        text += &format!("\tk8s.io/{module} {version}\n");
+    }
+    text += ")\n\nreplace (\n";
+    for module in lines().filter_map(|line| line.split_once(" => ./staging/")).map(|(module, _)| module) {
+        text += &format!("\t{module} => {module} {staging}\n");
+    }
+    Ok(text + ")\n")
+}
+
+fn build(folder: &Path, version: &str, output: &Path) -> Result<()> {
+    say(&format!("building the control plane {version} (first time: several minutes; cached afterwards)"));
     // At low priority: it shares the processors with what is waited for.
     let mut child = Command::new("nice")
         .args(["-n", "10", "go", "build", "-v", "-p", "2", "-trimpath", "-gcflags", COMPILER_FLAGS])
-        .args(["-ldflags", &linker_flags(), "-o"])
+        .args(["-ldflags", &linker_flags(version), "-o"])
         .arg(output)
         .arg(".")
         .current_dir(folder)

@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use xtask::guests::{self, Set};
-use xtask::{bindings, process, reference, root, schema, tutorials};
+use xtask::{bindings, embedded, process, reference, root, schema, tutorials};
 
 use crate::{checks, chores, languages};
 
@@ -21,7 +21,7 @@ use crate::{checks, chores, languages};
 pub(crate) enum Group {
     /// References, tutorials, and what pages say about controllers: seconds.
     Pages,
-    /// What the SDK of Go carries of the contract, and Kubernetes' API types; needs Go.
+    /// What the SDK of Go carries of the contract, Kubernetes' API types, and the tables of the embedded cluster; needs Go.
     Bindings,
     /// The type declarations of the SDK of JavaScript; needs Node.js.
     Declarations,
@@ -86,6 +86,7 @@ impl Group {
             }
             Self::Bindings => {
                 let mut files = vec![file((schema::PATH.to_owned(), schema::generate()?))];
+                files.extend(embedded::generate()?.map(file));
                 files.extend(replaced(&bindings::folder(), bindings::generate()?)?);
                 Ok(files)
             }

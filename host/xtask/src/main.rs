@@ -14,7 +14,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use generate::Group;
+use pintle_core::kubernetes;
 use tiers::Long;
+use xtask::follow;
 use xtask::guests::{self, Set};
 use xtask::release::{self, Target};
 
@@ -94,6 +96,14 @@ enum Chore {
         /// Record only scenarios with these words in their name.
         scenario: Option<String>,
     },
+    /// Follow another version of Kubernetes: set it, write what follows from it, and print what a person must look at.
+    Upstream {
+        /// For example 1.37.2.
+        version: String,
+        /// Compare with this version instead of the one that is followed.
+        #[arg(long, value_name = "VERSION", default_value = kubernetes::VERSION)]
+        since: String,
+    },
     /// Measure Pintle and kube-controller-manager side by side on a real control plane, and what authors wait for.
     Bench {
         /// Arguments of the benchmark; `-- --help` lists them.
@@ -168,6 +178,10 @@ fn run(chore: Chore) -> anyhow::Result<()> {
             chores::test(&chores::Selection { long, all_scenarios, only, record_times })
         }
         Chore::Record { scenario } => chores::record(scenario.as_deref()),
+        Chore::Upstream { version, since } => {
+            print!("{}", follow::follow(&version, &since)?);
+            Ok(())
+        }
         Chore::Bench { args } => chores::bench(&args),
         Chore::Lint => checks::lint(),
         Chore::Doc => checks::doc(),

@@ -9,7 +9,7 @@
 //!
 //! *Source*: Kubernetes' `pkg/controller/cronjob`. Of the 74 rows of `TestControllerV2SyncCronJob` (`cronjob_controllerv2_test.go`), 73
 //! are cases, named after the test and the number of the row. So are all rows of `TestControllerV2UpdateCronJob` (6),
-//! `TestControllerV2GetJobsToBeReconciled` (4), `TestControllerV2CleanupFinishedJobs` (2), `TestControllerV2JobAlreadyExists*` (2) and, of
+//! `TestControllerV2GetJobsToBeReconciled` (4, which upstream removed), `TestControllerV2CleanupFinishedJobs` (2), `TestControllerV2JobAlreadyExists*` (2) and, of
 //! `utils_test.go`, `TestGetJobFromTemplate2` (3), `TestNextScheduleTime` (8) and `TestByJobStartTime` (5). All 13 rows of
 //! `TestMostRecentScheduleTime` and 4 of `TestNextScheduleTimeDuration` are unit tests of [`schedule`]. The row that is left out lets the
 //! read of a Job fail which is replaced: here, the cache has this Job.
@@ -17,9 +17,7 @@
 //! *Not as upstream*
 //! - The status is written before a Job is created, and once more when the Job is in the cache.
 //! - A Job whose status update was lost in a crash is found by its name, and is not unexpected.
-//! - Only Jobs that the CronJob controls by its uid are its Jobs, and only these are replaced. Upstream compares names.
-//! - If another object has the name of a Job, the controller waits for the next time. Upstream looks for that Job without a namespace,
-//!   which fails, and tries to create it again and again; so it uses a new schedule at once.
+//! - If another object has the name of a Job, the controller waits for the next time. Upstream waits for a change of the CronJob.
 //! - What is wrong with a schedule is described in other words. The API server accepts no such schedule.
 
 mod context;

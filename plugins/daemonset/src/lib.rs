@@ -8,7 +8,7 @@
 //! key of a Node      -> node_updates -> wakes the DaemonSets that it concerns
 //! ```
 //!
-//! *Source*: kube-controller-manager 1.36.3, pkg/controller/daemon. Where upstream goes on after a write with its answer, this
+//! *Source*: kube-controller-manager 1.37.2, pkg/controller/daemon. Where upstream goes on after a write with its answer, this
 //! returns the write and goes on when the cache shows it. What follows from that:
 //! - there are no expectations, and no syncs are skipped because of a stale cache: the host keeps read-your-writes;
 //! - a Pod is replaced by a rolling update only in a run in which no other Pod is created or deleted;

@@ -6,7 +6,7 @@
 //! reconcile -> claim -> Context -> sync_revision -> paused? rollback? scaled? -> rolling | recreate -> progress -> finish
 //! ```
 //!
-//! *Source*: kube-controller-manager 1.36, pkg/controller/deployment. Where upstream writes in the middle of a sync and goes on with
+//! *Source*: kube-controller-manager 1.37, pkg/controller/deployment. Where upstream writes in the middle of a sync and goes on with
 //! the answer, this returns the write and goes on when the cache shows it. What follows from that:
 //! - an object is written once where upstream writes it twice in a row, and events still tell of both steps;
 //! - ReplicaSets are patched (by uid and resourceVersion) where upstream replaces them, so that nothing of them is lost;

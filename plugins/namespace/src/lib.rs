@@ -6,7 +6,7 @@
 //! Terminating? -> list Pods -> left? delete them, wait -> list the rest -> left? delete it, wait -> finalize
 //! ```
 //!
-//! *Source*: kube-controller-manager 1.36, pkg/controller/namespace. Where upstream deletes every kind and then looks what remains,
+//! *Source*: kube-controller-manager 1.37, pkg/controller/namespace. Where upstream deletes every kind and then looks what remains,
 //! this looks first and deletes only kinds that have something. What follows from that:
 //! - the grace period of Pods is the one that their deletion was given, not that of their spec;
 //! - counts in conditions stop at 10,000 objects of a kind, or at what fits into an answer of the host.

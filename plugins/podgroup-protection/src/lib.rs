@@ -7,6 +7,8 @@
 //! *Source*: Kubernetes' `pkg/controller/scheduling/podgroupprotection`. Of `podgroup_protection_controller_test.go`, all 15 rows of
 //! `TestPodGroupProtectionController`, 5 of `TestHasActivePods` and 4 of `TestIsPodTerminated` are cases. The other rows are about the
 //! mapping of changes to keys, which the manifest has, and about Go's caches. As upstream, it asks the cache only.
+//!
+//! Upstream reads `v1beta1`. Here an API server of 1.36 is served as well, which has `v1alpha2` instead; 1.35 has no PodGroups.
 
 mod reconcile;
 mod types;

@@ -1,6 +1,7 @@
 //! The finalizer of one PodGroup.
 
-use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step};
+use pintle_sdk::document::Document;
+use pintle_sdk::{Error, Key, Lister, ObjectKey, Outcome, Query, Step, decode};
 use plugin_lib::pods;
 use plugin_lib::protection::{Protection, protection};
 
@@ -13,12 +14,13 @@ const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 /// # Errors
 /// If the group or one of its Pods does not fit its type.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
-    let Some((group, document)) = lister.get_document::<PodGroup>(&key.namespace, &key.name)? else {
+    let Some(text) = lister.get_json(&key.kind, &ObjectKey::new(&key.namespace, &key.name)) else {
         return Ok(Outcome::new());
     };
+    let group: PodGroup = decode(&key.kind, &text)?;
     let decision = protection(&group.metadata, FINALIZER, || has_active_pods(key, lister))?;
     let update = match decision {
-        Protection::Remove => decision.update(&PodGroup::KIND, &group.metadata, document, FINALIZER),
+        Protection::Remove => decision.update(&key.kind, &group.metadata, Document::parse(&text)?, FINALIZER),
         Protection::Add | Protection::Unchanged | Protection::Wait => None,
     };
     Ok(Outcome::new().step(Step::sequential(update)))

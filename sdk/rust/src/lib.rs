@@ -194,7 +194,7 @@ struct Engines;
 /// - `"kind" as Name: [paths]` is one more type of the kind.
 /// - `"kind" = library::Type` makes no type, and checks that the manifest declares what the library's type reads;
 ///   `"kind" = [library::Type]` does so for lists of a kind that is kept `whole`.
-/// - `"kind" = _` makes no type.
+/// - `"kind" = _` makes no type. So a manifest can watch a version that only another Kubernetes serves.
 ///
 /// Without a manifest, as in a library that plugins share, the paths are not checked against one.
 pub use pintle_sdk_macros::types;

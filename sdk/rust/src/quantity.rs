@@ -383,7 +383,7 @@ impl<'de> Deserialize<'de> for Quantity {
 mod tests {
     use super::*;
 
-    /// Text, canonical form, value and thousandths, as Kubernetes 1.36.3 has them; `!` is an error, `-` is left out.
+    /// Text, canonical form, value and thousandths, as Kubernetes 1.37.2 has them; `!` is an error, `-` is left out.
     const QUANTITIES: &str = include_str!("../tests/data/quantities.txt");
     /// Two texts, their sum, their difference, and how they compare.
     const SUMS: &str = include_str!("../tests/data/sums.txt");

@@ -33,7 +33,7 @@ pub fn corpus(scale: usize) -> Vec<Entry> {
     all
 }
 
-/// Entries that kube-controller-manager 1.36.3 never brings to their ends, and why.
+/// Entries that kube-controller-manager 1.37.2 never brings to their ends, and why.
 pub const UPSTREAM_LEAVES: [(&str, &str); 3] = [
     ("a surge of the largest number", "replicas and surge overflow 32 bits, so it creates no Pod"),
     ("an owner whose name has a dot", "its client rejects the name, so it never learns that the owner is absent"),

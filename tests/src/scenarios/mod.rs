@@ -70,7 +70,7 @@ const LOOK_AT_HOST: Duration = Duration::from_secs(1);
 pub const GATES: &str = "--feature-gates=GenericWorkload=true";
 
 /// What kube-apiserver serves for these controllers.
-pub const GATED_APIS: &str = "--runtime-config=scheduling.k8s.io/v1alpha2=true";
+pub const GATED_APIS: &str = "--runtime-config=scheduling.k8s.io/v1beta1=true";
 
 /// The steps of a scenario.
 pub type Steps = for<'a> fn(&'a Stage) -> LocalBoxFuture<'a, Result<()>>;

@@ -28,9 +28,6 @@ const FORMAT: u32 = 2;
 /// How many levels of a record have a line for each member: the record, the outcome, its parts and their members.
 const N_OPENED: usize = 4;
 
-/// The module whose version is that of kube-controller-manager.
-const KUBERNETES: &str = "k8s.io/kubernetes";
-
 /// The records of these scenarios. One that is missing or outdated is an outcome that failed, with the command that records it.
 pub fn outcomes(scenarios: &[Scenario]) -> Outcomes {
     let read = |scenario: &Scenario| {
@@ -48,7 +45,7 @@ pub fn read(scenario: &Scenario) -> Result<Value> {
     let file = file(scenario);
     let text = fs::read_to_string(&file).with_context(|| format!("there is no record {}", file.display()))?;
     let mut record: Value = serde_json::from_str(&text).with_context(|| format!("parse {}", file.display()))?;
-    let kubernetes = kubernetes()?;
+    let kubernetes = kubernetes();
     if record["kubernetes"] != kubernetes || record["format"] != FORMAT {
         bail!(
             "{} is a record of Kubernetes {} in format {}, and not of {kubernetes} in format {FORMAT}",
@@ -66,7 +63,7 @@ pub fn read(scenario: &Scenario) -> Result<Value> {
 /// Some scenarios did not finish, and the others are recorded; or a file cannot be written.
 pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<()> {
     let folder = folder();
-    let kubernetes = kubernetes()?;
+    let kubernetes = kubernetes();
     fs::create_dir_all(&folder).context("make the folder of the records")?;
     let mut failed = Vec::new();
     for scenario in scenarios {
@@ -121,10 +118,8 @@ pub(super) fn file(scenario: &Scenario) -> PathBuf {
 }
 
 /// The version of kube-controller-manager that tests run.
-fn kubernetes() -> Result<String> {
-    let go_mod = fs::read_to_string(workspace_dir().join("tests/controlplane/go.mod")).context("read go.mod")?;
-    let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(KUBERNETES));
-    Ok(version.context("go.mod names no version of Kubernetes")?.trim().to_owned())
+fn kubernetes() -> String {
+    format!("v{}", pintle_core::kubernetes::VERSION)
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ impl Identities {
         Ok(Identities(all))
     }
 
-    /// `kube-controller-manager/v1.36.3 (linux/amd64) kubernetes/abc/NAME`, or `pintle/0.1.0 NAME`.
+    /// `kube-controller-manager/v1.37.2 (linux/amd64) kubernetes/abc/NAME`, or `pintle/0.1.0 NAME`.
     fn of<'a>(&'a self, user_agent: &'a str) -> &'a str {
         let name = user_agent.rsplit(['/', ' ']).next().unwrap_or_default();
         self.0.get(name).map_or(name, String::as_str)

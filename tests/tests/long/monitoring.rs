@@ -38,16 +38,14 @@ const UNUSUAL: [&str; 8] = [
 ];
 
 /// Metrics of kube-controller-manager that it serves only after what they count has happened. It registers `running_managed_controllers`
-/// and does not set it in 1.36; cloud-controller-manager does.
-const SELDOM_UPSTREAM: [&str; 12] = [
+/// and does not set it; cloud-controller-manager does.
+const SELDOM_UPSTREAM: [&str; 10] = [
     "pod_gc_collector_force_delete_pod_errors_total",
     "pod_gc_collector_force_delete_pods_total",
     "rest_client_request_retries_total",
     "leader_election_slowpath_total",
     "running_managed_controllers",
-    "replicaset_controller_stale_sync_skips_total",
-    "statefulset_controller_stale_sync_skips_total",
-    "horizontal_pod_autoscaler_controller_stale_sync_skips_total",
+    "*_controller_stale_sync_skips_total",
     "rest_client_dns_*",
     "authentication_*",
     "authenticated_*",

@@ -28,11 +28,7 @@ fn sample(name: &str) -> Result<Value> {
 
 /// Writes the types of the samples in a language to a file.
 fn generate(language: &str, file: &Path) -> Result<()> {
-    let mut download = Command::new("go");
-    download.current_dir(workspace_dir().join("tests/controlplane"));
-    download.args(["mod", "download", "-json", "k8s.io/kubernetes"]);
-    let module: Value = serde_json::from_str(&process::output(&mut download)?)?;
-    let openapi = PathBuf::from(module["Dir"].as_str().context("no folder")?).join("api/openapi-spec/v3");
+    let openapi = xtask::controlplane::sources(pintle_core::kubernetes::VERSION)?.join("api/openapi-spec/v3");
     let mut types = pintle::command(["types", "--lang", language, "-o"])?;
     types.arg(file).arg(workspace_dir().join("host/types/tests/team.yaml"));
     for document in ["apis__apps__v1_openapi.json", "apis__apiextensions.k8s.io__v1_openapi.json"] {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -29,11 +29,10 @@ const TEMPLATES: [&str; 2] = ["host/build/scaffold", "host/xtask/templates"];
 
 #[test]
 fn the_version_of_kubernetes_is_the_same_everywhere() -> Result<()> {
-    const WORDS: [&str; 5] =
-        ["Kubernetes", "kube-controller-manager", "kube-apiserver", "behaves as", "k8s.io/kubernetes"];
+    const WORDS: [&str; 4] = ["Kubernetes", "kube-controller-manager", "kube-apiserver", "behaves as"];
     let files = process::output(Command::new("git").args(["ls-files"]).current_dir(workspace_dir()))?;
     let is_page = |file: &&str| {
-        [".md", ".yaml", ".rs", ".txt", "tests/controlplane/go.mod"].iter().any(|end| file.ends_with(end))
+        [".md", ".yaml", ".rs", ".txt"].iter().any(|end| file.ends_with(end))
             && !HISTORY.iter().chain(&["tests/MEASUREMENTS.md"]).any(|other| file == other)
     };
     let (mut n_found, mut other) = (0, Vec::new());
@@ -299,60 +298,11 @@ fn every_page_with_commands_for_a_cluster_is_run_by_a_test() -> Result<()> {
     Ok(())
 }
 
-/// The controllers of kube-controller-manager: name, and whether it runs by default. Those of cloud providers are left out.
+/// The controllers of kube-controller-manager: name, and whether it runs by default.
 fn upstream() -> Result<BTreeMap<String, bool>> {
-    let mut download = Command::new("go");
-    download.current_dir(workspace_dir().join("tests/controlplane")).args([
-        "mod",
-        "download",
-        "-json",
-        "k8s.io/kubernetes",
-    ]);
-    let module: Value = serde_json::from_str(&process::output(&mut download)?)?;
-    let program = PathBuf::from(module["Dir"].as_str().context("no folder")?).join("cmd/kube-controller-manager");
-    // `	NodeIpamController     = "node-ipam-controller"`
-    let names = fs::read_to_string(program.join("names/controller_names.go"))?;
-    let constants = names.lines().filter_map(|line| {
-        let (constant, name) = line.strip_prefix('\t')?.split_once('=')?;
-        Some((constant.trim(), name.trim().strip_prefix('"')?.strip_suffix('"')?))
-    });
-    let constants: BTreeMap<&str, &str> = constants.collect();
-
-    let help = Answer::of(Command::new(controlplane::ensure_binary()?).args(["kube-controller-manager", "--help"]))?;
-    let help = help.success()?;
-    // `kube:DRAResourcePoolStatus=true|false (ALPHA - default=false)`; a gate that cannot be changed is not listed, and is on.
-    let is_off = |gate: &str| {
-        let line = help.lines().find(|line| line.contains(&format!(":{gate}=true|false")));
-        line.is_some_and(|line| line.contains("default=false"))
-    };
-
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(program.join("app"))? {
-        let path = entry?.path();
-        if path.to_string_lossy().ends_with("_test.go") || path.extension().is_none_or(|extension| extension != "go") {
-            continue;
-        }
-        let source = fs::read_to_string(&path)?;
-        // Each part is a descriptor and the function that starts the controller.
-        for part in source.split("return &ControllerDescriptor{").skip(1) {
-            let descriptor = part.split("\n}").next().unwrap_or_default();
-            let Some(constant) = words(descriptor).find_map(|word| word.strip_prefix("names.")) else { continue };
-            let name = constants.get(constant).with_context(|| format!("{constant} is in no list of names"))?;
-            let required = descriptor.split("requiredFeatureGates").nth(1).unwrap_or_default();
-            let checked = part.split("if !utilfeature.DefaultFeatureGate.Enabled").skip(1);
-            let checked = checked.filter_map(|rest| words(rest).find(|word| !word.is_empty()));
-            let mut gates = words(required).chain(checked).filter_map(|word| Some(word.split_once("eatures.")?.1));
-            let is_on = !descriptor.contains("isDisabledByDefault: true") && !gates.any(is_off);
-            found.insert((*name).to_owned(), is_on);
-        }
-    }
-    ensure!(found.len() == constants.len(), "{} descriptors for {} names", found.len(), constants.len());
-    Ok(found)
-}
-
-/// Names in Go, with their packages.
-fn words(source: &str) -> impl Iterator<Item = &str> {
-    source.split(|c: char| !c.is_alphanumeric() && c != '.')
+    let facts = process::output(Command::new(controlplane::ensure_binary()?).arg("facts"))?;
+    let controllers = facts.lines().filter_map(|line| line.strip_prefix("controller ")?.split_once(' '));
+    Ok(controllers.map(|(name, rest)| (name.to_owned(), rest.starts_with("on "))).collect())
 }
 
 /// The pages about controllers are generated from this list.

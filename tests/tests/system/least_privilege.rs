@@ -118,7 +118,10 @@ fn asked(manifest: &Manifest, resources: &BTreeMap<Kind, String>) -> (BTreeSet<P
                 "*" => ("*".to_owned(), "*".to_owned()),
                 kind => {
                     let kind: Kind = kind.parse().unwrap();
-                    let plural = resources.get(&kind).unwrap_or_else(|| panic!("the server has no {kind}"));
+                    // Roles name no versions: a controller may know one that only another API server serves.
+                    let mut known = resources.iter();
+                    let plural = known.find(|(other, _)| other.group == kind.group && other.name == kind.name);
+                    let (_, plural) = plural.unwrap_or_else(|| panic!("the server has no {kind}"));
                     (kind.group.to_string(), plural.clone())
                 }
             };

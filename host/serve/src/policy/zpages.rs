@@ -117,7 +117,7 @@ pub struct Status {
     pub up: Duration,
     /// Version of the host.
     pub version: String,
-    /// Version of Kubernetes that it behaves as, for example `1.36`.
+    /// Version of Kubernetes that it behaves as, for example `1.37`.
     pub emulates: String,
     /// Paths that are served.
     pub paths: Vec<&'static str>,
@@ -206,21 +206,21 @@ mod tests {
             started: "2026-11-03T04:05:06.7Z".parse().unwrap(),
             up: Duration::from_secs(3600 * 30 + 60 * 5 + 7),
             version: "0.1.0".into(),
-            emulates: "1.36".into(),
+            emulates: "1.37".into(),
             paths: vec!["/metrics", "/healthz", "/metrics/slis", "/debug/controllers/NAME"],
         };
         let text = status.text("pintle");
         let (_, body) = text.split_once("only.\n").unwrap();
         assert_eq!(
             body,
-            "\nStarted: Tue Nov  3 04:05:06 UTC 2026\nUp: 30 hr 05 min 07 sec\nBinary version: 0.1.0\nEmulation version: 1.36\nPaths: /debug /healthz /metrics\n"
+            "\nStarted: Tue Nov  3 04:05:06 UTC 2026\nUp: 30 hr 05 min 07 sec\nBinary version: 0.1.0\nEmulation version: 1.37\nPaths: /debug /healthz /metrics\n"
         );
         assert_eq!(
             status.object("v1beta1", "pintle"),
             json!({
                 "kind": "Statusz", "apiVersion": "config.k8s.io/v1beta1", "metadata": {"name": "pintle"},
                 "startTime": "2026-11-03T04:05:06Z", "uptimeSeconds": 108_307, "goVersion": "", "binaryVersion": "0.1.0",
-                "emulationVersion": "1.36", "paths": ["/debug", "/healthz", "/metrics"],
+                "emulationVersion": "1.37", "paths": ["/debug", "/healthz", "/metrics"],
             })
         );
         assert_eq!(not_acceptable()["code"], 406);

@@ -241,7 +241,7 @@ async fn pages_are_for_humans_and_for_programs() {
     assert_eq!(get("/flagz", Some(wanted)).await, (200, object.to_owned()));
     assert_eq!(get("/flagz", Some("application/json")).await.0, 406);
     let status = get("/statusz", None).await.1;
-    let end = "Binary version: 1.2.3\nEmulation version: 1.36\nPaths: /configz /debug /flagz /healthz /livez /metrics /readyz\n";
+    let end = "Binary version: 1.2.3\nEmulation version: 1.37\nPaths: /configz /debug /flagz /healthz /livez /metrics /readyz\n";
     assert!(status.ends_with(end), "{status}");
     let yaml = get("/statusz", Some("application/yaml;as=Statusz;v=v1beta1;g=config.k8s.io")).await;
     assert!(yaml.0 == 200 && yaml.1.contains("binaryVersion: 1.2.3\n"), "{yaml:?}");

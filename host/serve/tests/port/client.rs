@@ -110,7 +110,7 @@ impl Pages for TestPages {
 
     fn about(&self) -> About {
         let started = "2026-11-03T04:05:06Z".parse().unwrap();
-        About { started, up: Duration::from_secs(1), version: "1.2.3".into(), emulates: "1.36".into() }
+        About { started, up: Duration::from_secs(1), version: "1.2.3".into(), emulates: "1.37".into() }
     }
 
     fn controller(&self, name: &str) -> Option<Value> {

@@ -153,14 +153,16 @@ fn annotations(annotations: &Value, path: &str, errors: &mut Vec<Cause>) {
 
 fn owners(owners: &Value, errors: &mut Vec<Cause>) {
     let path = "metadata.ownerReferences";
-    for owner in owners.as_array().into_iter().flatten() {
+    for (index, owner) in owners.as_array().into_iter().flatten().enumerate() {
+        let path = format!("{path}[{index}]");
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().unwrap_or_default().is_empty() {
-                errors.push(Cause::invalid(format!("{path}.{field}"), &"".into(), "must not be empty"));
+                errors.push(Cause::required_because(format!("{path}.{field}"), "must not be empty"));
             }
         }
         let version = owner["apiVersion"].as_str().unwrap_or_default();
-        let wrong = (version.matches('/').count() > 1).then_some("must be GROUP/VERSION");
+        let is_wrong = version.matches('/').count() > 1 || version.ends_with('/');
+        let wrong = is_wrong.then_some("must be <group>/<version> or <version>");
         wrong_name(&format!("{path}.apiVersion"), version, wrong, errors);
         if owner["apiVersion"] == "v1" && owner["kind"] == "Event" {
             errors.push(Cause::invalid(path, owner, "an Event cannot be an owner"));

@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use super::{Builtin, Field, ListKind, PatchStrategy, Scalar, Shape, TypeSchema};
 
+/// Fields that every type with a kind has, unless its lines name them otherwise.
+const OF_OBJECTS: [&str; 3] = ["apiVersion s", "kind s", "metadata #meta.v1.ObjectMeta +"];
+
 /// Parses the whole table.
 pub(super) fn table(text: &str) -> Builtin {
     let mut builtin = Builtin::default();
@@ -29,7 +32,10 @@ pub(super) fn table(text: &str) -> Builtin {
         current.name = name.to_owned();
         for flag in flags.split_whitespace() {
             match flag.strip_prefix("gvk=") {
-                Some(gvk) => current.gvk = split_gvk(gvk),
+                Some(gvk) => {
+                    current.gvk = split_gvk(gvk);
+                    current.fields.extend(OF_OBJECTS.map(|line| field(&builtin, line)));
+                }
                 None => current.atomic = flag == "atomic",
             }
         }

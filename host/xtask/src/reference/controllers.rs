@@ -18,7 +18,7 @@ This page is generated from the manifests of the controllers and `plugins/upstre
 const OVERVIEW: &str = "
 ## Overview
 
-The controllers of kube-controller-manager {minor}, without the three for cloud providers, which it lists and no longer runs.
+The controllers of kube-controller-manager {minor}.
 Their full names end in `-controller`.
 ";
 

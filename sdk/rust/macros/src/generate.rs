@@ -47,6 +47,11 @@ pub(crate) struct Error {
 pub(crate) fn generate(schema: &Schema, manifest: Option<&Manifest>, entries: &[Entry]) -> Result<String, Error> {
     let mut code = Code::new(schema);
     for watch in manifest.map_or(&[][..], |manifest| &manifest.watches) {
+        let is_unread = |entry: &Entry| entry.kind == watch.kind && matches!(entry.reads, Reads::Nothing);
+        // A version that another Kubernetes serves.
+        if entries.iter().any(is_unread) && schema.kind(&watch.kind).is_err() {
+            continue;
+        }
         let is_replaced = entries.iter().any(|entry| entry.kind == watch.kind && entry.name.is_none());
         let reads: Vec<_> = watch.fields.iter().map(|field| (field.clone(), None)).collect();
         let fail = |message| Error { entry: None, message };
@@ -565,6 +570,7 @@ watches:
   - {kind: apps/v1/ReplicaSet, whole: true, fields: [spec.selector]}
   - {kind: v1/Pod, fields: [status.phase, metadata.labels]}
   - {kind: v1/Secret, fields: [data]}
+  - {kind: apps/v1beta0/ReplicaSet, fields: [spec.replicas]}
 ";
         let entries = r#"
             "apps/v1/ReplicaSet": ["spec.replicas", "status": engine::Status<u8>],
@@ -573,6 +579,7 @@ watches:
             "apps/v1/ReplicaSet" = [engine::Listed],
             "v1/Pod" = engine::Pod,
             "v1/Secret" = _,
+            "apps/v1beta0/ReplicaSet" = _,
         "#;
         check("entries.txt", &run(manifest, entries).unwrap());
     }

@@ -504,12 +504,12 @@ fn marks() -> Vec<Row> {
             .beside("/apis/storage.k8s.io/v1/volumeattributesclasses/<namespace>-a")
             .rows,
     );
-    let groups = "/apis/scheduling.k8s.io/v1alpha2/namespaces/<namespace>/podgroups";
+    let groups = "/apis/scheduling.k8s.io/v1beta1/namespaces/<namespace>/podgroups";
     let group = Step::Create(groups, named(json!({"schedulingPolicy": {"gang": {"minCount": 1}}})));
     rows.extend(
         Rows::of("podgroup-protection", &[])
             .add(Change, "podgroups", "deleted", vec![group], vec![remove(groups, "Background")])
-            .beside("/apis/scheduling.k8s.io/v1alpha2/namespaces/<namespace>/podgroups/web")
+            .beside("/apis/scheduling.k8s.io/v1beta1/namespaces/<namespace>/podgroups/web")
             .rows,
     );
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";

@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn a_candidate_answers_each_question_of_the_api_server_once() {
         let now = Timestamp::UNIX_EPOCH;
-        let new = LeaseCandidate::new("kube-system", "host_1", "pintle", "1.36", now);
-        assert_eq!(new.0["spec"]["emulationVersion"], "1.36.0");
+        let new = LeaseCandidate::new("kube-system", "host_1", "pintle", "1.37", now);
+        assert_eq!(new.0["spec"]["emulationVersion"], "1.37.0");
         assert!(!new.is_asked() && new.version().is_empty());
         let mut asked = new.0.clone();
         asked["spec"]["pingTime"] = "1970-01-01T00:00:01.000000Z".into();

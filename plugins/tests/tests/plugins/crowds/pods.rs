@@ -41,7 +41,7 @@ pub(super) fn replication_controller(size: Size) {
 pub(super) fn group(size: Size) {
     let n = size.n();
     let mut cluster = Cluster::new(1);
-    let mut group = object("scheduling.k8s.io/v1alpha2", "PodGroup", "group", 0, LONGEST);
+    let mut group = object("scheduling.k8s.io/v1beta1", "PodGroup", "group", 0, LONGEST);
     let mut finalizers: Vec<String> = (0..n).map(|i| format!("{}/x", name("f", i, LABEL))).collect();
     finalizers.insert(n / 2, "scheduling.k8s.io/podgroup-protection".into());
     group["metadata"]["finalizers"] = json!(finalizers);

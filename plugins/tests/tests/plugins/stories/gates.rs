@@ -37,17 +37,13 @@ const READ: &[(&str, &[&str], &[&str])] = &[
         "job",
         &["controller/job"],
         &[
-            "JobBackoffLimitPerIndex",
             "JobManagedBy",
-            "JobPodReplacementPolicy",
-            "JobSuccessPolicy",
             "MutableSchedulingDirectivesForSuspendedJobs",
-            "SidecarContainers",
             "StaleControllerConsistencyJob",
             "WorkloadWithJob",
         ],
     ),
-    ("namespace", &["controller/namespace"], &["OrderedNamespaceDeletion"]),
+    ("namespace", &["controller/namespace"], &[]),
     ("persistentvolume-protection", &["controller/volume/pvprotection"], &[]),
     (
         "persistentvolumeclaim-protection",
@@ -60,18 +56,9 @@ const READ: &[(&str, &[&str], &[&str])] = &[
     (
         "replicaset",
         &["controller/replicaset", "controller/controller_utils.go"],
-        &[
-            "DeploymentReplicaSetTerminatingReplicas",
-            "LogarithmicScaleDown",
-            "PodDeletionCost",
-            "StaleControllerConsistencyReplicaSet",
-        ],
+        &["DeploymentReplicaSetTerminatingReplicas", "PodDeletionCost", "StaleControllerConsistencyReplicaSet"],
     ),
-    (
-        "replicationcontroller",
-        &["controller/replication", "controller/controller_utils.go"],
-        &["LogarithmicScaleDown", "PodDeletionCost"],
-    ),
+    ("replicationcontroller", &["controller/replication", "controller/controller_utils.go"], &["PodDeletionCost"]),
     ("root-ca-certificate-publisher", &["controller/certificates/rootcacertpublisher"], &[]),
     ("serviceaccount", &["controller/serviceaccount"], &[]),
     (

@@ -85,7 +85,7 @@ fn named_class() -> Value {
 
 /// A PodGroup that is being deleted while its Pods run.
 fn group_with_pods() -> Value {
-    let mut group = being_deleted(object("scheduling.k8s.io/v1alpha2", "PodGroup", "web"));
+    let mut group = being_deleted(object("scheduling.k8s.io/v1beta1", "PodGroup", "web"));
     group["metadata"]["finalizers"] = json!(["scheduling.k8s.io/podgroup-protection"]);
     let member = |number| {
         let mut pod = pod(&format!("web-{number}"));

@@ -10,7 +10,7 @@ use crate::scenarios::stage::{Stage, pod};
 
 const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
-const NO_API: &str = "it does not serve scheduling.k8s.io/v1alpha2";
+const NO_API: &str = "it does not serve scheduling.k8s.io/v1beta1";
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a PodGroup without Pods goes at once", |s| Box::pin(unused(s))).gated().only_real(NO_API),
@@ -35,13 +35,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 ];
 
 fn path(s: &Stage, name: &str) -> String {
-    format!("/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups/{name}", s.ns)
+    format!("/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups/{name}", s.ns)
 }
 
 /// A PodGroup, which the API server gives its finalizer.
 async fn group(s: &Stage, name: &str) -> Result<()> {
     let object = json!({
-        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": name},
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": name},
         "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
     });
     let path = path(s, name);

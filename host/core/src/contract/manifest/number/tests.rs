@@ -278,7 +278,7 @@ fn a_setting_knows_the_numbers_that_it_gives() {
 
 /// Flags of kube-controller-manager that set numbers of queues and rules, of controllers that were not built when settings could do that:
 /// flag, default, the place, another value.
-const FLAGS: [(&str, &str, &str, &str); 17] = [
+const FLAGS: [(&str, &str, &str, &str); 16] = [
     ("concurrent-endpoint-syncs", "5", "concurrency", "10"),
     ("concurrent-service-endpoint-syncs", "5", "concurrency", "10"),
     ("mirroring-concurrent-service-endpoint-syncs", "5", "concurrency", "10"),
@@ -287,7 +287,6 @@ const FLAGS: [(&str, &str, &str, &str); 17] = [
     ("concurrent-resourceclaim-syncs", "50", "concurrency", "100"),
     ("concurrent-device-taint-eviction-syncs", "8", "concurrency", "10"),
     ("concurrent-validating-admission-policy-status-syncs", "5", "concurrency", "10"),
-    ("concurrent-service-syncs", "1", "concurrency", "10"),
     ("endpoint-updates-batch-period", "0s", "delayMs", "500ms"),
     ("endpointslice-updates-batch-period", "0s", "delayMs", "500ms"),
     ("mirroring-endpointslice-updates-batch-period", "0s", "delayMs", "500ms"),
