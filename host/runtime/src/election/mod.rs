@@ -428,6 +428,7 @@ impl Election {
     }
 
     /// Removes the holder of the Lease; returns whether it was this process.
+    #[doc(alias = "tryRelease")]
     async fn write_release(&mut self, to: Option<&str>) -> Result<bool, ApiError> {
         // If this term ends before it has begun, the next leader inherits the same.
         let of_term = || self.manager.last_writes(self.config.group);
@@ -436,20 +437,19 @@ impl Election {
             let present = self.lock.read().await?;
             self.candidate.saw(present, Instant::now().into_std());
         }
-        for is_last in [false, true] {
+        loop {
             let Some(mut lease) = self.candidate.release(self.leadership.moment()) else { return Ok(false) };
             lease.annotate(LAST_WRITES, last_writes.text().as_deref());
             lease.annotate(RESERVED_FOR, to);
             match self.lock.write(WriteVerb::Update { body: lease.text() }).await {
-                // A renewal was under way.
-                Err(error) if error.class == ApiErrorClass::Conflict && !is_last => {
+                // A renewal was under way, or others write to the Lease. As upstream, this goes on until the patience ends.
+                Err(error) if error.class == ApiErrorClass::Conflict => {
                     let present = self.lock.read().await?;
                     self.candidate.saw(present, Instant::now().into_std());
                 }
                 written => return written.map(|_| true),
             }
         }
-        Ok(false)
     }
 
     /// Logs who leads, when that changes.

@@ -30,6 +30,8 @@ struct Server {
     no_watch: bool,
     /// Carries writes out and does not answer them.
     mute: Mutex<bool>,
+    /// How many updates find that the Lease has changed meanwhile.
+    races: Mutex<u32>,
     /// Answers reads with 403.
     refuses: Mutex<bool>,
     /// Time in ms, verb and holder of each request for the Lease.
@@ -47,6 +49,7 @@ impl Server {
             hangs: watch::Sender::new(false),
             no_watch,
             mute: Mutex::default(),
+            races: Mutex::default(),
             refuses: Mutex::default(),
             log: Mutex::default(),
             events: Mutex::default(),
@@ -161,6 +164,10 @@ impl ApiWriter for Server {
             let holder = object["spec"]["holderIdentity"].as_str().unwrap().to_owned();
             self.log.lock().push((self.start.elapsed().as_millis(), verb, holder));
             let name = object["metadata"]["name"].as_str().unwrap();
+            if verb == "update" && *self.races.lock() > 0 {
+                *self.races.lock() -= 1;
+                self.edit("renewTime", "2026-01-01T00:00:00.000000Z".into());
+            }
             let present = self.lease(name).map(|lease| lease["metadata"]["resourceVersion"].clone());
             let written = match (verb, present) {
                 ("create", None) => Ok(self.put(object)),
@@ -367,6 +374,17 @@ async fn a_lease_that_was_taken_without_an_answer_is_released_at_the_end() {
     *server.mute.lock() = false;
     a.stop().await;
     assert_eq!(server.holder(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_conflicts_is_sent_again() {
+    let server = Server::new(true);
+    let a = Host::start(&server, "a");
+    eventually("a to lead", || a.leads()).await;
+    // Others write the Lease each time before the release arrives.
+    *server.races.lock() = 3;
+    a.stop().await;
+    assert_eq!((server.holder().as_str(), *server.races.lock()), ("", 0));
 }
 
 #[tokio::test(start_paused = true)]
