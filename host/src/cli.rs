@@ -358,6 +358,14 @@ pub struct ManArgs {
 /// Arguments of `pintle version`.
 #[derive(Debug, Args)]
 pub struct VersionArgs {
+    /// Kubeconfig of a cluster, whose version is printed as well.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig. Default: the current context.
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    pub context: Option<String>,
+
     /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,

@@ -92,7 +92,8 @@ impl Host {
         let tune = config.tune.clone();
         let manager = Arc::new(Manager::new(connection.reader(), Arc::new(connection.clone()), config));
         let features: Vec<_> = features.iter().map(|(name, (stage, is_on))| (*name, *stage, *is_on)).collect();
-        manager.describe(env!("CARGO_PKG_VERSION"), kubernetes::minor(), &features);
+        let api_server = choice.api_server.unwrap_or_default();
+        manager.describe(env!("CARGO_PKG_VERSION"), kubernetes::VERSION, &api_server, &features);
         let loader = Arc::new(choice.engine);
         manager.set_loader(loader.clone());
         connection.observe(manager.request_observer());

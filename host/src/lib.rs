@@ -90,7 +90,7 @@ pub fn execute<C: CommandLine>(command: Command) -> anyhow::Result<()> {
         Command::Inspect(args) => on_runtime(inspect::inspect(&args)),
         Command::Scaffold(args) => on_runtime(inspect::scaffold(&args)),
         Command::Rbac(args) => on_runtime(rbac::rbac(&args)).map_err(|why| args.of_file.explain(why)),
-        Command::Version(args) => version::version(&args),
+        Command::Version(args) => on_runtime(version::version(&args)),
         Command::Completion(args) => complete::completion(&args),
         Command::Man(args) => complete::man::<C>(&args),
     }

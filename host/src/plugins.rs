@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail};
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Manifest, SettingType};
 use pintle_core::contract::settings;
+use pintle_core::kubernetes;
 use pintle_core::ports::guest::Guest;
 use pintle_core::ports::outside::Outside as _;
 use pintle_oci::{self as oci, Cache, ComponentSource, Evidence, Fetcher, Pulled};
@@ -124,9 +125,28 @@ pub struct Choice {
     pub(crate) not_started: Vec<NotStarted>,
     /// Keys, authorities and endpoints of plugins.
     pub(crate) outside: Bindings,
+    /// Version of the API server, once it is known.
+    pub(crate) api_server: Option<String>,
 }
 
 impl Choice {
+    /// Turns off what the API server is too old for, and warns if it is outside of what is supported.
+    pub(crate) fn adapt(&mut self, api_server: Option<String>) {
+        if let Some(why) = api_server.as_deref().and_then(kubernetes::unsupported) {
+            tracing::warn!("{why}: controllers may not work as documented");
+        }
+        let Self { plugins, tuning, .. } = self;
+        tuning.adapt(api_server.as_deref().and_then(kubernetes::minor_number));
+        for plugin in plugins {
+            for (setting, value) in tuning.settings(plugin.guest.manifest()) {
+                if let Some(settings) = plugin.settings.as_object_mut() {
+                    settings.entry(setting).or_insert(value);
+                }
+            }
+        }
+        self.api_server = api_server;
+    }
+
     /// Logs a line about each controller that lacks what it needs to start.
     pub(crate) fn log_not_started(&self) {
         for NotStarted { plugin, reason, message } in &self.not_started {
@@ -268,7 +288,9 @@ fn choose_among(
         manifest.and_then(|manifest| manifest.config.get(&file.setting)).is_some_and(|setting| setting.follow)
     };
     followed.retain(follows);
-    Ok(Choice { plugins: chosen, engine, fetcher, tuning, excluded, not_started, followed, outside })
+    let choice =
+        Choice { plugins: chosen, engine, fetcher, tuning, excluded, not_started, followed, outside, api_server: None };
+    Ok(choice)
 }
 
 /// Checks that `--controllers` names candidates, or disables controllers of kube-controller-manager.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use pintle_core::contract::settings::{self, SettingsError};
+use pintle_core::kubernetes::VERSION;
 use pintle_kube::{Connection, Source};
 use pintle_runtime::election::BootClock;
 use pintle_runtime::manager::WallClock;
@@ -112,6 +113,7 @@ pub async fn on<F: Future<Output = ()>>(
     choice.log_not_started();
     Inputs { cluster_ca: connection.root_ca() }.fill(&mut choice);
     connection.check().await?;
+    choice.adapt(connection.server_version().await);
     let of_kube_controller_manager = choice.of_kube_controller_manager();
     let flag = ControllersFlag::beside(!args.plugins.plugins.is_empty(), &args.plugins.controllers)?;
     let (runs_some, leader_elect) = (!of_kube_controller_manager.is_empty(), args.leader.lease.leader_elect);
@@ -136,11 +138,13 @@ pub async fn on<F: Future<Output = ()>>(
         clock: Some(surroundings.clock.clone()),
         seed: surroundings.seed,
     };
+    let server_version = choice.api_server.clone();
     let host = Host::new(connection, choice, &claims, &args.plugins, ports, wiring).await?;
     let socket = sources.socket().map(|socket| socket.display().to_string());
     let Serving { https, metrics, .. } = &host.serving;
     let (https, metrics) = (https.as_ref().map(display), metrics.as_ref().map(display));
-    tracing::info!(api_server = connection.url(), https, metrics, admin_socket = socket, "running");
+    let api_server = connection.url();
+    tracing::info!(kubernetes = VERSION, api_server, server_version, https, metrics, admin_socket = socket, "running");
     let stop = stop()?;
     let manager = host.manager.clone();
     let unattended = unattended::report(

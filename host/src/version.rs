@@ -1,14 +1,23 @@
 //! `pintle version`.
 
+use anyhow::Context as _;
 use pintle_core::contract::manifest::{BuiltIn, CONTRACT_VERSIONS};
+use pintle_core::kubernetes::{self, VERSION};
+use pintle_kube::{Connection, Source};
 use serde::Serialize;
 
 use crate::cli::VersionArgs;
 use crate::{output, plugins};
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Version {
     version: &'static str,
+    /// The version of Kubernetes that the controllers follow.
+    kubernetes: &'static str,
+    /// That of the API server, if a kubeconfig is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_server: Option<String>,
     contract: Vec<&'static str>,
     plugins: Vec<Plugin>,
 }
@@ -23,10 +32,21 @@ struct Plugin {
     start_conditions: Vec<String>,
 }
 
-pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
+pub(crate) async fn version(args: &VersionArgs) -> anyhow::Result<()> {
     let builtins = plugins::carried()?;
+    let api_server = match &args.kubeconfig {
+        None => None,
+        Some(path) => {
+            let source = Source::File { path: path.clone(), context: args.context.clone() };
+            let connection = Connection::open(&source).await?;
+            connection.check().await?;
+            Some(connection.server_version().await.context("the API server did not answer with its version")?)
+        }
+    };
     let version = Version {
         version: env!("CARGO_PKG_VERSION"),
+        kubernetes: VERSION,
+        api_server,
         contract: CONTRACT_VERSIONS.to_vec(),
         plugins: builtins
             .iter()
@@ -38,7 +58,12 @@ pub(crate) fn version(args: &VersionArgs) -> anyhow::Result<()> {
             .collect(),
     };
     output::answer(args.output, &version, || {
-        let mut text = format!("pintle {}, contract {}", version.version, version.contract.join(", "));
+        let contract = version.contract.join(", ");
+        let mut text = format!("pintle {}, Kubernetes {}, contract {contract}", version.version, version.kubernetes);
+        if let Some(api_server) = &version.api_server {
+            let unsupported = kubernetes::unsupported(api_server).map(|why| format!("\n{why}")).unwrap_or_default();
+            text += &format!("\nAPI server {api_server}{unsupported}");
+        }
         for plugin in &version.plugins {
             let conditions: String = plugin.start_conditions.iter().map(|condition| format!(", {condition}")).collect();
             text += &format!("\n  {} {}{conditions}", plugin.name, plugin.version);

@@ -112,8 +112,16 @@ impl Audited {
     /// # Errors
     /// As [`ControlPlane::start`].
     pub async fn start() -> Result<Audited> {
+        Self::with(Options::default()).await
+    }
+
+    /// Starts a control plane with other options.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::start`].
+    pub async fn with(options: Options) -> Result<Audited> {
         let folder = tempfile::tempdir()?;
-        let options = Options { audit: Some(Audit::Requests), ..Options::default() };
+        let options = Options { audit: Some(Audit::Requests), ..options };
         let plane = ControlPlane::start(options).await?;
         Ok(Audited { client: plane.client(), plane, folder })
     }

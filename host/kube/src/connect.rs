@@ -279,6 +279,16 @@ impl Connection {
         }
     }
 
+    /// Version of the API server, such as `v1.36.3`; none if it does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe: the request only reads.
+    pub async fn server_version(&self) -> Option<String> {
+        let text = self.raw("/version", &at_most(1 << 20)).await.ok()?;
+        let version: serde_json::Value = serde_json::from_str(&text).ok()?;
+        version["gitVersion"].as_str().map(str::to_owned)
+    }
+
     /// Reports every later request of all clones of this connection to an observer. Only the first observer is used.
     pub fn observe(&self, observer: Arc<dyn RequestObserver>) {
         // A second observer would count every request twice.

@@ -607,10 +607,11 @@ impl Manager {
         self.metrics.text()
     }
 
-    /// Sets what metrics and overviews show of the host: its version, the version of Kubernetes that it behaves as, and the feature gates that its
-    /// controllers read, each with the word of its stage (empty for general availability) and its value.
-    pub fn describe(&self, version: &str, kubernetes: &str, features: &[(&str, &str, bool)]) {
-        self.metrics.report_build(version, kubernetes);
+    /// Sets what metrics and overviews show of the host: its version, the version of Kubernetes that it follows, that of the API server
+    /// (empty if it is not known), and the feature gates that its controllers read, each with the word of its stage (empty for general
+    /// availability) and its value.
+    pub fn describe(&self, version: &str, kubernetes: &str, api_server: &str, features: &[(&str, &str, bool)]) {
+        self.metrics.report_build(version, kubernetes, api_server);
         self.observations.set_version(version);
         for (name, stage, is_on) in features {
             self.metrics.report_feature(name, stage, *is_on);

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use pintle_core::kubernetes;
 use tokio::sync::{Mutex, OnceCell};
 
 use crate::api::ApiClient;
@@ -34,6 +35,7 @@ use pki::Pki;
 
 pub use audit::{Audit, AuditEntry, AuditObject, AuditStatus, AuditUser, TimedEntry};
 pub use xtask::controlplane::ensure as ensure_binary;
+use xtask::controlplane::ensure_version;
 
 /// How long kube-apiserver may take until it is ready. It takes 4 to 6 s on two idle cores; the rest
 /// is for a machine that is busy compiling.
@@ -58,6 +60,8 @@ pub const SUBJECT: &str = "subject";
 /// What a control plane is started with.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// Version of Kubernetes, such as `1.35.4`; the one that is followed by default.
+    pub kubernetes: Option<&'static str>,
     /// Users beside [`ADMIN`]. They may do nothing until RBAC says so.
     pub users: Vec<User>,
     /// Flags for kube-apiserver, after ours; of a flag given twice the last one counts.
@@ -116,7 +120,8 @@ impl ControlPlane {
     /// # Cancel safety
     /// Dropping the future ends what was started.
     pub async fn start(options: Options) -> Result<ControlPlane> {
-        let binary = tokio::task::spawn_blocking(ensure_binary).await??;
+        let version = options.kubernetes.unwrap_or(kubernetes::VERSION);
+        let binary = tokio::task::spawn_blocking(|| ensure_version(version)).await??;
         let mut attempt = 1;
         loop {
             match ControlPlane::try_start(&binary, &options).await {

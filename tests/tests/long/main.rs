@@ -18,6 +18,7 @@ mod monitoring;
 mod recipes;
 mod recordings;
 mod silence;
+mod skew;
 mod snippets;
 mod storm;
 mod takeover;

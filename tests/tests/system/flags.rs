@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
+use pintle_tests::ControlPlane;
 use pintle_tests::controlplane::ensure_binary;
 use pintle_tests::pintle::binary;
 use xtask::upstream::Upstream;
@@ -87,6 +88,20 @@ fn every_controller_of_kube_controller_manager_can_be_disabled_and_those_that_ar
         ensure!(with.status.success() || error.contains(&missing), "{name}: {error}");
     }
     ensure!(n_missing > 0, "no controller is missing: remove the list");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_version_of_kubernetes_that_is_followed_is_printed_with_that_of_the_cluster() -> Result<()> {
+    let plane = ControlPlane::shared().await?;
+    let kubeconfig = plane.kubeconfig();
+    let output = pintle(&["version", "--kubeconfig", kubeconfig.to_str().context("no path")?])?;
+    let text = String::from_utf8(output.stdout)?;
+    let version = pintle_core::kubernetes::VERSION;
+    ensure!(
+        text.contains(&format!(", Kubernetes {version},")) && text.contains(&format!("\nAPI server v{version}\n")),
+        "{text}"
+    );
     Ok(())
 }
 

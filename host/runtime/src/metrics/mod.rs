@@ -31,6 +31,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::{Mutex, MutexGuard};
 use pintle_cache::InformerStats;
 use pintle_core::contract::manifest::Manifest;
+use pintle_core::policy::correlator::cut;
 use pintle_core::ports::trace::SpanCounts;
 use pintle_metrics::*;
 use prometheus_client::encoding::text;
@@ -110,7 +111,7 @@ pub(crate) struct Metrics {
     leads: Gauges<1>,
     slow_renewals: Counters<1>,
     features: Gauges<2>,
-    build: Gauges<2>,
+    build: Gauges<3>,
 }
 
 impl Metrics {
@@ -198,9 +199,9 @@ impl Metrics {
         })
     }
 
-    /// Sets the version of the host, and that of Kubernetes that it behaves as.
-    pub(crate) fn report_build(&self, version: &str, kubernetes: &str) {
-        self.build.of([version, kubernetes]).set(1);
+    /// Sets the version of the host, that of Kubernetes that it follows, and that of the API server.
+    pub(crate) fn report_build(&self, version: &str, kubernetes: &str, api_server: &str) {
+        self.build.of([version, kubernetes, cut(api_server, owner::MAX_VERSION_BYTES)]).set(1);
     }
 
     /// Sets a feature gate that a controller reads. `stage` is upstream's word, empty for general availability.

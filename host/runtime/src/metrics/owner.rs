@@ -19,7 +19,7 @@ use super::Metrics;
 /// The value of the label `manager` of `running_managed_controllers`.
 const MANAGER: &str = "pintle";
 /// Longest version of a plugin in a label, in bytes; longer ones are cut.
-const MAX_VERSION_BYTES: usize = 128;
+pub(super) const MAX_VERSION_BYTES: usize = 128;
 
 /// Limits of a run whose use is measured.
 const LIMITS: [&str; 4] = ["deadline", "memory", "host_calls", "read_bytes"];

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::{Manifest, SettingType, To, Watch, is_label, is_true, yes};
 use crate::duration;
+use crate::kubernetes::minor_number;
 use crate::object::id::Kind;
 
 /// Additions of a built-in controller to the host.
@@ -209,6 +210,9 @@ pub struct FeatureGate {
     pub name: String,
     /// Whether it is on without the flag, as in this version of Kubernetes.
     pub default: bool,
+    /// Oldest API server with which the default holds, for example `1.36`. With an older one the gate is off, unless the flag names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<String>,
     /// What the gate sets: a setting of type boolean (`config`), or whether the plugin runs (`runs`).
     pub sets: Sets,
 }
@@ -222,6 +226,14 @@ impl FeatureGate {
                 "name: {:?} must be letters and digits that begin with an upper-case letter",
                 self.name
             ));
+        }
+        if let Some(version) = &self.api_server {
+            let is_right = minor_number(version).is_some() && self.default && self.sets.config.is_some();
+            if !is_right {
+                return Err(format!(
+                    "apiServer: {version:?} must be like 1.36, of a gate that is on and sets a setting"
+                ));
+            }
         }
         self.sets
             .check(FlagType::Bool, None, Some(&FlagValue::Bool(self.default)), manifest)
