@@ -1,4 +1,4 @@
-//! The finalizers of the claims of one namespace.
+//! The finalizers and conditions of the claims of one namespace.
 
 use std::time::Duration;
 
@@ -7,19 +7,27 @@ use plugin_lib::batch::{Batch, SOON};
 use plugin_lib::protection::{Protection, protection};
 
 use crate::types::PersistentVolumeClaim;
-use crate::usage::{self, Live, Usage, in_cache, live};
+use crate::unused;
+use crate::usage::{self, Live, Usage, Verb, in_cache, live};
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
 /// When to look again for a Pod that only the API server has shown: it may go before the cache ever has it, without a change.
 const UNSEEN: Duration = Duration::from_secs(60);
 
-/// Says which claims of a namespace get the finalizer, and which lose it.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Config {
+    unused_since: bool,
+}
+
+/// Says which claims of a namespace get the finalizer, which lose it, and of which the condition changes.
 ///
 /// # Errors
 /// If the Pods must be listed first, or that fails.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let namespace = &key.name;
+    let config: Config = lister.config()?;
     // What is in use, or why that is not known, which is no reason to leave the other claims alone.
     let mut pods: Option<Result<Usage, Error>> = None;
     let mut updates = Batch::default();
@@ -27,10 +35,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let mut outcome = Outcome::new();
     for claim in lister.list::<PersistentVolumeClaim>(&Query::namespace(namespace))? {
         let mut is_unseen = false;
-        let decision = protection(&claim.metadata, FINALIZER, || {
-            if in_cache(&claim, lister)? {
-                return Ok(true);
-            }
+        // Whether a Pod does so by the API server; none if that is not known.
+        let mut live_has = |verb: Verb| -> Result<Option<bool>, Error> {
             if pods.is_none() {
                 pods = Some(match live(namespace, nodes.get(), lister) {
                     Ok(Live::Usage(usage)) => Ok(usage),
@@ -42,19 +48,37 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
                     Err(error) => Err(error),
                 });
             }
+            let usage = pods.as_ref().and_then(|pods| pods.as_ref().ok());
+            let has = usage.map(|usage| (usage.has(verb, &claim), usage.is_partial && verb == Verb::Reference));
+            is_unseen |= has.is_some_and(|(has, _)| has);
+            Ok(has.filter(|(has, is_unknown)| *has || !is_unknown).map(|(has, _)| has))
+        };
+        let decision = protection(&claim.metadata, FINALIZER, || {
             // In use as long as the opposite is not known.
-            is_unseen = pods.as_ref().is_some_and(|pods| pods.as_ref().is_ok_and(|pods| pods.has(&claim)));
-            Ok(is_unseen || pods.as_ref().is_some_and(Result::is_err))
+            Ok(in_cache(&claim, lister)?.has(Verb::Use, &claim) || live_has(Verb::Use)?.unwrap_or(true))
         })?;
+        let mut is_used = None;
+        if config.unused_since && decision == Protection::Unchanged && unused::is_due(&claim) {
+            is_used = match in_cache(&claim, lister)?.has(Verb::Reference, &claim) {
+                true => Some(true),
+                // Otherwise there is nothing to write, whatever the API server has.
+                false if unused::differs(&claim, false) => live_has(Verb::Reference)?,
+                false => None,
+            }
+            .filter(|is_used| unused::differs(&claim, *is_used));
+        }
         if is_unseen {
             outcome = outcome.requeue_after(UNSEEN);
         }
-        if matches!(decision, Protection::Unchanged | Protection::Wait) {
+        if matches!(decision, Protection::Unchanged | Protection::Wait) && is_used.is_none() {
             continue;
         }
         let document = lister.get_document::<PersistentVolumeClaim>(namespace, &claim.metadata.name)?;
         let Some((_, document)) = document else { continue };
-        let update = decision.update(&PersistentVolumeClaim::KIND, &claim.metadata, document, FINALIZER);
+        let update = match is_used {
+            Some(is_used) => Some(unused::update(document, is_used, lister.now()?)),
+            None => decision.update(&PersistentVolumeClaim::KIND, &claim.metadata, document, FINALIZER),
+        };
         // Claims are read one by one: all of a namespace may be more than the memory of a run has room for.
         if update.is_some_and(|update| !updates.add(update)) {
             outcome = outcome.requeue_after(SOON);

@@ -63,7 +63,7 @@ pub(super) fn volume(size: Size) {
     assert_eq!(n_finalizers(&cluster, &volume), Some(n));
 }
 
-/// Claims that are being deleted, half of them in use, and claims without a finalizer.
+/// Claims that are being deleted, half of them in use, and bound claims without a finalizer and a condition.
 pub(super) fn claims(size: Size) {
     let n = size.beyond(600);
     let mut cluster = Cluster::new(1);
@@ -72,7 +72,9 @@ pub(super) fn claims(size: Size) {
         let mut claim = object("v1", "PersistentVolumeClaim", "claim", i, LONGEST);
         claim = protected(&cluster, claim, "kubernetes.io/pvc-protection", 0);
         cluster.insert(claim);
-        cluster.insert(object("v1", "PersistentVolumeClaim", "new", i, LONGEST));
+        let mut new = object("v1", "PersistentVolumeClaim", "new", i, LONGEST);
+        new["status"] = json!({"phase": "Bound"});
+        cluster.insert(new);
         let mut pod = pod(i);
         if i % 2 == 0 {
             padding[0] = json!({"name": "data", "persistentVolumeClaim": {"claimName": name("claim", i, LONGEST)}});
@@ -91,6 +93,8 @@ pub(super) fn claims(size: Size) {
     assert_eq!((n_live(&cluster, &CLAIM), cluster.list(&CLAIM).count()), (n, n));
     let is_protected = |claim: &&Value| claim["metadata"]["finalizers"] == json!(["kubernetes.io/pvc-protection"]);
     assert_eq!(cluster.list(&CLAIM).filter(is_protected).count(), n);
+    let is_unused = |claim: &&Value| claim["status"]["conditions"][0]["status"] == "True";
+    assert_eq!(cluster.list(&CLAIM).filter(is_unused).count(), n);
 }
 
 pub(super) fn class(size: Size) {
