@@ -401,8 +401,7 @@ fn daemon_set(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
 
 fn stateful_set(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     let spec = &object["spec"];
-    // A selector that changes is one of the fields below.
-    selecting(None, object, true, errors);
+    selecting(old, object, true, errors);
     non_negative(spec, "spec", &["replicas", "minReadySeconds"], errors);
     let mut one_of = |field: &str, value: &Value, whole: &Value, known: [&str; 2]| {
         if !known.iter().any(|known| value == known) {
@@ -422,24 +421,17 @@ fn stateful_set(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     {
         wrong_name("spec.serviceName", service, names::label(service), errors);
     }
-    const MUTABLE: [&str; 7] = [
-        "replicas",
-        "ordinals",
-        "template",
-        "updateStrategy",
-        "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy",
-        "minReadySeconds",
-    ];
-    let frozen = |object: &Value| {
-        let mut spec = object["spec"].clone();
-        MUTABLE.iter().for_each(|field| spec[*field] = Value::Null);
-        spec
-    };
-    if old.is_some_and(|old| frozen(old) != frozen(object)) {
-        let (last, rest) = ("minReadySeconds", MUTABLE[..6].join("', '"));
-        let detail = format!("updates to statefulset spec for fields other than '{rest}' and '{last}' are forbidden");
-        errors.push(Cause::forbidden("spec", &detail));
+    let unavailable = &strategy["rollingUpdate"]["maxUnavailable"];
+    let path = "spec.updateStrategy.rollingUpdate.maxUnavailable";
+    int_or_percent(unavailable, path, errors);
+    at_most_all(unavailable, path, errors);
+    if !unavailable.is_null() && amount(unavailable) == 0 {
+        errors.push(Cause::invalid(path, unavailable, "cannot be 0"));
+    }
+    for field in ["volumeClaimTemplates", "serviceName", "podManagementPolicy"] {
+        if old.is_some_and(|old| old["spec"][field] != spec[field]) {
+            errors.push(Cause::invalid(format!("spec.{field}"), &spec[field], "field is immutable"));
+        }
     }
 }
 

@@ -363,8 +363,8 @@ pub(super) fn budget(_old: Option<&Value>, object: &Value, errors: &mut Vec<Caus
 pub(super) fn autoscaler(_old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     let spec = &object["spec"];
     let (min, max) = (spec["minReplicas"].as_i64().unwrap_or(1), spec["maxReplicas"].as_i64().unwrap_or(0));
-    if min < 1 {
-        errors.push(Cause::invalid("spec.minReplicas", &min.into(), "must be greater than or equal to 1"));
+    if min < 0 {
+        errors.push(Cause::invalid("spec.minReplicas", &min.into(), "must be greater than or equal to 0"));
     }
     match max {
         0 => errors.push(Cause::required_because("spec.maxReplicas", "must be set and greater than 0")),
@@ -481,6 +481,11 @@ mod tests {
                 ("autoscaling", "HorizontalPodAutoscaler"),
                 json!({"minReplicas": 3, "maxReplicas": 2, "scaleTargetRef": target}),
                 Some("spec.maxReplicas"),
+            ),
+            (
+                ("autoscaling", "HorizontalPodAutoscaler"),
+                json!({"minReplicas": 0, "maxReplicas": 2, "scaleTargetRef": target}),
+                Some("spec.metrics"),
             ),
             (("batch", "Job"), json!({"completionMode": "Indexed"}), Some("spec.completions")),
             (("batch", "Job"), json!({"backoffLimitPerIndex": 1}), Some("spec.backoffLimitPerIndex")),

@@ -120,7 +120,7 @@ pub(super) fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
     }
     if spec["shareProcessNamespace"] == true && spec["hostPID"] == true {
         let detail = "`shareProcessNamespace` and `hostPID` cannot both be enabled";
-        errors.push(Cause::invalid(format!("{path}.securityContext.shareProcessNamespace"), &json!(true), detail));
+        errors.push(Cause::invalid(format!("{path}.shareProcessNamespace"), &json!(true), detail));
     }
     if !spec["os"].is_null() && !matches!(spec["os"]["name"].as_str(), Some("linux" | "windows")) {
         errors.push(Cause::unsupported(format!("{path}.os"), &spec["os"]["name"], &["linux", "windows"]));
