@@ -2,11 +2,10 @@
 //!
 //! Annotations of Pods and ConfigMaps set them on every cluster: `host/docs/embedded-cluster.md` describes how.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{AUTOSCALERS, KINDS, at_once, autoscale, reason, settled};
-use crate::Failure;
 use crate::metrics_api;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, deployment, replication_controller};
@@ -39,7 +38,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a HorizontalPodAutoscaler adds up the external metrics that it selects", |s| Box::pin(selected(s)))
         .comparing(KINDS)
         .with_metrics(),
-    Scenario::new("a HorizontalPodAutoscaler whose external metric is zero keeps one Pod", |s| Box::pin(no_load(s)))
+    Scenario::new("a HorizontalPodAutoscaler scales to zero and back by an external metric", |s| Box::pin(no_load(s)))
         .comparing(KINDS)
         .with_metrics(),
     Scenario::new("a HorizontalPodAutoscaler follows the higher one of two metrics", |s| Box::pin(two(s)))
@@ -209,17 +208,18 @@ async fn no_load(s: &Stage) -> Result<()> {
     deploy(s, 2).await?;
     set_external(s, "queue", "jobs", "depth", "0").await?;
     let metric = external_metric("depth", &target("AverageValue", "10"));
-    autoscale(s, "a", json!({"metrics": [metric], "behavior": at_once()})).await?;
+    let mut behavior = at_once();
+    // A percentage of zero adds nothing.
+    behavior["scaleUp"]["policies"][0]["type"] = json!("Pods");
+    autoscale(s, "a", json!({"metrics": [metric], "behavior": behavior})).await?;
     settled(s, "a", 1).await?;
     reason(s, "a", "ScalingLimited", "TooFewReplicas").await?;
-    // Zero needs a feature gate.
-    match s.patch(AUTOSCALERS, "a", &json!({"spec": {"minReplicas": 0}})).await {
-        Ok(_) => anyhow::bail!("a minimum of zero was accepted"),
-        Err(error) => ensure!(Failure::code_of(&error) == Some(422), "{error:#}"),
-    }
-    set_external(s, "queue", "jobs", "depth", "10").await?;
-    reads(s, &[json!({"averageValue": "10"})]).await?;
-    reason(s, "a", "ScalingLimited", "DesiredWithinRange").await
+    s.patch(AUTOSCALERS, "a", &json!({"spec": {"minReplicas": 0}})).await?;
+    settled(s, "a", 0).await?;
+    reason(s, "a", "ScaledToZero", "ScaledToZero").await?;
+    set_external(s, "queue", "jobs", "depth", "20").await?;
+    settled(s, "a", 2).await?;
+    reason(s, "a", "ScaledToZero", "NotScaledToZero").await
 }
 
 async fn two(s: &Stage) -> Result<()> {
