@@ -10,7 +10,7 @@ use pintle_core::contract::manifest::Manifest;
 use pintle_inspect::rbac::{self, Account, ElectionNames, Host, Names};
 use pintle_kube::{Connection, Source};
 use pintle_oci::{self as oci, Fetcher};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::beside::Stance;
 use crate::builtins::Catalogue;
@@ -62,11 +62,37 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     match args.output {
         RbacOutput::Json => output::json(&json!({"apiVersion": "v1", "kind": "List", "items": objects})),
         RbacOutput::Yaml => {
-            let documents: Result<Vec<String>, _> = objects.iter().map(serde_norway::to_string).collect();
+            let documents: Vec<String> = objects.iter().map(document).collect::<anyhow::Result<_>>()?;
             let notes: String = rbac::notes(&chosen).iter().map(|note| format!("# {note}\n")).collect();
-            output::line((notes + &documents.context("write YAML")?.join("---\n")).trim_end())
+            output::line((notes + &documents.join("---\n")).trim_end())
         }
     }
+}
+
+/// An object as YAML, with each rule on a line.
+fn document(object: &Value) -> anyhow::Result<String> {
+    let mut rest = object.clone();
+    let rules = rest.as_object_mut().and_then(|fields| fields.remove("rules"));
+    let mut text = serde_norway::to_string(&rest).context("write YAML")?;
+    if let Some(rules) = rules {
+        text += "rules:\n";
+        for rule in rules.as_array().into_iter().flatten().filter_map(Value::as_object) {
+            let fields = rule.iter().map(|(name, list)| {
+                let words = list.as_array().into_iter().flatten().filter_map(Value::as_str).map(word);
+                format!("{name}: [{}]", words.collect::<Vec<_>>().join(", "))
+            });
+            text += &format!("- {{{}}}\n", fields.collect::<Vec<_>>().join(", "));
+        }
+    }
+    Ok(text)
+}
+
+/// A text in a list of YAML, with quotation marks unless it is a name or a path.
+fn word(text: &str) -> String {
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-./".contains(c))
+        && text.chars().any(|c| c.is_ascii_alphabetic())
+        && serde_norway::from_str::<Value>(text).is_ok_and(|value| value == text);
+    if is_plain { text.to_owned() } else { Value::from(text).to_string() }
 }
 
 /// `NAMESPACE/NAME`.
@@ -131,7 +157,9 @@ fn quoted(word: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use serde_json::{Value, json};
 
+    use super::document;
     use crate::cli::{Cli, Command};
     use crate::config;
 
@@ -141,6 +169,18 @@ mod tests {
             Command::Run(args) => args.of_roles,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn each_rule_is_a_line_that_reads_back_as_it_is() {
+        let odd = ["", "*", "pods/*", "system:node", "no", "1e3", ".5", "a,b", "-", "~", "get"];
+        let role = json!({"kind": "Role", "metadata": {"name": "r"}, "rules": [
+            {"apiGroups": [""], "resources": ["pods/exec"], "verbs": odd},
+            {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+        ]});
+        let text = document(&role).unwrap();
+        assert_eq!(serde_norway::from_str::<Value>(&text).unwrap(), role);
+        assert!(text.ends_with("\n- {nonResourceURLs: [/metrics], verbs: [get]}\n"), "{text}");
     }
 
     #[test]
