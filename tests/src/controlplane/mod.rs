@@ -84,7 +84,7 @@ pub struct User {
 /// A running etcd and kube-apiserver. Dropping it ends both and removes their data.
 #[derive(Debug)]
 pub struct ControlPlane {
-    binary: PathBuf,
+    binary: parking_lot::Mutex<PathBuf>,
     pki: Pki,
     apiserver_port: u16,
     apiserver_args: Vec<String>,
@@ -161,7 +161,7 @@ impl ControlPlane {
         }
         apiserver_args.extend(options.apiserver_flags.iter().cloned());
         let plane = ControlPlane {
-            binary: binary.to_owned(),
+            binary: parking_lot::Mutex::new(binary.to_owned()),
             pki,
             apiserver_port,
             apiserver_args,
@@ -189,7 +189,7 @@ impl ControlPlane {
             bail!("kube-apiserver runs already");
         }
         let log = self.run.path.join("kube-apiserver.log");
-        let mut apiserver = Guarded::part("kube-apiserver", &self.binary, &self.apiserver_args, &log)?;
+        let mut apiserver = Guarded::part("kube-apiserver", &self.binary(), &self.apiserver_args, &log)?;
         let client = self.client();
         let started = wait_ready(&mut apiserver, &client, "/readyz").await;
         let started = match started {
@@ -234,6 +234,22 @@ impl ControlPlane {
     pub async fn restart_apiserver(&self) -> Result<()> {
         self.stop_apiserver().await;
         self.start_apiserver().await
+    }
+
+    /// As [`restart_apiserver`](Self::restart_apiserver), with kube-apiserver of another version. A kube-controller-manager that is
+    /// started later is of that version, too.
+    ///
+    /// # Errors
+    /// As `restart_apiserver`, or the binary cannot be built; then nothing was stopped.
+    pub async fn upgrade(&self, version: &'static str) -> Result<()> {
+        let binary = tokio::task::spawn_blocking(|| ensure_version(version)).await??;
+        self.stop_apiserver().await;
+        *self.binary.lock() = binary;
+        self.start_apiserver().await
+    }
+
+    fn binary(&self) -> PathBuf {
+        self.binary.lock().clone()
     }
 
     /// Stops everything in order. Dropping the value does the same at once and without asking.
@@ -337,7 +353,7 @@ impl ControlPlane {
         let mut args = kcm_args(&self.kubeconfig_for(SUBJECT), &self.pki, port);
         args.push(format!("--controllers={}", controllers.join(",")));
         args.extend(flags.iter().map(|f| (*f).to_owned()));
-        Guarded::part("kube-controller-manager", &self.binary, &args, &log)
+        Guarded::part("kube-controller-manager", &self.binary(), &args, &log)
     }
 
     /// Starts any other program so that it does not outlive the test, for example `pintle run`.
@@ -348,7 +364,7 @@ impl ControlPlane {
         static N: AtomicU32 = AtomicU32::new(0);
         let n = N.fetch_add(1, Ordering::Relaxed);
         let log = self.run.path.join(format!("{name}-{n}.log"));
-        let started = Guarded::program(name, &self.binary, program, args, &log)?;
+        let started = Guarded::program(name, &self.binary(), program, args, &log)?;
         eventually(PROGRAM_DEADLINE, format!("{name} to start"), async || started.inner_id().map(Some))
             .await
             .with_context(|| started.log_tail())?;

@@ -28,4 +28,5 @@ mod toolchains;
 mod trouble;
 mod tutorials;
 mod types;
+mod upgrade;
 mod webapp;
