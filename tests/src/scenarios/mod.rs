@@ -300,6 +300,7 @@ async fn run_on_planes(
             continue;
         }
         let options = Options {
+            kubernetes: sample.kubernetes,
             audit: Some(if roles.is_some() { Audit::Requests } else { Audit::Writes }),
             subject_needs_roles: roles.is_some(),
             apiserver_flags: if gated { [GATES, GATED_APIS].map(str::to_owned).to_vec() } else { Vec::new() },

@@ -56,6 +56,8 @@ pub struct Sample {
     origin: String,
     /// The outcomes that the subject should come to; empty if they are not known.
     pub records: Outcomes,
+    /// Version of the API server; the one that is followed by default.
+    pub kubernetes: Option<&'static str>,
 }
 
 impl Sample {
@@ -68,6 +70,7 @@ impl Sample {
             budget: None,
             origin: "all scenarios".to_owned(),
             records: Outcomes::new(),
+            kubernetes: None,
         }
     }
 
@@ -116,7 +119,7 @@ impl Sample {
             }
         }
         scenarios.sort_by_key(|scenario| !required.contains(scenario.name));
-        Self { scenarios, required, changed, budget: Some(BUDGET), origin: String::new(), records: Outcomes::new() }
+        Self { required, changed, budget: Some(BUDGET), ..Self::whole(scenarios) }
     }
 
     /// The same sample, whose scenarios end as it is recorded of kube-controller-manager.

@@ -1,16 +1,18 @@
 //! A host on API servers of the two minor versions before the one that it follows, with upstream's own roles of that version.
 //!
-//! Shown for each: what it says about the version, that claims get their finalizers, the condition `Unused` where the server permits it,
-//! PodGroups in the version that the server has, a rollout, and that no request is refused.
+//! Shown for each: the scenarios; what it says about the version, that claims get their finalizers, the condition `Unused` where the
+//! server permits it, PodGroups in the version that the server has, a rollout, and that no request is refused.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
+use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pintle_core::kubernetes;
 use pintle_tests::audited::{Audited, items, rbac};
+use pintle_tests::scenarios::{Sample, Subject, chosen, report, run_with_roles};
 use pintle_tests::{ApiClient, HostProcess, Options, PatchKind, eventually};
 use serde_json::{Value, json};
 
@@ -31,6 +33,57 @@ async fn a_host_does_its_work_on_older_api_servers_and_is_refused_nothing() -> R
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn scenarios_on_an_api_server_of_the_minor_version_before() -> Result<()> {
+    scenarios(OLDER[0].0).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scenarios_on_an_api_server_of_two_minor_versions_before() -> Result<()> {
+    scenarios(OLDER[1].0).await
+}
+
+/// The API server refuses a minimum of zero before 1.37.
+const OF_1_37: &str = "a HorizontalPodAutoscaler scales to zero and back by an external metric";
+
+/// Runs the scenarios, but those that need what is off by default: each ends as recorded, but for what the API server does not store.
+async fn scenarios(version: &'static str) -> Result<()> {
+    let mut sample = Sample::whole(chosen()?);
+    sample.scenarios.retain(|scenario| !scenario.gated && scenario.name != OF_1_37);
+    sample.kubernetes = Some(version);
+    let mut sample = sample.with_records();
+    for record in sample.records.values_mut().flatten() {
+        remove_what_is_new(&mut record["objects"]);
+    }
+    let pintle = Subject::pintle()?;
+    let (got, judgement) = run_with_roles(&sample, &pintle).await?;
+    let report = report(&sample.scenarios, ["recorded", pintle.name()], [&sample.records, &got]);
+    // The table is a result, so it is printed past the capture of the test harness.
+    writeln!(std::io::stderr(), "{}on Kubernetes {version}", report.text)?;
+    assert!(report.wrong.is_empty(), "{}", report.wrong.join("\n"));
+    assert!(judgement.refused.is_empty(), "the roles do not suffice: {:#?}", judgement.refused);
+    Ok(())
+}
+
+/// API servers before 1.37 count no generations of autoscalers, and do not store how many replicas of a StatefulSet may be unavailable.
+fn remove_what_is_new(objects: &mut Value) {
+    for hpa in all(objects, "horizontalpodautoscalers") {
+        hpa["metadata"].as_object_mut().unwrap().remove("generation");
+        if let Some(observed) = hpa.pointer_mut("/status/observedGeneration") {
+            *observed = json!("stale");
+        }
+    }
+    for set in all(objects, "statefulsets") {
+        if let Some(rolling) = set.pointer_mut("/spec/updateStrategy/rollingUpdate").and_then(Value::as_object_mut) {
+            rolling.remove("maxUnavailable");
+        }
+    }
+}
+
+fn all<'a>(objects: &'a mut Value, plural: &str) -> impl Iterator<Item = &'a mut Value> {
+    objects.get_mut(plural).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
 async fn on(version: &'static str, groups: Option<&str>, has_condition: bool) -> Result<()> {
     let flags = groups.map(|api| format!("--runtime-config=scheduling.k8s.io/{api}=true"));
     let apiserver_flags = flags.into_iter().chain(groups.map(|_| GATE.to_owned())).collect();
@@ -40,7 +93,7 @@ async fn on(version: &'static str, groups: Option<&str>, has_condition: bool) ->
     let own = items(&rbac(&["--use-service-account-credentials", "-o", "json"])?)?;
     let is_hosts = |object: &&Value| {
         let name = object["metadata"]["name"].as_str().unwrap();
-        name.starts_with("pintle:host") || (object["kind"] == "ServiceAccount" && name == "pintle")
+        name.starts_with("pintle") && !name.starts_with("pintle:controller:")
     };
     cluster.create("host.json", &own.iter().filter(is_hosts).cloned().collect::<Vec<_>>()).await?;
     let flags = ["--leader-elect", "--use-service-account-credentials", GATE].map(str::to_owned);
