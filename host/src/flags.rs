@@ -9,6 +9,7 @@ pub(crate) mod controllers;
 pub(crate) mod controllers_flag;
 pub(crate) mod gates;
 pub(crate) mod upstream;
+pub(crate) mod versions;
 
 use std::net::SocketAddr;
 use std::time::Duration;

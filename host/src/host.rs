@@ -126,7 +126,7 @@ impl Host {
             manager.add(guest, options).with_context(|| format!("start plugin {name}"))?;
             control.started(&name, base);
         }
-        let serving = Serving::start(ports, &manager, connection, args.effective.clone()).await?;
+        let serving = Serving::start(ports, &manager, connection, args).await?;
         let observed = manager.clone();
         let observing = AbortOnDropHandle::new(tokio::spawn(async move { observed.observe().await }));
         let (fetcher, followed) = (choice.fetcher, choice.followed);

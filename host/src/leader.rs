@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::future::join_all;
-use pintle_core::kubernetes;
 use pintle_core::ports::api::{Fences, WriteFence};
 use pintle_runtime::election::{
     CandidateConfig, Election, ElectionConfig, Leadership, Sharing, Standing, keep_candidate,
@@ -65,7 +64,7 @@ impl Candidacy {
             identity: identity.clone(),
             namespace: namespace.clone(),
             lease: name.clone(),
-            kubernetes: kubernetes::minor().to_owned(),
+            kubernetes: args.plugins.controller_flags.versions.emulates().to_owned(),
         });
         let clock = surroundings.clock.clone();
         let sharing = Sharing::new(&identity, groups.count());

@@ -20,8 +20,8 @@ use pintle_serve::{
 use tokio_util::task::AbortOnDropHandle;
 
 use self::pages::HostPages;
+use crate::cli::PluginArgs;
 use crate::cli::serve::ServeArgs;
-use crate::config::effective::Effective;
 
 /// What a command serves.
 #[derive(Clone, Copy)]
@@ -54,14 +54,14 @@ impl Serving {
         ports: Ports<'_>,
         manager: &Arc<Manager>,
         connection: &Connection,
-        effective: Arc<Effective>,
+        args: &PluginArgs,
     ) -> anyhow::Result<Self> {
         let checks = checks(manager);
         let disabled = match ports {
             Ports::Dev(_) => BTreeSet::new(),
             Ports::Run(args) => args.disabled_metrics.iter().cloned().collect(),
         };
-        let pages = Arc::new(HostPages::new(manager.clone(), effective, disabled));
+        let pages = Arc::new(HostPages::new(manager.clone(), args, disabled));
         let (plain, scope) = match ports {
             Ports::Dev(address) => (Some(address), Scope::All),
             Ports::Run(args) => (args.serve, Scope::Metrics),

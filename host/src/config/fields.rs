@@ -37,6 +37,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("controllerShutdownTimeout", "controller-shutdown-timeout"),
     ("useServiceAccountCredentials", "use-service-account-credentials"),
     ("besideKubeControllerManager", "beside-kube-controller-manager"),
+    ("emulatedVersion", "emulated-version"),
     ("featureGates", "feature-gates"),
     ("plugins.components", "plugin"),
     ("plugins.directory", "plugin-dir"),
@@ -100,6 +101,7 @@ pub(crate) const NOT_IN_FILE: &[(&str, &str)] = &[
     ("profiling", "it has one valid value"),
     ("contention-profiling", "it has one valid value"),
     ("show-hidden-metrics-for-version", "it has no effect"),
+    ("min-compatibility-version", "it has no effect"),
 ];
 
 /// The field with what there is for each controller.

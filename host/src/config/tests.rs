@@ -242,7 +242,7 @@ fn what_is_wrong_with_both_together_names_the_fields() {
         &[],
         "a: 1\nb: 2",
         expect![
-            "host.yaml: 2 errors: a: unknown field; fields there are clientConnection, leaderElection, controllers, controllerStartInterval, controllerShutdownTimeout, useServiceAccountCredentials, besideKubeControllerManager, featureGates, plugins, adminSocket, serving, authentication, authorization, logging, metrics, tracing, controllerConfiguration; b: unknown field; fields there are clientConnection, leaderElection, controllers, controllerStartInterval, controllerShutdownTimeout, useServiceAccountCredentials, besideKubeControllerManager, featureGates, plugins, adminSocket, serving, authentication, authorization, logging, metrics, tracing, controllerConfiguration"
+            "host.yaml: 2 errors: a: unknown field; fields there are clientConnection, leaderElection, controllers, controllerStartInterval, controllerShutdownTimeout, useServiceAccountCredentials, besideKubeControllerManager, emulatedVersion, featureGates, plugins, adminSocket, serving, authentication, authorization, logging, metrics, tracing, controllerConfiguration; b: unknown field; fields there are clientConnection, leaderElection, controllers, controllerStartInterval, controllerShutdownTimeout, useServiceAccountCredentials, besideKubeControllerManager, emulatedVersion, featureGates, plugins, adminSocket, serving, authentication, authorization, logging, metrics, tracing, controllerConfiguration"
         ],
     );
     check(

@@ -26,6 +26,7 @@ use serde_json::{Map, Value};
 
 use crate::builtins::{CarriedFlag, Catalogue};
 use crate::flags::gates::{self, FeatureGates};
+use crate::flags::versions::{self, Versions};
 
 /// Values of flags that built-in controllers declare.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +34,7 @@ pub struct ControllerFlags {
     /// Given values by flag name.
     given: BTreeMap<String, Given>,
     pub(crate) gates: FeatureGates,
+    pub(crate) versions: Versions,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -57,15 +59,16 @@ impl clap::FromArgMatches for ControllerFlags {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        let ControllerFlags { mut given, gates } = collect(matches, Catalogue::carried());
+        let ControllerFlags { mut given, gates, versions } = collect(matches, Catalogue::carried());
         self.given.append(&mut given);
+        self.versions = versions;
         self.gates = std::mem::take(&mut self.gates).merge(gates);
         Ok(())
     }
 }
 
 fn declare(command: Command, catalogue: &'static Catalogue) -> Command {
-    let command = list_controllers(command, catalogue).arg(feature_gates(catalogue));
+    let command = list_controllers(command, catalogue).arg(feature_gates(catalogue)).args(versions::arguments());
     catalogue.flags().iter().fold(command, |command, carried| command.arg(argument(carried)))
 }
 
@@ -174,7 +177,8 @@ fn collect(matches: &ArgMatches, catalogue: &Catalogue) -> ControllerFlags {
         Some((name.to_owned(), given?))
     });
     let gates = matches.get_many::<FeatureGates>(FEATURE_GATES).unwrap_or_default().cloned();
-    ControllerFlags { given: given.collect(), gates: gates.fold(FeatureGates::default(), FeatureGates::merge) }
+    let gates = gates.fold(FeatureGates::default(), FeatureGates::merge);
+    ControllerFlags { given: given.collect(), gates, versions: Versions::of(matches) }
 }
 
 impl ControllerFlags {
@@ -213,7 +217,8 @@ impl ControllerFlags {
             }
             given.insert(flag.name.clone(), value);
         }
-        Ok(Tuning { catalogue, given, files, gates: self.gates.clone(), api_server: None })
+        let emulated = self.versions.check()?;
+        Ok(Tuning { catalogue, given, files, gates: self.gates.clone(), emulated, api_server: None })
     }
 }
 
@@ -247,8 +252,15 @@ pub(crate) struct Tuning {
     /// Files by flag name.
     files: BTreeMap<String, PathBuf>,
     gates: FeatureGates,
+    /// Minor version that the feature gates are of.
+    emulated: u32,
     /// Minor version of the API server, if it is known.
     api_server: Option<u32>,
+}
+
+/// Whether a minor version is older than what is needed.
+fn is_older(found: u32, needed: Option<&str>) -> bool {
+    needed.and_then(kubernetes::minor_number).is_some_and(|needed| found < needed)
 }
 
 impl Tuning {
@@ -268,14 +280,15 @@ impl Tuning {
         }
     }
 
+    /// Whether the API server is too old for the default of a gate.
     fn is_too_new(&self, gate: &FeatureGate) -> bool {
-        let needs = gate.api_server.as_deref().and_then(kubernetes::minor_number);
-        needs.zip(self.api_server).is_some_and(|(needs, found)| found < needs)
+        self.api_server.is_some_and(|found| is_older(found, gate.api_server.as_deref()))
     }
 
     /// The value of a gate that differs from the default of its manifest.
     fn value(&self, gate: &FeatureGate) -> Option<bool> {
-        self.gates.value(&gate.name).or_else(|| self.is_too_new(gate).then_some(false))
+        let is_off = self.is_too_new(gate) || is_older(self.emulated, gate.since.as_deref());
+        self.gates.value(&gate.name).or_else(|| is_off.then_some(false))
     }
 
     /// The files from which flags give settings of a plugin.
@@ -456,7 +469,11 @@ mod tests {
 
     #[test]
     fn the_help_of_a_flag_is_in_its_manifest() {
-        let mut command = declare(Command::new("test").disable_help_flag(true).term_width(120), &CATALOGUE);
+        let command = declare(Command::new("test").disable_help_flag(true).term_width(120), &CATALOGUE);
+        let versions = versions::arguments();
+        // Their help names the version of Kubernetes.
+        let mut command =
+            versions.iter().fold(command, |command, of| command.mut_arg(of.get_id(), |arg| arg.hide(true)));
         expect![[r#"
             Usage: test [OPTIONS]
 
@@ -580,10 +597,9 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_gate_is_off_with_an_api_server_that_is_older_than_it_needs() {
+    fn a_feature_gate_is_off_with_an_api_server_or_an_emulated_version_that_is_older_than_it_needs() {
         static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
-            let gate =
-                "{featureGates: [{name: AllowDNSOnlyNodeCSR, default: true, apiServer: '1.36', sets: {config: on}}]}";
+            let gate = "{featureGates: [{name: AllowDNSOnlyNodeCSR, default: true, since: '1.37', apiServer: '1.36', sets: {config: on}}]}";
             Catalogue::new([with_section("widgets", gate)])
         });
         let on = |given: &str, api_server: Option<u32>| {
@@ -594,6 +610,8 @@ mod tests {
         let none = "--feature-gates=";
         assert_eq!([on(none, None), on(none, Some(36)), on(none, Some(37))], [(); 3].map(|()| (None, true)));
         assert_eq!(on(none, Some(35)), (Some(Value::Bool(false)), false));
+        assert_eq!(on("--emulated-version=kube=1.36", None), (Some(Value::Bool(false)), false));
+        assert_eq!(on("--emulated-version=1.37", None), (None, true));
         // The operator has given the rights.
         assert_eq!(on("--feature-gates=AllowDNSOnlyNodeCSR=true", Some(35)), (Some(Value::Bool(true)), true));
     }

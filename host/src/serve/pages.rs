@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use pintle_core::kubernetes;
 use pintle_metrics::without;
 use pintle_runtime::manager::{MAX_KEYS, Manager, PluginStatus};
 use pintle_serve::{About, Pages};
 use serde_json::{Value, json};
 
+use crate::cli::PluginArgs;
 use crate::config::effective::Effective;
 
 pub(super) struct HostPages {
@@ -18,13 +18,16 @@ pub(super) struct HostPages {
     effective: Arc<Effective>,
     /// Names of metrics that are not served.
     disabled: BTreeSet<String>,
+    /// Minor version of Kubernetes.
+    emulates: String,
     started: (Timestamp, Instant),
 }
 
 impl HostPages {
     /// Of a host that starts now, with this configuration, and without the metrics of these names.
-    pub(super) fn new(manager: Arc<Manager>, effective: Arc<Effective>, disabled: BTreeSet<String>) -> Self {
-        Self { manager, effective, disabled, started: (Timestamp::now(), Instant::now()) }
+    pub(super) fn new(manager: Arc<Manager>, args: &PluginArgs, disabled: BTreeSet<String>) -> Self {
+        let (effective, emulates) = (args.effective.clone(), args.controller_flags.versions.emulates().to_owned());
+        Self { manager, effective, disabled, emulates, started: (Timestamp::now(), Instant::now()) }
     }
 
     fn status(&self, name: &str) -> Option<PluginStatus> {
@@ -62,7 +65,7 @@ impl Pages for HostPages {
             started,
             up: since.elapsed(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            emulates: kubernetes::minor().to_owned(),
+            emulates: self.emulates.clone(),
         }
     }
 

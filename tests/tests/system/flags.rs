@@ -1,12 +1,16 @@
 //! The command line of the binary, beside that of kube-controller-manager.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use pintle_tests::ControlPlane;
+use pintle_core::kubernetes::{VERSION, minor_number};
 use pintle_tests::controlplane::ensure_binary;
 use pintle_tests::pintle::binary;
+use pintle_tests::{ControlPlane, workspace_dir};
+use serde_json::Value;
+use xtask::controlplane;
 use xtask::upstream::Upstream;
 
 fn pintle(arguments: &[&str]) -> Result<Output> {
@@ -91,15 +95,43 @@ fn every_controller_of_kube_controller_manager_can_be_disabled_and_those_that_ar
     Ok(())
 }
 
+#[test]
+fn feature_gates_have_their_defaults_since_the_versions_of_upstream() -> Result<()> {
+    let source = controlplane::sources(VERSION)?.join("pkg/features/kube_features.go");
+    let source = fs::read_to_string(&source).with_context(|| source.display().to_string())?;
+    // Versions before these cannot be emulated.
+    let oldest = minor_number(VERSION).context("no minor version")? - 2;
+    let mut n = 0;
+    for folder in fs::read_dir(workspace_dir().join("plugins"))? {
+        let Ok(text) = fs::read_to_string(folder?.path().join("manifest.yaml")) else { continue };
+        let manifest: Value = serde_norway::from_str(&text)?;
+        for gate in manifest["builtIn"]["featureGates"].as_array().into_iter().flatten() {
+            let name = gate["name"].as_str().context("no name")?;
+            // `	HPAScaleToZero: {`, then `{Version: version.MustParse("1.37"), Default: true, PreRelease: ...},` in each line.
+            let specs = source.split_once(&format!("\n\t{name}: {{\n")).and_then(|(_, rest)| rest.split_once("\n\t},"));
+            let (specs, _) = specs.with_context(|| format!("upstream has no gate {name}"))?;
+            let specs: Vec<_> =
+                specs.lines().filter_map(|line| line.split_once("MustParse(\"")?.1.split_once('"')).collect();
+            let is_on = |(_, rest): &&(&str, &str)| rest.contains("Default: true");
+            let first = specs.iter().rev().take_while(is_on).last().map(|(version, _)| *version);
+            let since = first.filter(|version| minor_number(version) >= Some(oldest));
+            ensure!(gate["default"] == first.is_some(), "{name}: {specs:?}");
+            ensure!(gate["since"].as_str() == since, "{name}: {since:?}, and the manifest has {}", gate["since"]);
+            n += usize::from(since.is_some());
+        }
+    }
+    ensure!(n > 0, "no gate is new");
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_version_of_kubernetes_that_is_followed_is_printed_with_that_of_the_cluster() -> Result<()> {
     let plane = ControlPlane::shared().await?;
     let kubeconfig = plane.kubeconfig();
     let output = pintle(&["version", "--kubeconfig", kubeconfig.to_str().context("no path")?])?;
     let text = String::from_utf8(output.stdout)?;
-    let version = pintle_core::kubernetes::VERSION;
     ensure!(
-        text.contains(&format!(", Kubernetes {version},")) && text.contains(&format!("\nAPI server v{version}\n")),
+        text.contains(&format!(", Kubernetes {VERSION},")) && text.contains(&format!("\nAPI server v{VERSION}\n")),
         "{text}"
     );
     Ok(())

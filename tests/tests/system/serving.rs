@@ -230,7 +230,8 @@ async fn every_page_is_served_and_plain_http_has_probes_and_metrics_alone() -> R
     let folder = tempfile::tempdir()?;
     let port = Port::new(folder.path())?;
     let authority = port.renew()?;
-    let mut host = HostProcess::start(&cluster.kubeconfig(), &port.flags)?;
+    let flags = [&port.flags[..], &["--emulated-version=kube=1.36".to_owned()]].concat();
+    let mut host = HostProcess::start(&cluster.kubeconfig(), &flags)?;
     let plain = host.ready().await?;
     let secure = port.client(None, &authority);
     ensure!(get(&secure, "/readyz").await? == (200, "ok".to_owned()));
@@ -243,7 +244,7 @@ async fn every_page_is_served_and_plain_http_has_probes_and_metrics_alone() -> R
     let flags = page("/flagz").await?;
     ensure!(flags.contains("\nbind-address=127.0.0.1\n") && flags.contains("\nkube-api-burst=30\n"), "{flags}");
     let status = page("/statusz").await?;
-    ensure!(status.contains("\nEmulation version: 1.37\nPaths: /configz /debug"), "{status}");
+    ensure!(status.contains("\nEmulation version: 1.36\nPaths: /configz /debug"), "{status}");
     let config: Value = serde_json::from_str(&page("/configz").await?)?;
     let plugins = &config["plugins.pintle.dev"]["plugins"];
     ensure!(plugins[0]["queues"] == json!([{"name": "replicaset", "workers": 5}]), "{config}");

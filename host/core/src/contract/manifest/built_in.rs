@@ -210,6 +210,10 @@ pub struct FeatureGate {
     pub name: String,
     /// Whether it is on without the flag, as in this version of Kubernetes.
     pub default: bool,
+    /// First version of Kubernetes with this default, for example `1.37`. With an older `--emulated-version` the gate is off, unless the
+    /// flag names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// Oldest API server with which the default holds, for example `1.36`. With an older one the gate is off, unless the flag names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_server: Option<String>,
@@ -227,12 +231,10 @@ impl FeatureGate {
                 self.name
             ));
         }
-        if let Some(version) = &self.api_server {
-            let is_right = minor_number(version).is_some() && self.default && self.sets.config.is_some();
-            if !is_right {
-                return Err(format!(
-                    "apiServer: {version:?} must be like 1.36, of a gate that is on and sets a setting"
-                ));
+        for (field, version) in [("since", &self.since), ("apiServer", &self.api_server)] {
+            let Some(version) = version else { continue };
+            if minor_number(version).is_none() || !self.default || self.sets.config.is_none() {
+                return Err(format!("{field}: {version:?} must be like 1.36, of a gate that is on and sets a setting"));
             }
         }
         self.sets
