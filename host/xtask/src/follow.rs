@@ -41,11 +41,8 @@ pub fn follow(version: &str, since: &str) -> anyhow::Result<String> {
             kubernetes::VERSION
         );
     }
-    let before = facts(since)?;
-    if version != kubernetes::VERSION {
-        write(VERSION, &format!("{version}\n"))?;
-    }
-    let after = facts(version)?;
+    let (before, after) = (facts(since)?, facts(version)?);
+    write(VERSION, &format!("{version}\n"))?;
     let gates = gates(&after, &fs::read_to_string(root().join(GATES)).with_context(|| format!("read {GATES}"))?)?;
     write(GATES, &gates)?;
     // A new process: this one was compiled for the old version.
@@ -76,7 +73,10 @@ fn write(path: &str, text: &str) -> anyhow::Result<()> {
 }
 
 fn facts(version: &str) -> anyhow::Result<String> {
-    process::output(Command::new(controlplane::ensure_version(version)?).arg("facts"))
+    let binary = controlplane::ensure_version(version).with_context(|| {
+        format!("build the control plane of Kubernetes {version}; https://kubernetes.io/releases lists the releases")
+    })?;
+    process::output(Command::new(binary).arg("facts"))
 }
 
 /// The lines of only one side, `-` and `+`, of the same subject beside each other.
