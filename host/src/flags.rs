@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use pintle_core::contract::manifest::{Limits, is_label};
-use pintle_core::kubernetes;
 use pintle_serve::policy::access::AllowedPaths;
 
 pub(crate) use pintle_core::duration::parse_period as duration;
@@ -188,8 +187,7 @@ pub(crate) fn metric(text: &str) -> Result<String, String> {
 /// # Source
 /// `ValidateShowHiddenMetricsVersion` in k8s.io/component-base/metrics.
 pub(crate) fn previous_version(text: &str) -> Result<String, String> {
-    let minor = kubernetes::minor().split_once('.').and_then(|(_, minor)| minor.parse::<u32>().ok()).unwrap_or(1);
-    let previous = format!("1.{}", minor.saturating_sub(1));
+    let previous = format!("1.{}", versions::newest().saturating_sub(1));
     if text == previous {
         Ok(previous)
     } else {

@@ -20,12 +20,12 @@ pub(crate) struct Versions {
 }
 
 /// The minor version that is followed.
-fn newest() -> u32 {
+pub(super) fn newest() -> u32 {
     minor_number(kubernetes::VERSION).unwrap_or_default()
 }
 
 /// Parses `[kube=]1.MINOR` into `1.MINOR`.
-pub(crate) fn parse(text: &str) -> Result<String, String> {
+fn parse(text: &str) -> Result<String, String> {
     let newest = newest();
     let (oldest, version) = (newest.saturating_sub(N_BEFORE), text.strip_prefix("kube=").unwrap_or(text));
     let is_known = (oldest..=newest).any(|minor| version == format!("1.{minor}"));

@@ -13,7 +13,7 @@ use pintle_core::kubernetes;
 use serde_json::Value;
 
 use crate::root;
-use crate::schema::{GoField, Schema, properties, short};
+use crate::schema::{GoField, Schema, properties, reference, short};
 
 /// The tables, relative to the root of the repository.
 pub const DISCOVERY: &str = "host/sim/src/discovery/builtin.txt";
@@ -182,8 +182,7 @@ impl Schema {
             ("string", "byte") => "y".to_owned(),
             ("string", "int-or-string") => "x".to_owned(),
             _ => {
-                let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
-                let referred = reference.and_then(|name| name.rsplit('.').next());
+                let referred = reference(schema).and_then(|name| name.rsplit('.').next());
                 match (referred, known.as_str()) {
                     (Some("Quantity"), _) => "q",
                     (Some("MicroTime"), _) => "u",
@@ -241,23 +240,12 @@ fn merging(schema: &Value, code: &str) -> String {
 
 /// Whether Go writes a field with the zero value: always, or if it was given.
 fn kept(go: GoField, code: &str) -> &'static str {
+    let is_list = code.starts_with(['[', '{', 'y']);
     let is_struct = code.starts_with(['#', 't', 'u', 'x', 'q']);
     match () {
-        () if go.pointer => {
-            if code.starts_with('#') {
-                ""
-            } else {
-                " &"
-            }
-        }
-        () if code.starts_with(['[', '{', 'y']) => {
-            if go.always_written {
-                " &"
-            } else {
-                ""
-            }
-        }
-        () if go.always_written || (is_struct && !go.omit_zero) => " +",
+        () if go.pointer && code.starts_with('#') => "",
+        () if go.pointer || (is_list && go.always_written) => " &",
+        () if !is_list && (go.always_written || (is_struct && !go.omit_zero)) => " +",
         () => "",
     }
 }

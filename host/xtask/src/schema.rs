@@ -147,8 +147,7 @@ impl Schema {
     }
 
     pub(crate) fn type_name(&self, schema: &Value, open: &mut Vec<String>) -> anyhow::Result<String> {
-        let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
-        if let Some(reference) = reference {
+        if let Some(reference) = reference(schema) {
             let name = reference.rsplit('/').next().unwrap_or_default();
             let definition = self.definitions.get(name).with_context(|| format!("no definition {name}"))?;
             if properties(definition).is_some() {
@@ -246,6 +245,11 @@ impl Package {
         let own = fields.fields.get(field).copied();
         own.or_else(|| fields.inlined.iter().find_map(|inlined| self.field(inlined, field)))
     }
+}
+
+/// The definition that a schema refers to, as a path.
+pub(crate) fn reference(schema: &Value) -> Option<&str> {
+    schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str)
 }
 
 pub(crate) fn properties(schema: &Map<String, Value>) -> Option<&Map<String, Value>> {
