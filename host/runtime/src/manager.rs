@@ -43,7 +43,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Subscribed, Version, timestamp};
+use crate::controller::{CacheSubscription, ChangeSink, Controller, ControllerParts, Version, timestamp};
 use crate::failures::{self, Failures, RecordedFailure};
 use crate::metrics::Metrics;
 use crate::overview::Observations;
@@ -393,7 +393,7 @@ impl Manager {
             stale_bound: self.config.stale_bound,
             failures: self.failures.clone(),
             last_writes: self.last_writes[group.index()].clone(),
-            supervisor: self.caches.supervisor().clone(),
+            caches: self.caches.clone(),
             idle_signal: self.idle_signal.clone(),
             tracer: self.config.tracer.clone(),
             changes: self.changes.clone(),
@@ -544,8 +544,8 @@ impl Manager {
     /// Subscribes a version to the watches of its manifest. The subscription buffers changes until the version takes over.
     fn subscribe(&self, controller: &Arc<Controller>, version: &Version) -> CacheSubscription {
         let sink = ChangeSink::new(controller);
-        let subscription = self.caches.subscribe(version.manifest().clone(), sink.clone());
-        CacheSubscription { cache: Arc::new(Subscribed { caches: self.caches.clone(), subscription }), sink }
+        let cache = Arc::new(self.caches.subscribe(version.manifest().clone(), sink.clone()));
+        CacheSubscription { cache, sink }
     }
 
     async fn stop(&self, plugin: Plugin) {

@@ -33,7 +33,8 @@ pub struct FakeServer {
 /// Objects and behaviour of a [`FakeServer`].
 #[derive(Default)]
 pub struct State {
-    version: u64,
+    /// The newest resourceVersion.
+    pub version: u64,
     objects: BTreeMap<(String, String, String), Value>,
     log: Vec<(u64, String, &'static str, Value)>,
     compacted: u64,

@@ -17,14 +17,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pintle_cache::{ChangeHandler, Delta};
+use pintle_cache::{ChangeHandler, Delta, Enqueued, Subscription};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::queue::Priority;
 use tokio::sync::Notify;
 
 use super::Controller;
-use super::cache::PluginCache;
 use super::dispatch::now;
+use super::mapping::mappable;
 
 /// Changes that may wait for the controller. Each holds two references to objects, of which the cache may have dropped the old one;
 /// those of an initial list are in the cache and do not count. A plugin whose rules are slower than the changes, or that stays in the
@@ -253,7 +253,7 @@ impl Controller {
             while let Some(subscription) = self.version().subscription()
                 && let Some(changes) = subscription.sink.take()
             {
-                self.apply_changes(&*subscription.cache, changes).await;
+                self.apply_changes(&subscription.cache, changes).await;
                 subscription.sink.done();
             }
             self.idle_signal.notify_waiters();
@@ -265,7 +265,7 @@ impl Controller {
         }
     }
 
-    async fn apply_changes(self: &Arc<Self>, cache: &dyn PluginCache, changes: Changes) {
+    async fn apply_changes(self: &Arc<Self>, cache: &Subscription, changes: Changes) {
         for batch in &changes.batches {
             self.apply_batch(cache, batch).await;
         }
@@ -280,7 +280,8 @@ impl Controller {
                 let objects: Vec<Delta> = merged.objects.into_values().collect();
                 self.apply_batch(cache, &objects).await;
                 if merged.is_partial {
-                    self.apply_batch(cache, &cache.all_as_new(&kind)).await;
+                    let objects = cache.snapshot().all_as_new(&kind);
+                    self.apply_batch(cache, &objects).await;
                 }
             }
             // For keys that saw only a state in between.
@@ -295,13 +296,14 @@ impl Controller {
     }
 
     /// Enqueues the keys that the first of these changes map to, by this cache's rules; returns how many changes and keys those are.
-    pub(super) fn changed(&self, cache: &dyn PluginCache, batch: &[Delta]) -> (usize, usize) {
+    pub(super) fn changed(&self, cache: &Subscription, batch: &[Delta]) -> (usize, usize) {
         if !self.inner.lock().leads {
             // All objects become keys when this host leads.
             self.see_fields(cache, batch);
             return (batch.len(), 0);
         }
-        let (n_changes, keys) = cache.keys(batch, TURN);
+        let snapshot = cache.snapshot();
+        let (n_changes, keys) = keys_of_first(batch, TURN, |delta| snapshot.keys(delta));
         self.see_fields(cache, &batch[..n_changes]);
         let n_keys = keys.len();
         let now = now();
@@ -313,7 +315,7 @@ impl Controller {
             self.wake_dispatcher(inner);
         }
         if self.version().guest.maps() {
-            self.mapping.push(cache.mappable(&batch[..n_changes]));
+            self.mapping.push(mappable(&snapshot, &batch[..n_changes]));
         }
         (n_changes, n_keys)
     }
@@ -328,7 +330,7 @@ impl Controller {
         }
     }
 
-    pub(super) async fn apply_batch(&self, cache: &dyn PluginCache, batch: &[Delta]) {
+    pub(super) async fn apply_batch(&self, cache: &Subscription, batch: &[Delta]) {
         let mut done = 0;
         let mut rest = batch;
         while !rest.is_empty() {
@@ -341,6 +343,17 @@ impl Controller {
             done += n_changes + n_keys;
         }
     }
+}
+
+/// Maps changes to keys until there are `enough`; returns how many changes those are: at least one, and all unless there are `enough`
+/// keys before.
+fn keys_of_first(batch: &[Delta], enough: usize, map: impl Fn(&Delta) -> Vec<Enqueued>) -> (usize, Vec<Enqueued>) {
+    let (mut n_changes, mut keys) = (0, Vec::new());
+    while let Some(delta) = batch.get(n_changes).filter(|_| keys.len() < enough) {
+        keys.extend(map(delta));
+        n_changes += 1;
+    }
+    (n_changes, keys)
 }
 
 #[cfg(test)]
@@ -546,5 +559,20 @@ mod tests {
         inbox.delivery = Delivery::Active;
         let taken = inbox.take().unwrap();
         assert_eq!((taken.batches.len(), taken.merged.len()), (2, 0));
+    }
+
+    #[test]
+    fn changes_are_mapped_until_there_are_enough_keys() {
+        let (changes, key) = (vec![one(0)[0].clone(); 32], pintle_testing::key("a"));
+        let enqueued = Enqueued { key, delay: None, priority: Priority::Normal, cause: None };
+        let mapped = |n_keys: usize| {
+            let (n_changes, keys) = keys_of_first(&changes, 512, |_| vec![enqueued.clone(); n_keys]);
+            (n_changes, keys.len())
+        };
+        assert_eq!(
+            [0, 16, 17, 200, 512, 100_000].map(mapped),
+            [(32, 0), (32, 512), (31, 527), (3, 600), (1, 512), (1, 100_000)]
+        );
+        assert_eq!(keys_of_first(&[], 512, |_| Vec::new()).0, 0);
     }
 }

@@ -169,7 +169,7 @@ impl Controller {
                 Ok(Some(next)) => taken = next,
                 Ok(None) => break,
                 Err(panic) => {
-                    self.supervisor.panicked("worker", &*panic);
+                    self.caches.supervisor().panicked("worker", &*panic);
                     self.recover(queue, &taken.key);
                     break;
                 }
@@ -209,7 +209,7 @@ impl Controller {
         let mut traced = trace.map(|trace| (trace, run_result.end()));
         let (mut writes, probes, probe_after) = run_result.take_writes();
         let mut probes = self.relevant(probes);
-        probes.extend(self.unclear(&*cache, &mut writes));
+        probes.extend(self.unclear(&cache, &mut writes));
         let is_open = !probes.is_empty();
         if !writes.is_empty() {
             self.last_writes.lock().note(&self.name, &writes);

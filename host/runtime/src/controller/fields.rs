@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cache::Delta;
+use pintle_cache::{Delta, Snapshot, Subscription};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::lifecycle::fields::DeclaredFields;
 use pintle_core::object::id::Kind;
 use pintle_core::object::schema::KindSchema;
 use pintle_core::ports::api::{ApiReader, at_most};
 
-use super::{Controller, PluginCache};
+use super::Controller;
 
 /// Longest wait for a schema.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,6 +40,12 @@ pub(crate) async fn published(manifest: &Manifest, reader: &dyn ApiReader) -> BT
     schemas
 }
 
+/// The declared fields of the objects that these changes lead to, as JSON texts.
+fn texts<'d>(snapshot: &Snapshot, changes: impl IntoIterator<Item = &'d Delta>) -> Vec<Arc<str>> {
+    let text = |delta: &Delta| snapshot.projection(&delta.kind, delta.new.as_ref()?);
+    changes.into_iter().filter_map(text).collect()
+}
+
 impl Controller {
     /// Compares the declared fields of the present version with schemas and objects. Ends early if another version takes over.
     pub(super) async fn look_at_fields(self: Arc<Self>) {
@@ -49,7 +55,8 @@ impl Controller {
         let mut fields = DeclaredFields::new(version.manifest(), &schemas);
         let kinds: Vec<Kind> = fields.kinds().cloned().collect();
         for kind in &kinds {
-            for text in cache.texts(&cache.all_as_new(kind)) {
+            let snapshot = cache.snapshot();
+            for text in texts(&snapshot, &snapshot.all_as_new(kind)) {
                 fields.object(kind, &text, true);
             }
         }
@@ -64,13 +71,14 @@ impl Controller {
     }
 
     /// Shows changes of one kind to the rules about declared fields.
-    pub(super) fn see_fields(&self, cache: &dyn PluginCache, batch: &[Delta]) {
+    pub(super) fn see_fields(&self, cache: &Subscription, batch: &[Delta]) {
         let Some(kind) = batch.first().map(|delta| &delta.kind) else { return };
         if !self.inner.lock().health.fields.wants(kind) {
             return;
         }
-        let (new, old): (Vec<Delta>, Vec<Delta>) = batch.iter().cloned().partition(|delta| delta.old.is_none());
-        let (new, old) = (cache.texts(&new), cache.texts(&old));
+        let snapshot = cache.snapshot();
+        let of = |is_new| texts(&snapshot, batch.iter().filter(|delta| delta.old.is_none() == is_new));
+        let (new, old) = (of(true), of(false));
         let mut inner = self.inner.lock();
         let mut has_changed = false;
         for (texts, is_new) in [(new, true), (old, false)] {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pintle_cache::Subscription;
 use pintle_core::contract::outcome::{Event, MutationFailure};
 use pintle_core::lifecycle::fields::DeclaredFields;
 use pintle_core::lifecycle::kinds::{self, MissingKind};
@@ -18,11 +19,12 @@ use pintle_core::policy::correlator::cut;
 use pintle_core::policy::keys::Repeats;
 use pintle_core::policy::loops;
 use pintle_core::policy::queue::{LONGEST_HOLD, Suspect};
+use pintle_core::policy::rules::RuleCache;
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
 use super::run::refusal;
 use super::status::FaultingKey;
-use super::{Controller, ControllerState, PluginCache};
+use super::{Controller, ControllerState};
 
 /// Reason of the condition of a plugin that waits for its host to lead, as it should.
 pub(super) const STANDBY: &str = "Standby";
@@ -290,8 +292,8 @@ impl Controller {
 
     /// Records a warning about the object of a key.
     fn record_about(&self, key: &Key, reason: &str, message: String) {
-        let uid = self.version().cache().and_then(|cache| cache.uid(&key.kind, &key.object));
-        match uid {
+        let object = self.version().cache().and_then(|cache| cache.snapshot().object(&key.kind, &key.object));
+        match object.map(|object| object.meta.uid.to_string()) {
             Some(uid) => self.record_event(&key.kind, &key.object, uid, true, reason, message),
             // The object is gone, or there never was one (ticks).
             None => self.record_plugin_event(true, reason, format!("{message} (key {key})")),
@@ -336,7 +338,7 @@ impl Controller {
     }
 
     /// Reports watched kinds that the API server has ceased, or begun, to serve.
-    pub(super) fn kinds_changed(self: &Arc<Self>, cache: &dyn PluginCache) {
+    pub(super) fn kinds_changed(self: &Arc<Self>, cache: &Subscription) {
         self.tasks.spawn(self.clone().look_at_fields());
         let absent: Vec<MissingKind> = cache.missing().into_iter().filter(MissingKind::is_absent).collect();
         let before = std::mem::replace(&mut self.inner.lock().health.absent, absent.clone());

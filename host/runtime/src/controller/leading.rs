@@ -14,7 +14,6 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt as _;
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::queue::Priority;
 use pintle_core::policy::selection::Selected;
@@ -46,7 +45,7 @@ impl Controller {
     /// Whether the caches show a write of another host. Caches that are not complete will begin with a list, which shows it.
     pub(crate) fn sees(&self, write: &PendingWrite) -> bool {
         let version = self.version();
-        let Some(cache) = version.cache().filter(|cache| cache.synced().now_or_never().is_some()) else { return true };
+        let Some(cache) = version.cache().filter(|cache| cache.is_synced()) else { return true };
         // The selector of a watch may leave the object out.
         cache.selects(write) == Selected::Unknown || cache.sees(write)
     }
@@ -72,11 +71,12 @@ impl Controller {
             return;
         }
         let Some(cache) = self.version().cache() else { return };
-        for kind in cache.kinds() {
+        for kind in cache.snapshot().listed_kinds() {
             if !self.leads() {
                 return;
             }
-            self.apply_batch(&*cache, &cache.all_as_new(&kind)).await;
+            let objects = cache.snapshot().all_as_new(&kind);
+            self.apply_batch(&cache, &objects).await;
         }
         self.enqueue(cache.all_keys(), Priority::Low);
     }

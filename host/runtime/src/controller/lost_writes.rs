@@ -18,12 +18,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use pintle_cache::Subscription;
 use pintle_core::object::id::{Key, Kind};
 use pintle_core::policy::pending::{Confirmed, Leaves, Overdue, PendingWrite, WaitId};
 use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ListWatchTarget};
 
-use super::{Controller, PluginCache};
+use super::Controller;
 use crate::writer::WriteProbe;
 
 /// Maximum probes of one plugin in flight: after an outage many keys need one.
@@ -51,7 +52,7 @@ impl Controller {
 
     /// Takes out the writes that the caches may never show, because a field selector decides about them that the answers do not
     /// contain; returns probes for them.
-    pub(super) fn unclear(&self, cache: &dyn PluginCache, writes: &mut Vec<PendingWrite>) -> WriteProbes {
+    pub(super) fn unclear(&self, cache: &Subscription, writes: &mut Vec<PendingWrite>) -> WriteProbes {
         let may_be_outside = |write: &mut PendingWrite| {
             write.labels.is_some() && cache.selects(write) == Selected::Unknown && !cache.sees(write)
         };

@@ -19,14 +19,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
+use pintle_cache::{Delta, Snapshot};
 use pintle_core::contract::outcome::Wake;
+use pintle_core::object::Object;
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use tokio::sync::Notify;
 
 use super::Controller;
-use super::cache::Mappable;
 use crate::panic_text;
 
 /// Maximum waiting changes before merging starts. Each holds two references to cached texts.
@@ -39,6 +40,31 @@ pub(super) const MAX_KEYS: usize = if cfg!(test) { 64 } else { 1 << 18 };
 const MAX_TRIES: u32 = 5;
 /// Longest pause between tries, of a change whose keys find no room.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// A change for the plugin's own mapping; the objects are its projections.
+#[derive(Clone, Debug)]
+pub(super) struct Mappable {
+    kind: Kind,
+    object: ObjectKey,
+    old: Option<Arc<str>>,
+    new: Option<Arc<str>>,
+    initial: bool,
+}
+
+/// The changes that the plugin maps itself.
+pub(super) fn mappable(snapshot: &Snapshot, batch: &[Delta]) -> Vec<Mappable> {
+    let one = |delta: &Delta| {
+        let text = |object: &Option<Arc<Object>>| snapshot.projection(&delta.kind, object.as_ref()?);
+        Mappable {
+            kind: delta.kind.clone(),
+            object: delta.object().cloned().unwrap_or_default(),
+            old: text(&delta.old),
+            new: text(&delta.new),
+            initial: delta.initial,
+        }
+    };
+    batch.iter().filter(|delta| snapshot.wants_mapping(delta)).map(one).collect()
+}
 
 /// The mapping queue.
 #[derive(Default)]
@@ -209,7 +235,7 @@ impl Controller {
     async fn ask(&self, change: &Mappable) -> Result<Mapped, PluginFault> {
         let version = self.version();
         let Some(cache) = version.cache().filter(|_| version.guest.maps()) else { return Ok(Mapped::Enqueued) };
-        let view = cache.view(self.context(&version, None, Vec::new(), &self.begin()));
+        let view = cache.snapshot().view(self.context(&version, None, Vec::new(), &self.begin()));
         let keys = version.guest.keys_of(&change.kind, change.old.as_deref(), change.new.as_deref(), view).await?;
         let (keys, n_objects) = (keys.into_inner(), cache.n_keys());
         let priority = if change.initial { Priority::Low } else { Priority::Normal };

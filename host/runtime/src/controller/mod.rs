@@ -12,7 +12,6 @@
 //!
 //! Not here: the set of plugins (`manager`), the caches (`pintle-cache`), writes (`writer`).
 
-mod cache;
 mod changes;
 mod contents;
 mod dispatch;
@@ -36,7 +35,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use pintle_cache::Supervisor;
+use pintle_cache::{Caches, Subscription};
 use pintle_core::lifecycle::ShadowReport;
 use pintle_core::lifecycle::rollout::Rollout;
 use pintle_core::object::id::Key;
@@ -58,9 +57,6 @@ use crate::metrics::{KeyGauges, PluginMetrics, QueueMetrics};
 use crate::recorder::WallClock;
 use crate::writer::Writer;
 
-#[cfg(test)]
-pub(crate) use cache::Mappable;
-pub(crate) use cache::{PluginCache, Subscribed};
 pub(crate) use changes::ChangeSink;
 pub use contents::{KeyContents, MAX_KEYS, QueueContents};
 pub(crate) use fields::published;
@@ -91,7 +87,8 @@ pub(crate) struct ControllerParts {
     /// Records failed runs.
     pub(crate) failures: Arc<Failures>,
     pub(crate) last_writes: Arc<Mutex<LastWrites>>,
-    pub(crate) supervisor: Arc<Supervisor>,
+    /// Shared by all plugins. They also supervise the tasks of the controller.
+    pub(crate) caches: Arc<Caches>,
     /// Notified whenever work may have finished.
     pub(crate) idle_signal: Arc<Notify>,
     /// Records runs as traces; none if they are not recorded.
@@ -127,7 +124,7 @@ pub(crate) struct Controller {
     last_writes: Arc<Mutex<LastWrites>>,
     /// What the host holds for the runs.
     held: Arc<Account>,
-    supervisor: Arc<Supervisor>,
+    caches: Arc<Caches>,
     inner: Mutex<ControllerState>,
     mapping: mapping::Mapping,
     /// Bounds the probes of lost writes.
@@ -220,7 +217,7 @@ impl Controller {
             failures: parts.failures,
             last_writes: parts.last_writes,
             held,
-            supervisor: parts.supervisor,
+            caches: parts.caches,
             mapping: mapping::Mapping::default(),
             probing: Semaphore::new(lost_writes::MAX_PROBES),
             pages: Semaphore::new(needs::MAX_PAGES),
@@ -255,7 +252,7 @@ impl Controller {
     {
         let controller = self.clone();
         self.tasks.spawn(async move {
-            controller.supervisor.run(task, |is_restart| start(controller.clone(), is_restart)).await;
+            controller.caches.supervisor().run(task, |is_restart| start(controller.clone(), is_restart)).await;
         });
     }
 
@@ -281,8 +278,8 @@ impl Controller {
         self.metrics.max_concurrent.set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
-    /// The caches of the present version.
-    fn cache(&self) -> Arc<dyn PluginCache> {
+    /// What the present version reads of the caches.
+    fn cache(&self) -> Arc<Subscription> {
         // The first version has its subscription before the first task of the controller starts, later ones before they take
         // over.
         self.version().cache().expect("the controller has not started")

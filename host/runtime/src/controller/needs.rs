@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
+use pintle_cache::Caches;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Answers, LiveDetail, Need, NeedError};
 use pintle_core::object::field::{FieldMask, FieldPathError};
@@ -32,7 +33,6 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::PluginCache;
 use crate::large;
 use crate::throttle::retry_throttled;
 use crate::traces::RunTrace;
@@ -56,7 +56,7 @@ const PAGE: u32 = 500;
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) reader: &'a dyn ApiReader,
-    pub(crate) cache: &'a dyn PluginCache,
+    pub(crate) caches: &'a Arc<Caches>,
     /// The controller stops: reads in flight end.
     pub(crate) stopped: &'a CancellationToken,
     /// Called before a read is repeated.
@@ -308,9 +308,9 @@ async fn bounded_read(
 }
 
 async fn read(need: &Need, source: &Source<'_>, held: &Mutex<Held>) -> Result<String, NeedError> {
-    let Source { reader, cache, max_answer_bytes, .. } = *source;
+    let Source { reader, caches, max_answer_bytes, .. } = *source;
     let resource = |kind: &Kind| {
-        cache.resource(kind).ok_or_else(|| NeedError {
+        caches.resource(kind).ok_or_else(|| NeedError {
             code: 404,
             reason: "NotFound".into(),
             message: format!("the API server has no kind {kind}"),
@@ -374,7 +374,7 @@ async fn read(need: &Need, source: &Source<'_>, held: &Mutex<Held>) -> Result<St
             // Aggregated discovery is two requests.
             source.reader.turn().await;
             source.reader.turn().await;
-            serde_json::Value::from(source.read(|| cache.refreshed(Duration::ZERO)).await?).to_string()
+            serde_json::Value::from(source.read(|| caches.refreshed(Duration::ZERO)).await?).to_string()
         }
     };
     if answer.len() > max_answer_bytes { Err(too_long(max_answer_bytes)) } else { Ok(answer) }

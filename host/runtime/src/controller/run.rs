@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use pintle_cache::{MAX_WORK, RunContext};
+use pintle_cache::{Caches, MAX_WORK, RunContext, Subscription};
 use pintle_core::contract::check;
 use pintle_core::contract::outcome::{
     Answers, Moment, MutationFailure, NeedError, Observation, Outcome, ReconcileError, Wake,
@@ -34,7 +34,7 @@ use super::dispatch;
 use super::mapping::MAX_KEYS;
 use super::needs::{self, Answered, Source};
 use super::shadow::Sample;
-use super::{Controller, PluginCache, Version};
+use super::{Controller, Version};
 use crate::failures::{FailedRun, Failure, FailureIdentity, MAX_MESSAGE_BYTES};
 use crate::large;
 use crate::traces::{CountingView, RunTrace};
@@ -234,7 +234,7 @@ impl Controller {
             self.tasks.spawn(async move {
                 let comparison = std::panic::AssertUnwindSafe(controller.clone().compare(key, sample)).catch_unwind();
                 if let Err(panic) = comparison.await {
-                    controller.supervisor.panicked("shadow", &*panic);
+                    controller.caches.supervisor().panicked("shadow", &*panic);
                 }
             });
         }
@@ -244,7 +244,7 @@ impl Controller {
     async fn rounds(
         &self,
         version: &Arc<Version>,
-        cache: &Arc<dyn PluginCache>,
+        cache: &Subscription,
         key: &Key,
         sample: &mut Option<Sample>,
         last: &mut Option<LastCall>,
@@ -257,7 +257,7 @@ impl Controller {
         let manifest = version.manifest();
         let source = Source {
             reader: &*self.live,
-            cache: &**cache,
+            caches: &self.caches,
             stopped: &self.stopped,
             repeated: &repeated,
             manifest,
@@ -269,7 +269,7 @@ impl Controller {
         };
         for round in 1..=MAX_ROUNDS {
             let context = self.context(version, Some(key), answered.answers.clone(), &began);
-            let (view, beside) = views(&**cache, context, sample.as_ref());
+            let (view, beside) = views(cache, context, sample.as_ref());
             let run = call(version, key, view.clone(), trace).await;
             self.metrics.used(run.usage, &version.limits);
             if let Some((sample, beside)) = sample.as_mut().zip(beside) {
@@ -284,7 +284,7 @@ impl Controller {
             let n_bytes = outcome.n_bytes();
             let outcome = outcome.into_inner();
             if outcome.needs.is_empty() {
-                return self.carry_out(version, &**cache, key, (view, last), (outcome, n_bytes), trace).await;
+                return self.carry_out(version, cache, key, (view, last), (outcome, n_bytes), trace).await;
             }
             let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
             let asked = match needs::ask(outcome.needs, &mut answered, &source, &rights) {
@@ -303,7 +303,7 @@ impl Controller {
             // The next round has another view.
             *last = None;
             drop(view);
-            refresh_unknown_kinds(&**cache, asked.kinds()).await;
+            refresh_unknown_kinds(&self.caches, asked.kinds()).await;
             needs::perform(asked, &mut answered, &source).await;
         }
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
@@ -361,7 +361,7 @@ impl Controller {
     async fn carry_out(
         &self,
         version: &Arc<Version>,
-        cache: &dyn PluginCache,
+        cache: &Subscription,
         key: &Key,
         (view, last): (Arc<dyn View>, &mut Option<LastCall>),
         (outcome, n_bytes): (Outcome, u64),
@@ -376,7 +376,7 @@ impl Controller {
             return RunResult::NothingYet { again: UNLISTED_PAUSE };
         }
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
-        refresh_unknown_kinds(cache, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
+        refresh_unknown_kinds(&self.caches, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
         // Each text is held here and in the request. What sends nothing does not wait.
         let mut held = self.held.open();
         if !outcome.steps.is_empty() && !held.grow(2 * n_bytes) {
@@ -387,7 +387,7 @@ impl Controller {
             return RunResult::NothingYet { again: CROWDED_PAUSE };
         }
         let rights = Rights { grants: &version.grants, manifest: version.manifest(), key, view: &*view };
-        let planned = || self.writer.plan(&rights, outcome.steps, |kind| cache.resource(kind));
+        let planned = || self.writer.plan(&rights, outcome.steps, |kind| self.caches.resource(kind));
         let n_text_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
         let plan = match large::on_text(n_text_bytes, planned).await {
             Ok(plan) => plan,
@@ -436,7 +436,7 @@ impl Controller {
     fn accept(
         &self,
         version: &Version,
-        cache: &dyn PluginCache,
+        cache: &Subscription,
         key: &Key,
         state: Vec<(String, Option<String>)>,
         wake: Vec<Wake>,
@@ -499,30 +499,26 @@ async fn call(version: &Version, key: &Key, view: Arc<dyn View>, trace: Option<&
 }
 
 /// The view of the run, and the view for a version that shadows it.
-fn views(
-    cache: &dyn PluginCache,
-    context: RunContext,
-    sample: Option<&Sample>,
-) -> (Arc<dyn View>, Option<Arc<dyn View>>) {
+fn views(cache: &Subscription, context: RunContext, sample: Option<&Sample>) -> (Arc<dyn View>, Option<Arc<dyn View>>) {
     let candidate = sample.map(|sample| &sample.shadowing.candidate);
     match candidate.and_then(|candidate| Some((candidate, candidate.cache()?))) {
-        None => (cache.view(context), None),
+        None => (cache.snapshot().view(context), None),
         Some((candidate, others)) => {
             let of_other = RunContext {
                 config: candidate.config.clone(),
                 max_read_bytes: candidate.limits.read_bytes,
                 ..context.clone()
             };
-            let (own, other) = cache.views(context, &*others, of_other);
-            (own, Some(other))
+            let (own, other) = cache.snapshots(&others);
+            (own.view(context), Some(other.view(of_other)))
         }
     }
 }
 
 /// Refreshes discovery for unknown kinds: they may have been created since the last discovery.
-async fn refresh_unknown_kinds<'k>(cache: &dyn PluginCache, mut kinds: impl Iterator<Item = &'k Kind>) {
-    if kinds.any(|kind| cache.resource(kind).is_none()) {
+async fn refresh_unknown_kinds<'k>(caches: &Arc<Caches>, mut kinds: impl Iterator<Item = &'k Kind>) {
+    if kinds.any(|kind| caches.resource(kind).is_none()) {
         // If it fails, the kind is still unknown, and the run sees that.
-        let _ = cache.refreshed(UNKNOWN_PAUSE).await;
+        let _ = caches.refreshed(UNKNOWN_PAUSE).await;
     }
 }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
+use pintle_cache::Subscription;
 use pintle_core::lifecycle::deletions::DeletionGuard;
 use pintle_core::lifecycle::probation::Ended;
 use pintle_core::lifecycle::rollout::{Switch, Verdict};
@@ -27,7 +28,7 @@ use pintle_core::lifecycle::{Probation as Rules, Stage, SwapReport, SwapResult, 
 use pintle_core::object::id::Key;
 use pintle_core::policy::queue::Priority;
 
-use super::{Controller, ControllerState, PluginCache, Version};
+use super::{Controller, ControllerState, Version};
 
 /// Keys enqueued per lock acquisition after a swap, so that others get the lock in between.
 const KEYS_AT_ONCE: usize = 500;
@@ -293,7 +294,7 @@ impl Controller {
     }
 
     /// Whether a run of this version may send so many deletions. If not, the plugin stops until an operator agrees.
-    pub(super) fn may_delete(&self, version: &Arc<Version>, cache: &dyn PluginCache, n_deletions: u64) -> bool {
+    pub(super) fn may_delete(&self, version: &Arc<Version>, cache: &Subscription, n_deletions: u64) -> bool {
         let is_guarded = || {
             let inner = self.inner.lock();
             inner.rollout.deletions().is_some() && Arc::ptr_eq(version, &*self.current.read())

@@ -1,5 +1,4 @@
 mod bounds;
-pub(super) mod cache;
 mod changes;
 mod containment;
 mod failing;
@@ -13,7 +12,7 @@ mod wakes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pintle_cache::{ChangeHandler, Delta};
+use pintle_cache::{CachesConfig, ChangeHandler, Delta};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Need, Order, Outcome, ReconcileError};
 use pintle_core::lifecycle::Spec;
@@ -21,21 +20,25 @@ use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::grants::Grants;
 use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, Guest, PluginFault};
+use pintle_testing::server::{eventually, settle};
 use pintle_testing::{
     FakeGuest, FakeServer, FakeWriter, GuestResult, create, event, key, manifest, pod, refusal, step, steps, wall_clock,
 };
 use tokio::time::Instant;
 
-use self::cache::FakeCache;
 use super::*;
 use crate::failures::{self, Failures};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 use pintle_core::policy::held::MAX_HELD_BYTES;
 
+/// A resourceVersion later than those that a fake writer gives.
+const LATEST: u64 = 1_000_000;
+
 struct Fixture {
     controller: Arc<Controller>,
-    cache: Arc<FakeCache>,
+    /// Shows the caches its objects, and answers needs.
+    server: Arc<FakeServer>,
     api: Arc<FakeWriter>,
     metrics: Arc<Metrics>,
     idle_signal: Arc<Notify>,
@@ -44,7 +47,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(guest: FakeGuest, api: Arc<FakeWriter>) -> Self {
-        Self::with_reader(guest, api, FakeServer::answering_needs())
+        Self::with_reader(guest, api, FakeServer::new())
     }
 
     fn with_reader(guest: FakeGuest, api: Arc<FakeWriter>, reader: Arc<FakeServer>) -> Self {
@@ -57,6 +60,8 @@ impl Fixture {
         reader: Arc<FakeServer>,
         change: impl FnOnce(&mut ControllerParts),
     ) -> Self {
+        // The caches show every write at once.
+        reader.state().version = LATEST;
         let metrics = Metrics::new();
         let idle_signal = Arc::new(Notify::new());
         let events = FakeWriter::agreeable();
@@ -73,7 +78,7 @@ impl Fixture {
         let mut parts = ControllerParts {
             held: account,
             reader: reader.clone(),
-            live: reader,
+            live: reader.clone(),
             outside: Arc::new(pintle_core::ports::outside::Nothing),
             fence: None,
             writer: Writer {
@@ -92,22 +97,48 @@ impl Fixture {
             stale_bound: Duration::from_secs(30),
             failures: Failures::new(failures::MAX_BYTES),
             last_writes: Arc::default(),
-            supervisor: Supervisor::new(),
+            caches: Caches::new(reader.clone(), CachesConfig::default()),
             idle_signal: idle_signal.clone(),
             tracer: None,
             changes: watch::Sender::new(0),
         };
         change(&mut parts);
         let controller = Controller::new(parts, version(guest, &metrics));
-        Self { controller, cache: FakeCache::new(), api, metrics, idle_signal, events }
+        Self { controller, server: reader, api, metrics, idle_signal, events }
     }
 
     fn start(&self) {
-        self.start_with(ChangeSink::new(&self.controller));
+        self.controller.start(self.subscribe(&self.controller.version()));
     }
 
-    fn start_with(&self, sink: Arc<ChangeSink>) {
-        self.controller.start(CacheSubscription { cache: self.cache.clone(), sink });
+    /// The watches of a version's manifest.
+    fn subscribe(&self, version: &Version) -> CacheSubscription {
+        let sink = ChangeSink::new(&self.controller);
+        let cache = Arc::new(self.controller.caches.subscribe(version.manifest().clone(), sink.clone()));
+        CacheSubscription { cache, sink }
+    }
+
+    fn sink(&self) -> Arc<ChangeSink> {
+        self.controller.version().subscription().unwrap().sink
+    }
+
+    /// Creates or changes Pods: `name`, or `namespace/name`.
+    fn put(&self, names: &[&str]) {
+        for name in names {
+            let ObjectKey { namespace, name } = key_in(name).object;
+            self.server.put("pods", &namespace, &name, serde_json::json!({}));
+        }
+    }
+
+    /// The caches reach this resourceVersion.
+    async fn reach(&self, version: u64) {
+        self.server.state().version = version;
+        self.server.bookmark();
+        settle().await;
+    }
+
+    fn panics(&self) -> Vec<(&'static str, u64)> {
+        self.controller.caches.supervisor().panics()
     }
 
     /// Adds keys: `name`, or `namespace/name`.
@@ -156,8 +187,16 @@ fn key_in(name: &str) -> Key {
     }
 }
 
+/// A manifest whose plugin maps changes of Pods itself.
+fn mapping_pods(version: &str) -> Arc<Manifest> {
+    manifest(|m| {
+        m["version"] = version.into();
+        m["watches"][0]["enqueue"] = serde_json::json!([{"to": "plugin"}]);
+    })
+}
+
 /// A version with all grants that its manifest requests.
-fn version(guest: FakeGuest, metrics: &Arc<Metrics>) -> Arc<Version> {
+fn version(guest: impl Guest + 'static, metrics: &Arc<Metrics>) -> Arc<Version> {
     let manifest: Arc<Manifest> = guest.manifest().clone();
     let config = |queue: &pintle_core::contract::manifest::Queue| QueueConfig {
         observer: metrics.queue(queue.metric()),
@@ -229,12 +268,12 @@ async fn a_key_runs_and_its_writes_are_carried_out() {
 async fn no_key_runs_before_the_caches_are_synced() {
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    fixture.cache.synced.send_replace(false);
+    fixture.server.set_down(true);
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(calls.lock().is_empty() && !fixture.controller.is_idle(Duration::ZERO));
-    fixture.cache.synced.send_replace(true);
+    fixture.server.set_down(false);
     fixture.idle(Duration::ZERO).await;
     assert_eq!(calls.lock().len(), 1);
 }
@@ -435,7 +474,7 @@ async fn output_over_the_limits_carries_out_nothing() {
 async fn a_key_waits_until_the_caches_show_its_writes() {
     let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p", "q"]) } else { done() });
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.server.state().version = 100;
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -443,11 +482,9 @@ async fn a_key_waits_until_the_caches_show_its_writes() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     // The other key runs, this one is held.
     assert_eq!(calls.lock().iter().map(|(_, key, _)| key.clone()).collect::<Vec<_>>(), ["a", "b"]);
-    fixture.cache.version.store(101, Ordering::Relaxed);
-    fixture.controller.progressed(&pod());
+    fixture.reach(101).await;
     assert_eq!(fixture.controller.status().queues[0].n_held, 1);
-    fixture.cache.version.store(102, Ordering::Relaxed);
-    fixture.controller.progressed(&pod());
+    fixture.reach(102).await;
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(calls.lock().len(), 3);
     assert_eq!(fixture.metric("pintle_stale_cache_waits_total{plugin=\"widgets\"}"), 1);
@@ -493,6 +530,8 @@ async fn a_key_is_never_run_twice_at_once_and_workers_are_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn needs_are_answered_in_a_second_round() {
+    let server = FakeServer::answering_needs();
+    let asked = server.clone();
     let guest = FakeGuest::new(
         manifest(|m| {
             m["discovery"] = true.into();
@@ -501,7 +540,9 @@ async fn needs_are_answered_in_a_second_round() {
                 .unwrap()
                 .push(serde_json::json!({"verbs": ["get"], "kinds": [], "paths": ["/version"]}))
         }),
-        |_, view| {
+        move |_, view| {
+            // A need for discovery requires a fresh one.
+            asked.state().failed_groups = vec!["example.com/v1".to_owned()];
             let object = |name: &str| Need::live_object(pod(), ObjectKey::new("ns", name));
             let secret = Need::live_object(Kind::new("", "v1", "Secret"), ObjectKey::new("ns", "x"));
             let list = Need::live_list(pod(), "ns", 3);
@@ -528,12 +569,11 @@ async fn needs_are_answered_in_a_second_round() {
             Ok(Ok(Outcome { state: vec![("answers".into(), value)], ..Outcome::default() }))
         },
     );
-    let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    let fixture = Fixture::with_reader(guest, FakeWriter::agreeable(), server);
     fixture.run_until_idle(&["a"]).await;
     let state = fixture.controller.inner.lock().state.snapshot();
     expect_test::expect![[r#"{"live":"a"} | 404 NotFound | 0 NotGranted | [{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods0"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods1"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pods2"}}] | /version | 0 NotGranted | ["example.com/v1"]"#]]
         .assert_eq(state.get("answers").unwrap());
-    assert_eq!(*fixture.cache.refreshed.lock(), [Duration::ZERO], "a need for discovery requires a fresh one");
 }
 
 #[tokio::test(start_paused = true)]
@@ -565,7 +605,11 @@ async fn all_rounds_of_a_run_see_the_time_at_which_it_began() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_kind_is_missing_only_after_a_fresh_discovery() {
-    for (name, log, code) in [("Later", vec!["create laters ns/p"], 0), ("Unknown", vec![], 404)] {
+    for (name, discovered_before, log, code) in [
+        ("Later", Duration::from_secs(6), vec!["create laters ns/p"], 0),
+        ("Later", Duration::from_secs(4), vec![], 404),
+        ("Unknown", Duration::from_secs(6), vec![], 404),
+    ] {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let failures = seen.clone();
         let manifest = manifest(|m| m["grants"][0]["kinds"] = serde_json::json!(["*"]));
@@ -581,12 +625,15 @@ async fn an_unknown_kind_is_missing_only_after_a_fresh_discovery() {
             Ok(Ok(steps(vec![step(Order::Sequential, vec![mutation])])))
         });
         let fixture = Fixture::new(guest, FakeWriter::agreeable());
-        fixture.run_until_idle(&["a"]).await;
+        fixture.start();
+        tokio::time::sleep(discovered_before).await;
+        fixture.server.state().resources.push(pintle_testing::server::resource("v1/Later", "laters"));
+        fixture.add(&["a"]);
+        fixture.idle(Duration::from_secs(3600)).await;
         assert_eq!(
             (fixture.api.log(), seen.lock().first().copied().unwrap_or_default()),
             (log.iter().map(|l| (*l).to_owned()).collect(), code)
         );
-        assert_eq!(*fixture.cache.refreshed.lock(), [Duration::from_secs(5)]);
     }
 }
 
@@ -651,25 +698,27 @@ async fn an_immediate_requeue_waits_for_the_minimum_delay() {
 #[tokio::test(start_paused = true)]
 async fn ticks_and_resyncs_follow_the_clock() {
     let manifest = manifest(|m| {
-        m["queues"][0]["tickMs"] = 10_000.into();
-        m["queues"][0]["resyncMs"] = 25_000.into();
+        m["queues"] = serde_json::json!([{"name": "widgets", "tickMs": 10_000, "resyncMs": 25_000}, {"name": "other"}]);
+        let other = serde_json::json!({"kind": "apps/v1/ReplicaSet", "enqueue": [{"to": "self", "queue": "other"}]});
+        m["watches"].as_array_mut().unwrap().push(other);
     });
     let (guest, calls) = scripted(manifest, |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    *fixture.cache.all_keys.lock() = vec![key("a"), Key { queue: "other".into(), ..key("b") }];
+    fixture.put(&["a"]);
+    fixture.server.put("replicasets", "ns", "b", serde_json::json!({}));
     fixture.start();
     tokio::time::sleep(Duration::from_secs(52)).await;
     let calls: Vec<String> = calls.lock().iter().map(|(at, key, _)| format!("{}:{key}", at / 1000)).collect();
-    assert_eq!(calls.join(" "), "0:widgets 10:widgets 20:widgets 25:a 30:widgets 40:widgets 50:widgets 50:a");
+    assert_eq!(calls.join(" "), "0:widgets 0:a 0:b 10:widgets 20:widgets 25:a 30:widgets 40:widgets 50:widgets 50:a");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_plugin_maps_changes_and_faults_are_retried() {
     let n_asked = Arc::new(AtomicUsize::new(0));
     let n = n_asked.clone();
-    let (guest, calls) = scripted(manifest(|_| {}), |_| done());
+    let (guest, calls) = scripted(mapping_pods("1.0.0"), |_| done());
     let guest = guest.mapping(move |old, new| {
-        assert_eq!((old, new), (None, Some("{}")));
+        assert!(old.is_none() && new.is_some_and(|new| new.starts_with('{')), "{old:?} {new:?}");
         match n.fetch_add(1, Ordering::Relaxed) {
             0 => Err(PluginFault { kind: FaultKind::Trap, message: "once".into() }),
             1 => Ok(vec![key("mapped")]),
@@ -677,15 +726,13 @@ async fn the_plugin_maps_changes_and_faults_are_retried() {
         }
     });
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    let handler = ChangeSink::new(&fixture.controller);
-    let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
-    // Changes that arrive before the controller starts are kept.
-    handler.on_changes(&[delta()].into());
-    fixture.start_with(handler.clone());
+    fixture.put(&["first"]);
+    fixture.start();
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(calls.lock()[0].1, "mapped");
     assert_eq!(fixture.controller.status().n_faults, 1);
-    handler.on_changes(&[delta()].into());
+    fixture.put(&["second"]);
+    settle().await;
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!((calls.lock().len(), n_asked.load(Ordering::Relaxed)), (1, 7));
     let status = fixture.controller.status();

@@ -6,13 +6,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pintle_cache::Subscription;
 use pintle_core::contract::manifest::{EffectiveLimits, Manifest, Queue};
 use pintle_core::lifecycle::rollout::RolloutVersion;
 use pintle_core::lifecycle::{Spec, VersionInfo};
 use pintle_core::policy::grants::{Grants, Missing};
 use pintle_core::ports::guest::Guest;
 
-use super::{ChangeSink, PluginCache};
+use super::ChangeSink;
 use crate::metrics::{DeclaredMetrics, QueueMetrics};
 
 /// The parts of a version.
@@ -59,7 +60,7 @@ pub(crate) struct Version {
 /// A subscription and its sink. Versions with the same watches share it.
 #[derive(Clone)]
 pub(crate) struct CacheSubscription {
-    pub(crate) cache: Arc<dyn PluginCache>,
+    pub(crate) cache: Arc<Subscription>,
     pub(crate) sink: Arc<ChangeSink>,
 }
 
@@ -131,7 +132,7 @@ impl Version {
         self.subscription.lock().clone()
     }
 
-    pub(crate) fn cache(&self) -> Option<Arc<dyn PluginCache>> {
+    pub(crate) fn cache(&self) -> Option<Arc<Subscription>> {
         self.subscription.lock().as_ref().map(|subscription| subscription.cache.clone())
     }
 

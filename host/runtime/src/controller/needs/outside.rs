@@ -235,7 +235,7 @@ mod tests {
         let grants = Grants::new(&manifest.grants, None);
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-        let (server, beside) = (FakeServer::new(), Beside::new());
+        let (server, beside) = (FakeServer::new(), Beside::new().await);
         server.state().stuck = outside.is_stuck;
         let source = Source { outside, fence, ..beside.source(&server, &manifest) };
         let mut answered = Answered::new(&Account::new(64 << 20));

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use expect_test::expect;
+use pintle_cache::CachesConfig;
 use pintle_core::object::id::ObjectKey;
 use pintle_core::policy::grants::Grants;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ListPage};
@@ -8,27 +9,32 @@ use pintle_core::ports::outside::Nothing;
 use pintle_testing::{FakeServer, FakeView, cached, key, manifest, pod};
 use serde_json::json;
 
-use super::super::tests::cache::FakeCache;
 use super::*;
 
 /// What reads need beside a server and a manifest.
 pub(super) struct Beside {
-    cache: Arc<FakeCache>,
+    /// What they discover.
+    discovered: Arc<FakeServer>,
+    caches: Arc<Caches>,
     stopped: CancellationToken,
     pages: Semaphore,
 }
 
 impl Beside {
-    pub(super) fn new() -> Self {
-        let pages = Semaphore::new(MAX_PAGES);
-        Self { cache: FakeCache::new(), stopped: CancellationToken::new(), pages }
+    pub(super) async fn new() -> Self {
+        let discovered = FakeServer::new();
+        let kinds = ["Pod", "Secret", "ConfigMap", "Node"].map(|name| Kind::new("", "v1", name));
+        discovered.state().resources = kinds.iter().map(|kind| (*pintle_testing::resource(kind)).clone()).collect();
+        let caches = Caches::new(discovered.clone(), CachesConfig::default());
+        caches.discovered().await;
+        Self { discovered, caches, stopped: CancellationToken::new(), pages: Semaphore::new(MAX_PAGES) }
     }
 
     /// Without traces, endpoints and a fence.
     pub(super) fn source<'a>(&'a self, reader: &'a FakeServer, manifest: &'a Manifest) -> Source<'a> {
         Source {
             reader,
-            cache: &*self.cache,
+            caches: &self.caches,
             stopped: &self.stopped,
             repeated: &|| (),
             manifest,
@@ -60,7 +66,7 @@ async fn read_paths(paths: &[&str], answered: &mut Answered, server: &FakeServer
     let grants = Grants::new(&manifest.grants, None);
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let beside = Beside::new();
+    let beside = Beside::new().await;
     let source = Source { max_answer_bytes: 700 << 10, ..beside.source(server, &manifest) };
     let needs = paths.iter().map(|path| Need::RawPath((*path).to_owned())).collect();
     perform(needs, answered, &source, &rights).await?;
@@ -88,11 +94,13 @@ async fn discovery_takes_its_two_turns_in_the_rate_limit() {
     let grants = Grants::new(&manifest.grants, None);
     let (view, server) = (FakeView::showing(Vec::new()), FakeServer::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let beside = Beside::new();
+    let beside = Beside::new().await;
     let source = beside.source(&server, &manifest);
-    let account = Account::new(1 << 20);
-    perform(vec![Need::Discovery], &mut Answered::new(&account), &source, &rights).await.unwrap();
-    assert_eq!((server.requests(), beside.cache.refreshed.lock().len()), (vec!["turn".to_owned(); 2], 1));
+    let mut answered = Answered::new(&Account::new(1 << 20));
+    beside.discovered.state().failed_groups = vec!["example.com/v1".to_owned()];
+    perform(vec![Need::Discovery], &mut answered, &source, &rights).await.unwrap();
+    assert_eq!(server.requests(), ["turn", "turn"]);
+    assert_eq!(answered.answers[0].1.as_deref(), Ok(r#"["example.com/v1"]"#), "the answer of a new discovery");
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +151,7 @@ async fn each_answer_and_all_answers_of_a_run_are_bounded() {
     let grants = Grants::new(&manifest.grants, None);
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let beside = Beside::new();
+    let beside = Beside::new().await;
     let source = beside.source(&server, &manifest);
     let kind: Kind = "v1/Secret".parse().unwrap();
     let of = |n_bytes: usize| Need::live_object(kind.clone(), ObjectKey::new("one", &n_bytes.to_string()));
@@ -182,7 +190,7 @@ async fn pages_of_lists_are_counted_and_few_at_once() {
     let grants = Grants::new(&manifest.grants, None);
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let beside = Beside::new();
+    let beside = Beside::new().await;
     let pages = Semaphore::new(MAX_PAGES);
     let source = Source { pages: &pages, ..beside.source(&server, &manifest) };
     let list_need = || Need::live_list("v1/Secret".parse().unwrap(), "one", 10);
@@ -240,7 +248,7 @@ async fn a_list_whose_pages_expire_is_asked_for_once_more_as_a_whole() {
         let grants = Grants::new(&manifest.grants, None);
         let view = FakeView::showing(Vec::new());
         let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-        let beside = Beside::new();
+        let beside = Beside::new().await;
         let source = beside.source(&server, &manifest);
         let mut answered = Answered::new(&Account::new(1 << 20));
         let need = Need::live_list("v1/Secret".parse().unwrap(), "one", 1_000);
@@ -286,7 +294,7 @@ async fn answers_have_as_much_as_was_asked_for() {
     let grants = Grants::new(&manifest.grants, None);
     let view = FakeView::showing(Vec::new());
     let rights = Rights { grants: &grants, manifest: &manifest, key: &key("a"), view: &view };
-    let beside = Beside::new();
+    let beside = Beside::new().await;
     let source = beside.source(&server, &manifest);
     let kind = |name: &str| Kind::new("", "v1", name);
     let list = |detail| Need::LiveList {
@@ -376,7 +384,7 @@ async fn only_granted_reads_are_performed() {
         list("v1/Secret", "one/../two"),
     ];
     let mut answered = Answered::new(&Account::new(1 << 20));
-    let (reader, beside) = (FakeServer::answering_needs(), Beside::new());
+    let (reader, beside) = (FakeServer::answering_needs(), Beside::new().await);
     let source = beside.source(&reader, &manifest);
     assert_eq!(perform(needs, &mut answered, &source, &rights).await, Ok(6));
     let lines: Vec<String> = answered

@@ -1,10 +1,11 @@
 //! What a plugin can make the host hold.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pintle_core::ports::api::{ApiError, WriteRequest, WriteVerb};
+use pintle_core::ports::view::View;
 use pintle_testing::delete;
 use serde_json::json;
 
@@ -40,7 +41,10 @@ async fn a_run_that_waits_for_the_server_holds_no_view_and_its_outcome_is_counte
     let of_paths = json!([
         {"verbs": ["get"], "kinds": [], "paths": ["/a"]}, {"verbs": ["create"], "kinds": ["*"]},
     ]);
-    let guest = FakeGuest::new(manifest(|m| m["grants"] = of_paths), |key, view| {
+    let (views, account) = (Arc::new(Mutex::new(Vec::<Weak<dyn View>>::new())), Account::new(1 << 20));
+    let seen = views.clone();
+    let guest = FakeGuest::new(manifest(|m| m["grants"] = of_paths), move |key, view| {
+        seen.lock().push(Arc::downgrade(&view));
         let need = Need::RawPath("/a".into());
         if view.answer(&need).is_none() {
             return Ok(Ok(Outcome { needs: vec![need], ..Outcome::default() }));
@@ -50,24 +54,23 @@ async fn a_run_that_waits_for_the_server_holds_no_view_and_its_outcome_is_counte
         let creates = denied.into_iter().chain([create("p")]).collect();
         Ok(Ok(steps(vec![step(Order::Parallel, creates)])))
     });
-    let (cache, account) = (Arc::new(OnceLock::<Arc<FakeCache>>::new()), Account::new(1 << 20));
-    let n_held = |cache: &FakeCache| cache.views.lock().iter().filter(|view| view.strong_count() > 0).count();
-    let (of_writer, counted) = (cache.clone(), account.clone());
+    let n_held =
+        |views: &Mutex<Vec<Weak<dyn View>>>| views.lock().iter().filter(|view| view.strong_count() > 0).count();
+    let (of_writer, counted) = (views.clone(), account.clone());
     let api = FakeWriter::new(move |_, request| {
-        assert_eq!(n_held(of_writer.get().unwrap()), 0);
+        assert_eq!(n_held(&of_writer), 0);
         let WriteVerb::Create { body } = &request.verb else { panic!("{request:?}") };
         assert!((body.len() as u64..4 * body.len() as u64).contains(&counted.n_bytes()), "{}", counted.n_bytes());
         Ok(())
     });
     let server = FakeServer::new();
     let fixture = Fixture::with_parts(guest, api, server.clone(), |parts| parts.held = account.clone());
-    cache.set(fixture.cache.clone()).ok().unwrap();
     server.state().stuck = true;
     fixture.start();
     fixture.add(&["a", "b"]);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let n_views = fixture.cache.views.lock().len();
-    assert_eq!((n_views, n_held(&fixture.cache)), (2, 0));
+    let n_views = views.lock().len();
+    assert_eq!((n_views, n_held(&views)), (2, 0));
     server.state().stuck = false;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(fixture.api.log().len() >= 2);
@@ -96,28 +99,43 @@ async fn a_key_whose_outcome_has_no_room_keeps_its_failures() {
     assert_eq!((seen.lock().as_slice(), fixture.api.log().len()), (&[(0, 0), (1, 1), (1, 1)][..], 1));
 }
 
+/// A manifest whose plugin maps changes of Deployments itself; Pods are keys.
+fn mapping_deployments() -> Arc<Manifest> {
+    manifest(|m| {
+        let mapped = json!({"kind": "apps/v1/Deployment", "enqueue": [{"to": "plugin"}]});
+        m["watches"].as_array_mut().unwrap().push(mapped);
+    })
+}
+
+fn put_deployments(fixture: &Fixture, n: usize) {
+    for i in 0..n {
+        fixture.server.put("deployments", "ns", &i.to_string(), json!({}));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
     let (n_changes, n_keys) = (40, 16);
     // A made-up key never succeeds, so the queue remembers it.
-    let (guest, calls) =
-        scripted(manifest(|_| {}), |_| Err(PluginFault { kind: FaultKind::Trap, message: "made up".into() }));
+    let (guest, calls) = scripted(mapping_deployments(), |i| match i {
+        0 => done(),
+        _ => Err(PluginFault { kind: FaultKind::Trap, message: "made up".into() }),
+    });
     let n_mapped = AtomicUsize::new(0);
     let guest = guest.mapping(move |_, _| {
         let n = n_mapped.fetch_add(1, Ordering::Relaxed);
         Ok((0..n_keys).map(|i| key(&format!("made-up-{n}-{i}"))).collect())
     });
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    *fixture.cache.all_keys.lock() = vec![key("real")];
-    let handler = ChangeSink::new(&fixture.controller);
-    fixture.start_with(handler.clone());
-    let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
-    handler.on_changes(&(0..n_changes).map(|_| delta()).collect::<Vec<_>>().into());
+    fixture.put(&["real"]);
+    fixture.start();
+    fixture.idle(Duration::ZERO).await;
+    put_deployments(&fixture, n_changes);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let n_known: usize = { fixture.controller.inner.lock().keys.n_entries() };
     // A key that fails has three entries, and the last mapping found room.
     assert!((64..3 * (64 + n_keys)).contains(&n_known), "{n_known}");
-    assert!(calls.lock().iter().any(|(_, name, _)| name == "real"));
+    assert!(calls.lock()[1..].iter().any(|(_, name, _)| name == "real"));
     let faults = fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}");
     assert!(faults > 0, "{faults}");
     let events: Vec<String> = fixture.events.bodies().iter().map(|event| event["message"].to_string()).collect();
@@ -126,19 +144,21 @@ async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mapping_to_every_object_is_within_the_bound_however_many_objects_there_are() {
-    let (guest, calls) =
-        scripted(manifest(|_| {}), |_| Err(PluginFault { kind: FaultKind::Trap, message: "each one".into() }));
-    let all: Vec<Key> = (0..100).map(|i| key(&format!("k{i}"))).collect();
-    let mapped = all.clone();
+    let all: Vec<String> = (0..100).map(|i| format!("k{i}")).collect();
+    let (guest, calls) = scripted(mapping_deployments(), |i| match i {
+        0..100 => done(),
+        _ => Err(PluginFault { kind: FaultKind::Trap, message: "each one".into() }),
+    });
+    let mapped: Vec<Key> = all.iter().map(|name| key(name)).collect();
     let fixture = Fixture::new(guest.mapping(move |_, _| Ok(mapped.clone())), FakeWriter::agreeable());
-    *fixture.cache.all_keys.lock() = all;
-    let handler = ChangeSink::new(&fixture.controller);
-    fixture.start_with(handler.clone());
+    fixture.put(&all.iter().map(String::as_str).collect::<Vec<_>>());
+    fixture.start();
+    fixture.idle(Duration::ZERO).await;
     for _ in 0..3 {
-        handler.on_changes(&[Delta { kind: pod(), old: None, new: None, initial: false }].into());
+        put_deployments(&fixture, 1);
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
-    let names: BTreeSet<String> = calls.lock().iter().map(|(_, name, _)| name.clone()).collect();
+    let names: BTreeSet<String> = calls.lock()[100..].iter().map(|(_, name, _)| name.clone()).collect();
     assert_eq!(names.len(), 100);
     assert_eq!(fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}"), 0);
 }
@@ -146,18 +166,19 @@ async fn a_mapping_to_every_object_is_within_the_bound_however_many_objects_ther
 /// Runs a plugin whose mapping returns 32 large keys for a change, with so many bytes left in its account. Returns the names of the
 /// keys that have run before the rest of the account becomes free, and after that, and the number of faults.
 async fn mapped_with(n_left: impl Fn(u64) -> u64) -> (BTreeSet<String>, Vec<String>, u64) {
-    let (guest, calls) = scripted(manifest(|_| {}), |_| done());
+    let (guest, calls) = scripted(mapping_deployments(), |_| done());
     let invented: Vec<Key> = (0..32).map(|i| key(&format!("{i}-{}", "x".repeat(500)))).collect();
     let n_bytes = invented.iter().map(new_bytes).sum::<u64>();
     let mapped = invented.clone();
     let fixture = Fixture::new(guest.mapping(move |_, _| Ok(mapped.clone())), FakeWriter::agreeable());
-    *fixture.cache.all_keys.lock() = vec![key("real")];
+    fixture.put(&["real"]);
+    fixture.start();
+    fixture.idle(Duration::ZERO).await;
+    calls.lock().clear();
     let mut rest = fixture.controller.held.open();
     // There is one object.
     assert!(rest.grow(MAX_HELD_BYTES - n_left(n_bytes - OBJECT_BYTES)));
-    let handler = ChangeSink::new(&fixture.controller);
-    fixture.start_with(handler.clone());
-    handler.on_changes(&[Delta { kind: pod(), old: None, new: None, initial: false }].into());
+    put_deployments(&fixture, 1);
     let names = || calls.lock().iter().map(|(_, name, _)| name.clone()).collect::<Vec<String>>();
     tokio::time::sleep(Duration::from_secs(600)).await;
     let before = names().into_iter().map(|name| name.replace('x', "")).collect();

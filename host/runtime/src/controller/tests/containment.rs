@@ -105,8 +105,8 @@ async fn slow_faults_leave_workers_to_other_keys() {
 async fn the_event_of_a_fault_is_about_the_object_and_repeated_ones_are_counted_in_it() {
     let (guest, runs) = picky("1.0.0");
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.put(&["bad"]);
     fixture.start();
-    fixture.add(&["bad"]);
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(count(&runs, "bad") > 10);
     let bodies = fixture.events.bodies();
@@ -125,20 +125,18 @@ async fn the_event_of_a_fault_is_about_the_object_and_repeated_ones_are_counted_
 async fn an_object_that_faults_with_every_version_does_not_prevent_an_upgrade() {
     let (guest, _) = picky("1.0.0");
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
+    fixture.put(&["a/bad1", "a/bad2", "a/bad3", "b/bad4", "a/good1", "b/good2"]);
     fixture.start();
-    let names = ["a/bad1", "a/bad2", "a/bad3", "b/bad4", "a/good1", "b/good2"];
-    *fixture.cache.all_keys.lock() = names.iter().map(|name| key_in(name)).collect();
-    fixture.add(&names);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (guest, runs) = picky("2.0.0");
-    fixture.swap(guest);
+    fixture.swap(guest).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(count(&runs, "bad1") > 2);
     assert_eq!(fixture.last_swap(), (SwapResult::Proven, "Requested".into()));
     // The next version faults for keys that the one before it served.
     let log = Arc::new(Mutex::new(Vec::new()));
-    *fixture.cache.all_keys.lock() = ["a/good1", "b/good2", "b/good3"].iter().map(|name| key_in(name)).collect();
-    fixture.swap(swapping::noting("3.0.0", &log, |_, _| trap()));
+    fixture.put(&["b/good3"]);
+    fixture.swap(swapping::noting("3.0.0", &log, |_, _| trap())).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(fixture.last_swap(), (SwapResult::RolledBack, "FaultsInProbation".into()));
 }

@@ -1,5 +1,4 @@
 use pintle_core::lifecycle::Phase;
-use pintle_core::policy::rules::Enqueued;
 
 use super::*;
 
@@ -8,18 +7,7 @@ fn standing_by(script: impl Fn(usize) -> GuestResult + Send + Sync + 'static) ->
     let manifest = manifest(|m| m["queues"][0]["tickMs"] = 60_000.into());
     let (guest, calls) = scripted(manifest, script);
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
-    let objects = ["a", "b"].map(|name| Delta {
-        kind: pod(),
-        old: None,
-        new: Some(pintle_testing::cached(name, None)),
-        initial: true,
-    });
-    *fixture.cache.objects.lock() = objects.to_vec();
-    let rule = |delta: &Delta| {
-        let object = delta.object().unwrap().clone();
-        vec![Enqueued { key: Key { object, ..key("") }, delay: None, priority: Priority::Low, cause: None }]
-    };
-    *fixture.cache.rules.lock() = Some(Arc::new(rule));
+    fixture.put(&["a", "b"]);
     fixture.controller.begin_on_standby();
     fixture.start();
     (fixture, calls)
@@ -32,9 +20,7 @@ fn names(calls: &Calls) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn on_standby_nothing_runs_and_a_term_begins_with_every_object() {
     let (fixture, calls) = standing_by(|_| done());
-    let sink = ChangeSink::new(&fixture.controller);
     fixture.add(&["x"]);
-    sink.on_changes(&Arc::from(fixture.cache.objects.lock().clone()));
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!((names(&calls), fixture.controller.status().phase), (Vec::new(), Phase::Standby));
     assert_eq!(fixture.controller.counters().problem, None, "that is how it should be");
@@ -43,7 +29,7 @@ async fn on_standby_nothing_runs_and_a_term_begins_with_every_object() {
     assert_eq!(runs(), 0);
     let start = Instant::now();
     fixture.controller.lead();
-    pintle_testing::server::eventually("runs", || calls.lock().len() == 3).await;
+    eventually("runs", || calls.lock().len() == 3).await;
     assert!(start.elapsed() <= Duration::from_millis(20), "at once");
     let mut all = names(&calls);
     all.sort();
@@ -63,7 +49,7 @@ async fn the_end_of_a_term_waits_for_runs_in_flight_and_forgets_all_keys() {
     let (fixture, calls) = standing_by(|i| if i == 0 { creates(&["p"]) } else { retry(None) });
     fixture.api.paused.send_replace(true);
     fixture.controller.lead();
-    pintle_testing::server::eventually("a write", || !fixture.api.log().is_empty()).await;
+    eventually("a write", || !fixture.api.log().is_empty()).await;
     let n_calls = calls.lock().len();
     let ended = tokio::spawn({
         let controller = fixture.controller.clone();
@@ -83,7 +69,7 @@ async fn the_end_of_a_term_waits_for_runs_in_flight_and_forgets_all_keys() {
     );
     // The next term knows nothing of failures before.
     fixture.controller.lead();
-    pintle_testing::server::eventually("runs", || calls.lock().len() >= n_calls + 3).await;
+    eventually("runs", || calls.lock().len() >= n_calls + 3).await;
     assert!(calls.lock()[n_calls..n_calls + 3].iter().all(|(_, _, attempt)| *attempt == 0), "{:?}", calls.lock());
 }
 

@@ -1,7 +1,6 @@
 //! Writes whose answer was lost: the key waits until the caches show their fate.
 
 use pintle_core::contract::outcome::{Action, Mutation};
-use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{ApiError, Detail, ListPage, ListWatchTarget};
 
 use super::*;
@@ -40,12 +39,11 @@ fn asked_by(answer: impl Fn(usize) -> Result<ListPage, ApiError> + Send + Sync +
 
 /// Ends when the caches show `version`, a second after the write.
 async fn shows_late(fixture: &Fixture, version: u64) {
-    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.server.state().version = 100;
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    fixture.cache.version.store(version, Ordering::Relaxed);
-    fixture.controller.progressed(&pod());
+    fixture.reach(version).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,10 +54,9 @@ async fn a_key_waits_for_a_created_object_whose_answer_was_lost() {
     shows_late(&fixture, 149).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(times(&calls), [(0, 0)]);
-    fixture.cache.version.store(150, Ordering::Relaxed);
-    fixture.controller.progressed(&pod());
+    fixture.reach(150).await;
     fixture.idle(Duration::ZERO).await;
-    assert_eq!(times(&calls), [(0, 0), (2_000, 1)]);
+    assert_eq!(times(&calls), [(0, 0), (2_001, 1)]);
     let expected = (Some("ns".to_owned()), Some("app=web,tier=x".to_owned()), None);
     assert_eq!(*asked.lock(), [expected]);
 }
@@ -70,7 +67,7 @@ async fn objects_that_others_made_are_not_waited_for() {
     // The name is not one that the server makes of the prefix.
     let (reader, asked) = asked_by(|_| page(&[r#""name":"b-x","uid":"u","resourceVersion":"150""#]));
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
-    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.server.state().version = 100;
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -87,13 +84,12 @@ async fn after_a_timeout_of_the_server_a_write_has_time_to_happen() {
         if is_done { page(&[r#""name":"a-x","uid":"u","resourceVersion":"150""#]) } else { page(&[]) }
     });
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(504))), reader);
-    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.server.state().version = 100;
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0)], 1), "a key that runs now would create it twice");
-    fixture.cache.version.store(150, Ordering::Relaxed);
-    fixture.controller.progressed(&pod());
+    fixture.reach(150).await;
     fixture.idle(Duration::ZERO).await;
     assert_eq!(times(&calls), [(0, 0), (20_000, 1)]);
 }
@@ -120,7 +116,7 @@ async fn a_write_that_never_arrived_costs_the_backoff_and_one_probe() {
         let (guest, calls) = creator();
         let (reader, asked) = asked_by(|_| page(&[]));
         let fixture = Fixture::with_reader(guest, FakeWriter::new(move |_, _| Err(refusal(code))), reader);
-        fixture.cache.version.store(100, Ordering::Relaxed);
+        fixture.server.state().version = 100;
         fixture.run_until_idle(&["a"]).await;
         assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0), (5, 1)], 1), "{code}");
     }
@@ -147,11 +143,12 @@ async fn writes_of_one_kind_and_namespace_share_a_probe_and_named_ones_are_probe
     });
     let (reader, asked) = asked_by(|_| page(&[]));
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
-    // The key also waits for deleted objects, until the version of the list.
+    // The caches show an object that is gone, until the version of the list.
+    fixture.server.state().version = 99;
+    fixture.put(&["p"]);
     shows_late(&fixture, 199).await;
     assert_eq!(fixture.controller.status().queues[0].n_held, 1);
-    fixture.cache.version.store(200, Ordering::Relaxed);
-    fixture.controller.progressed(&pod());
+    fixture.reach(200).await;
     fixture.idle(Duration::ZERO).await;
     let named = |name: &str| (Some("ns".to_owned()), None, Some(format!("metadata.name={name}")));
     assert_eq!(*asked.lock(), [named("p"), named("q")]);
@@ -162,7 +159,7 @@ async fn an_unreachable_server_is_probed_again_and_the_worker_is_free_meanwhile(
     let (guest, calls) = creator();
     let (reader, asked) = asked_by(|n| if n < 4 { Err(refusal(0)) } else { page(&[]) });
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
-    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.server.state().version = 100;
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -178,7 +175,7 @@ async fn a_key_stays_held_while_the_api_server_does_not_answer() {
     let (guest, calls) = creator();
     let (reader, asked) = asked_by(|n| if n < 40 { Err(refusal(500)) } else { page(&[]) });
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(500))), reader);
-    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.server.state().version = 100;
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -197,16 +194,16 @@ async fn a_key_is_released_when_its_kind_is_gone() {
     let (guest, calls) = creator();
     let (reader, asked) = asked_by(|_| Err(refusal(404)));
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(500))), reader);
-    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.server.state().version = 100;
     fixture.run_until_idle(&["a"]).await;
     assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0), (5, 1)], 1));
 }
 
-/// Creates the Pod `p` in its first call; its cache shows nothing after version 100.
+/// Creates the Pod `p` in its first call; the caches show nothing after version 100.
 fn silent(reader: Arc<FakeServer>) -> (Fixture, Calls) {
     let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
     let fixture = Fixture::with_reader(guest, FakeWriter::agreeable(), reader);
-    fixture.cache.version.store(100, Ordering::Relaxed);
+    fixture.server.state().version = 100;
     fixture.start();
     fixture.add(&["a"]);
     (fixture, calls)
@@ -219,16 +216,18 @@ async fn a_key_stays_held_while_the_caches_show_less_than_the_api_server() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     // A change makes the key dirty while it is held.
     fixture.add(&["a"]);
-    tokio::time::sleep(Duration::from_secs(1800)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let n_watches = || fixture.controller.caches.stats()[0].watches;
+    assert_eq!(n_watches(), 1, "the watch is opened again");
+    tokio::time::sleep(Duration::from_secs(1770)).await;
     assert_eq!(times(&calls), [(0, 0)]);
     assert_eq!(fixture.metric("pintle_stale_cache_wait_timeouts_total{plugin=\"widgets\"}"), 1);
     assert_eq!(fixture.metric("pintle_stale_cache_held_keys{plugin=\"widgets\"}"), 1);
     let by_name = (Some("ns".to_owned()), None, Some("metadata.name=p".to_owned()));
     assert_eq!(asked.lock().first(), Some(&by_name));
     // After 30, 60, 120, 240, 480, and then every 300 s.
-    assert_eq!((asked.lock().len(), fixture.cache.reopened.lock().len()), (9, 9));
-    fixture.cache.version.store(101, Ordering::Relaxed);
-    fixture.controller.progressed(&pod());
+    assert_eq!(asked.lock().len(), 9);
+    fixture.reach(101).await;
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(calls.lock().len(), 2);
     assert_eq!(fixture.metric("pintle_stale_cache_held_keys{plugin=\"widgets\"}"), 0);
@@ -247,20 +246,18 @@ async fn a_key_is_released_at_the_bound_if_the_api_server_shows_what_the_caches_
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_a_field_selector_may_leave_out_is_asked_about_at_once() {
-    let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
+    let running = manifest(|m| m["watches"][0]["fieldSelector"] = "status.phase=Running".into());
+    let (guest, calls) = scripted(running, |i| if i == 0 { creates(&["p"]) } else { done() });
     let (reader, asked) = asked_by(|_| page(&[]));
-    let writer = FakeWriter::agreeable();
-    let fixture = Fixture::with_reader(guest, writer, reader);
-    fixture.cache.version.store(100, Ordering::Relaxed);
-    *fixture.cache.selects.lock() = Selected::Unknown;
+    let fixture = Fixture::with_reader(guest, FakeWriter::agreeable(), reader);
+    fixture.server.state().version = 100;
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_millis(1)).await;
     // The watch is at version 100, the list at 200.
     assert_eq!(asked.lock().len(), 1);
-    fixture.cache.version.store(200, Ordering::Relaxed);
-    fixture.controller.progressed(&pod());
     fixture.add(&["a"]);
+    fixture.reach(200).await;
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(times(&calls), [(0, 0), (1, 0)]);
 }

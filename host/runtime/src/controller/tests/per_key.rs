@@ -105,7 +105,7 @@ async fn errors_faults_and_denied_writes_keep_the_values_and_refused_writes_repl
     fixture.start();
     for (i, expected) in ["red=1.0", "red=1.0", "red=1.0", "red=1.0", "red=1.0", "red=3.0"].into_iter().enumerate() {
         fixture.add(&["a"]);
-        pintle_testing::server::eventually("the next run", || calls.lock().len() > i).await;
+        eventually("the next run", || calls.lock().len() > i).await;
         tokio::time::sleep(Duration::from_micros(100)).await;
         assert_eq!(series(&fixture), expected, "run {i}");
     }
@@ -175,14 +175,14 @@ async fn a_swap_keeps_values_of_equal_labels_and_of_queues_that_stay() {
     let silent = |change: fn(&mut Value)| {
         FakeGuest::new(declaring(change), |_, _| Ok(Err(ReconcileError::Terminal("keeps its values".into()))))
     };
-    fixture.swap(silent(|m| m["metrics"][0]["help"] = "Other words.".into()));
+    fixture.swap(silent(|m| m["metrics"][0]["help"] = "Other words.".into())).await;
     assert_eq!(series(&fixture), "red=2.0");
-    fixture.swap(silent(|m| m["queues"] = json!([{"name": "widgets"}])));
+    fixture.swap(silent(|m| m["queues"] = json!([{"name": "widgets"}]))).await;
     assert_eq!(series(&fixture), "red=1.0", "the values of a queue go with it");
-    fixture.swap(silent(|m| m["metrics"] = sizes(&["size"])));
+    fixture.swap(silent(|m| m["metrics"] = sizes(&["size"]))).await;
     fixture.controller.refresh_metrics();
     assert!(!fixture.metrics.text().contains("widget_sizes{"), "another label is another metric");
-    fixture.swap(silent(|_| {}));
+    fixture.swap(silent(|_| {})).await;
     assert_eq!(series(&fixture), "", "what another version dropped does not come back");
 }
 

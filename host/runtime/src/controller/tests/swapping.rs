@@ -1,9 +1,10 @@
-//! Swaps of versions, with fakes for the caches and the API server.
+//! Swaps of versions, with a fake of the API server.
 
 use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::{Phase, Probation, Shadow, SwapResult};
 use pintle_core::ports::view::View;
 
+use super::changes::restless;
 use super::*;
 
 /// A probation of a few runs.
@@ -33,15 +34,17 @@ pub(super) fn noting(
 }
 
 impl Fixture {
-    /// A version with its own subscription.
-    fn attached(&self, guest: FakeGuest) -> Arc<Version> {
+    /// A version with its own subscription, which is synced.
+    async fn attached(&self, guest: FakeGuest) -> Arc<Version> {
         let version = version(guest, &self.metrics);
-        version.attach(CacheSubscription { cache: self.cache.clone(), sink: ChangeSink::new(&self.controller) });
+        let subscription = self.subscribe(&version);
+        subscription.cache.synced().await;
+        version.attach(subscription);
         version
     }
 
-    pub(super) fn swap(&self, guest: FakeGuest) -> Arc<Version> {
-        let version = self.attached(guest);
+    pub(super) async fn swap(&self, guest: FakeGuest) -> Arc<Version> {
+        let version = self.attached(guest).await;
         self.controller.switch(version.clone(), Some(rules()), requested());
         version
     }
@@ -76,8 +79,8 @@ async fn a_run_in_flight_ends_with_its_version_and_the_next_run_uses_the_new_one
     fixture.start();
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    *fixture.cache.all_keys.lock() = vec![key("a"), key("b")];
-    fixture.swap(noting("2.0.0", &log, |_, _| creates(&["by-new"])));
+    fixture.swap(noting("2.0.0", &log, |_, _| creates(&["by-new"]))).await;
+    fixture.add(&["a", "b"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     // Another key runs with the new version at once; this one waits until its run ends.
     assert_eq!(*log.lock(), ["old begins", "2.0.0:b:0"]);
@@ -99,10 +102,11 @@ async fn state_failures_and_delays_stay() {
     fixture.add(&["fails", "writes"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let entries = log.clone();
-    fixture.swap(noting("2.0.0", &log, move |_, view| {
+    let next = noting("2.0.0", &log, move |_, view| {
         entries.lock().push(format!("state {:?}", view.state("count")));
         done()
-    }));
+    });
+    fixture.swap(next).await;
     fixture.idle(Duration::from_secs(3600)).await;
     // The delayed key kept its delay, and is in its second attempt.
     assert_eq!(*log.lock(), ["1.0.0:fails:0", "1.0.0:writes:0", "2.0.0:fails:1", "state Some(\"7\")"]);
@@ -113,27 +117,25 @@ async fn changes_that_came_before_the_switch_become_keys_of_the_new_version() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
     fixture.start();
-    let mapped = |name: &'static str| {
-        let guest = noting("2.0.0", &log, |_, _| done());
-        guest.mapping(move |_, _| Ok(vec![key(name)]))
+    let entries = log.clone();
+    let mapping = FakeGuest::new(mapping_pods("2.0.0"), move |key, _| {
+        entries.lock().push(format!("2.0.0:{}", key.object.name));
+        done()
+    });
+    let new = fixture.attached(mapping.mapping(|_, _| Ok(vec![key("mapped")]))).await;
+    let ran = async || {
+        settle().await;
+        fixture.idle(Duration::ZERO).await;
+        std::mem::take(&mut *log.lock())
     };
-    let delta = || Delta { kind: pod(), old: None, new: None, initial: false };
-    let new = fixture.attached(mapped("early"));
-    let handler = new.subscription().unwrap().sink;
-    handler.on_changes(&[delta()].into());
-    fixture.idle(Duration::ZERO).await;
-    assert!(log.lock().is_empty());
+    fixture.put(&["a"]);
+    assert_eq!(ran().await, ["1.0.0:a:0"]);
     fixture.controller.switch(new, None, requested());
-    fixture.idle(Duration::ZERO).await;
-    assert_eq!(*log.lock(), ["2.0.0:early:0"]);
+    assert_eq!(ran().await, ["2.0.0:mapped"]);
     // Changes from the old version's subscription are ignored now.
-    let old = fixture.controller.previous().unwrap().subscription().unwrap().sink;
-    old.on_changes(&[delta()].into());
-    fixture.idle(Duration::ZERO).await;
-    assert_eq!(log.lock().len(), 1);
-    handler.on_changes(&[delta()].into());
-    fixture.idle(Duration::ZERO).await;
-    assert_eq!(log.lock().len(), 2);
+    assert!(fixture.controller.previous().unwrap().subscription().is_some());
+    fixture.put(&["b"]);
+    assert_eq!(ran().await, ["2.0.0:mapped"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,10 +146,11 @@ async fn queues_follow_the_version() {
     let other = || Key { queue: "other".into(), ..key("x") };
     let entries = log.clone();
     let manifest = manifest(|m| m["queues"] = serde_json::json!([{"name": "other", "tickMs": 10_000}]));
-    fixture.swap(FakeGuest::new(manifest, move |key, _| {
+    let next = FakeGuest::new(manifest, move |key, _| {
         entries.lock().push(key.object.name.to_string());
         done()
-    }));
+    });
+    fixture.swap(next).await;
     fixture.controller.enqueue(vec![other(), key("nobody")], Priority::Normal);
     tokio::time::sleep(Duration::from_secs(15)).await;
     assert_eq!(*log.lock(), ["x", "other", "other"]);
@@ -167,9 +170,11 @@ async fn queues_follow_the_version() {
 async fn a_faulty_version_is_rolled_back() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.put(&["a", "b", "c"]);
     fixture.start();
-    *fixture.cache.all_keys.lock() = vec![key("a"), key("b"), key("c")];
-    fixture.swap(noting("2.0.0", &log, |_, _| trap()));
+    fixture.idle(Duration::ZERO).await;
+    log.lock().clear();
+    fixture.swap(noting("2.0.0", &log, |_, _| trap())).await;
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(fixture.last_swap(), (SwapResult::RolledBack, "FaultsInProbation".into()));
     let status = fixture.controller.status();
@@ -189,24 +194,19 @@ async fn a_faulty_version_is_rolled_back() {
 #[tokio::test(start_paused = true)]
 async fn a_version_whose_writes_repeat_is_rolled_back_unless_those_of_the_version_before_did() {
     let rules = Probation { runs: 1_000_000, ..Probation::default() };
-    for (before, reason) in [(done as fn() -> GuestResult, "FaultsInProbation"), (|| creates(&["p"]), "Requested")] {
-        let (first, _) = scripted(manifest(|_| {}), move |_| before());
-        let fixture = Fixture::new(first, FakeWriter::agreeable());
-        fixture.every_change_enqueues_a();
-        // Each run causes the next one.
-        let go_on = async || {
-            fixture.add(&["a"]);
-            fixture.idle(Duration::ZERO).await;
-            for _ in 0..150 {
-                fixture.shows(100 + fixture.api.log().len() as u64).await;
-            }
-        };
+    for (writes_before, reason) in [(false, "FaultsInProbation"), (true, "Requested")] {
+        let (server, [before, after]) = (FakeServer::new(), [Arc::default(), Arc::default()]);
+        let api = FakeWriter::onto(&server, |_, _| Ok(()));
+        let fixture = Fixture::with_reader(restless("1.0.0", &before, move |_| writes_before), api, server);
         fixture.start();
-        go_on().await;
-        let (second, _) = scripted(manifest(|m| m["version"] = "2.0.0".into()), |_| creates(&["p"]));
-        fixture.controller.switch(fixture.attached(second), Some(rules.clone()), requested());
-        go_on().await;
+        fixture.add(&["p"]);
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let second = fixture.attached(restless("2.0.0", &after, |_| true)).await;
+        fixture.controller.switch(second, Some(rules.clone()), requested());
+        fixture.add(&["p"]);
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
         assert_eq!(fixture.last_swap().1, reason);
+        assert!(after.load(Ordering::Relaxed) >= 100 && (before.load(Ordering::Relaxed) >= 100) == writes_before);
     }
 }
 
@@ -226,7 +226,7 @@ async fn faults_of_the_previous_version_do_not_count_for_the_new_one() {
     fixture.start();
     fixture.add(&["a", "b", "c", "d"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    fixture.swap(noting("2.0.0", &log, |_, _| done()));
+    fixture.swap(noting("2.0.0", &log, |_, _| done())).await;
     free.send_replace(true);
     fixture.idle(Duration::from_secs(60)).await;
     assert_eq!((fixture.controller.status().current.version.as_str(), log.lock().len()), ("2.0.0", 4));
@@ -237,8 +237,8 @@ async fn the_last_proven_version_takes_over_again() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
     fixture.start();
-    fixture.swap(noting("2.0.0", &log, |_, _| done()));
-    fixture.swap(noting("3.0.0", &log, |_, _| trap()));
+    fixture.swap(noting("2.0.0", &log, |_, _| done())).await;
+    fixture.swap(noting("3.0.0", &log, |_, _| trap())).await;
     fixture.add(&["a"]);
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(fixture.controller.status().current.version, "1.0.0");
@@ -249,7 +249,7 @@ async fn a_version_is_proven_by_runs_and_time() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
     fixture.start();
-    fixture.swap(noting("2.0.0", &log, |_, _| done()));
+    fixture.swap(noting("2.0.0", &log, |_, _| done())).await;
     assert_eq!(fixture.condition("Progressing"), ("True".into(), "Probation".into()));
     assert_eq!(fixture.controller.status().conditions[2].message, "version 2.0.0");
     assert!(!fixture.controller.status().last_swap.unwrap().from.unwrap().since.is_empty());
@@ -262,7 +262,7 @@ async fn a_version_is_proven_by_runs_and_time() {
     // The previous version stays compiled for a rollback, without a subscription.
     assert!(fixture.controller.previous().unwrap().subscription().is_none());
     // The next probation ends after its time alone.
-    fixture.swap(noting("3.0.0", &log, |_, _| done()));
+    fixture.swap(noting("3.0.0", &log, |_, _| done())).await;
     fixture.add(&["a", "b", "c", "d", "e"]);
     fixture.idle(Duration::ZERO).await;
     assert_eq!(fixture.last_swap().0, SwapResult::Switched);
@@ -310,7 +310,7 @@ async fn a_disabled_plugin_collects_keys_until_it_is_enabled() {
     fixture.controller.disable("maintenance");
     fixture.add(&["a", "b", "a"]);
     // A swap does not enable it.
-    fixture.swap(noting("2.0.0", &log, |_, _| done()));
+    fixture.swap(noting("2.0.0", &log, |_, _| done())).await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(log.lock().is_empty());
     assert_eq!(fixture.controller.status().phase, Phase::Disabled);
@@ -331,7 +331,7 @@ async fn outcomes_of_the_shadow_are_compared_and_never_written() {
     };
     let fixture = Fixture::new(noting("1.0.0", &log, wants("old")), FakeWriter::agreeable());
     fixture.start();
-    let candidate = fixture.attached(noting("2.0.0", &log, wants("new")));
+    let candidate = fixture.attached(noting("2.0.0", &log, wants("new"))).await;
     let shadowing = fixture.controller.begin_shadowing(candidate, Shadow { runs: 3, for_ms: 0, max_differences: 1 });
     for name in ["a", "differs", "b"] {
         fixture.add(&[name]);
@@ -364,7 +364,7 @@ async fn a_shadow_run_counts_the_runs_in_which_a_version_wants_to_write() {
     };
     let fixture = Fixture::new(noting("1.0.0", &log, wants), FakeWriter::agreeable());
     fixture.start();
-    let candidate = fixture.attached(noting("2.0.0", &log, wants));
+    let candidate = fixture.attached(noting("2.0.0", &log, wants)).await;
     let shadowing = fixture.controller.begin_shadowing(candidate, Shadow { runs: 4, for_ms: 0, max_differences: 0 });
     for name in ["a", "b", "busy", "a"] {
         fixture.add(&[name]);
@@ -379,7 +379,7 @@ async fn a_fault_in_the_shadow_rejects_the_version_and_changes_nothing() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
     fixture.start();
-    let candidate = fixture.attached(noting("2.0.0", &log, |_, _| trap()));
+    let candidate = fixture.attached(noting("2.0.0", &log, |_, _| trap())).await;
     let shadowing = fixture.controller.begin_shadowing(candidate, Shadow::default());
     fixture.add(&["a"]);
     shadowing.over().await;
@@ -393,7 +393,7 @@ async fn a_fault_of_the_present_version_is_not_compared() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| trap()), FakeWriter::agreeable());
     fixture.start();
-    let candidate = fixture.attached(noting("2.0.0", &log, |_, _| done()));
+    let candidate = fixture.attached(noting("2.0.0", &log, |_, _| done())).await;
     let shadowing = fixture.controller.begin_shadowing(candidate, Shadow::default());
     fixture.add(&["a"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -408,7 +408,7 @@ async fn a_new_version_ends_a_quarantine() {
     fixture.add(&["m/a", "m/b", "n/a", "n/b", "o/a", "o/b"]);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(fixture.controller.status().phase, Phase::Quarantined);
-    fixture.swap(noting("2.0.0", &log, |_, _| done()));
+    fixture.swap(noting("2.0.0", &log, |_, _| done())).await;
     assert_eq!(fixture.controller.status().phase, Phase::Running);
     assert_eq!(fixture.condition("Healthy"), ("True".into(), "NoFaults".into()));
     log.lock().clear();
@@ -430,7 +430,7 @@ async fn ticks_follow_the_version() {
     let fixture = Fixture::new(ticking(10_000), FakeWriter::agreeable());
     fixture.start();
     tokio::time::sleep(Duration::from_secs(15)).await;
-    fixture.swap(ticking(2_000));
+    fixture.swap(ticking(2_000)).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(*log.lock(), [0, 10, 0, 2, 4]);
 }
@@ -439,12 +439,13 @@ async fn ticks_follow_the_version() {
 async fn writes_that_are_not_granted_are_faults() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let fixture = Fixture::new(noting("1.0.0", &log, |_, _| done()), FakeWriter::agreeable());
+    fixture.put(&["a"]);
     fixture.start();
     let greedy = manifest(|m| {
         m["version"] = "2.0.0".into();
         m["grants"] = serde_json::json!([]);
     });
-    fixture.swap(FakeGuest::new(greedy, |_, _| creates(&["p"])));
+    fixture.swap(FakeGuest::new(greedy, |_, _| creates(&["p"]))).await;
     fixture.add(&["a", "b", "c"]);
     fixture.idle(Duration::from_secs(60)).await;
     assert!(fixture.api.log().is_empty(), "{:?}", fixture.api.log());
