@@ -138,16 +138,14 @@ impl RunTrace {
 
     /// Ends the run; `with` completes what the parts do not contain.
     pub(crate) fn end(self, with: impl FnOnce(RunParts) -> TracedRun) {
-        let took = now().saturating_duration_since(self.begun);
         let Parts { kept, n_omitted, n_mutations, n_live_reads } = self.parts.into_inner();
-        let parts = RunParts { took, parts: kept, n_omitted, n_mutations, n_live_reads };
+        let parts = RunParts { parts: kept, n_omitted, n_mutations, n_live_reads };
         self.tracer.record(with(parts));
     }
 }
 
 /// What a run noted.
 pub(crate) struct RunParts {
-    pub(crate) took: Duration,
     pub(crate) parts: Vec<TracedPart>,
     pub(crate) n_omitted: usize,
     pub(crate) n_mutations: usize,

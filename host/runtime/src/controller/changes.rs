@@ -270,7 +270,7 @@ impl Controller {
             self.apply_batch(cache, batch).await;
         }
         if !changes.merged.is_empty() {
-            self.metrics.dropped_changes.inc_by(changes.n_dropped);
+            self.observers.metrics.dropped_changes.inc_by(changes.n_dropped);
             let kinds: Vec<String> = changes.merged.keys().map(ToString::to_string).collect();
             tracing::warn!(
                 plugin = %self.name, kinds = kinds.join(", "), n_changes = changes.n_dropped,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! changes, ticks, resyncs ──> key table ──take──> worker: run ──> finish ──end──> key table
-//!                                                                   └──> what follows for the plugin (`ended`)
+//!                                                                   └──> what follows for the plugin (`ended`), who observes it (`observers`)
 //! ```
 //!
 //! Invariants:
@@ -25,9 +25,10 @@ use pintle_core::policy::pending::{Overdue, PendingWrite};
 use pintle_core::policy::queue::{Priority, Taken};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
+use super::observers::EndedRun;
 use super::run::RunResult;
 use super::traced::StaleWait;
-use super::{Controller, ControllerState, StaleWaits, Version};
+use super::{Controller, ControllerState, Version};
 use crate::panic_text;
 use crate::traces::RunTrace;
 
@@ -59,7 +60,7 @@ impl Controller {
             self.enqueue(self.cache().all_keys(), Priority::Low);
         }
         tracing::info!(plugin = %self.name, "caches are synced");
-        self.mark_changed();
+        self.observers.mark_changed();
         self.inner.lock().start_clocks(now());
         let mut leading = self.leading.subscribe();
         while !self.stopped.is_cancelled() {
@@ -153,11 +154,11 @@ impl Controller {
     }
 
     async fn work(self: Arc<Self>, queue: usize, mut taken: Taken<Key>) {
-        self.metrics.active.inc();
+        self.observers.metrics.active.inc();
         loop {
             let started = now();
             let version = self.version();
-            let trace = self.begin_trace(taken.waited);
+            let trace = self.observers.begin_trace(taken.waited);
             let run = AssertUnwindSafe(self.run(&version, &taken.key, trace.as_ref())).catch_unwind().await;
             // A panic here is a bug of the host. It costs the key a fault's backoff, and affects nothing else.
             let run_result = run.unwrap_or_else(|panic| {
@@ -176,7 +177,7 @@ impl Controller {
             }
             tokio::task::consume_budget().await;
         }
-        self.metrics.active.dec();
+        self.observers.metrics.active.dec();
         self.idle_signal.notify_waiters();
     }
 
@@ -203,52 +204,50 @@ impl Controller {
     ) -> Option<Taken<Key>> {
         let now = now();
         let took = now.saturating_duration_since(started);
-        self.metrics.reconcile_time.observe(took.as_secs_f64());
-        self.dropped_samples(version.declared.ran(run_result.code(), run_result.labels(), took));
         let cache = self.cache();
-        let mut traced = trace.map(|trace| (trace, run_result.end()));
         let (mut writes, probes, probe_after) = run_result.take_writes();
         let mut probes = self.relevant(probes);
         probes.extend(self.unclear(&cache, &mut writes));
-        let is_open = !probes.is_empty();
-        if !writes.is_empty() {
-            self.last_writes.lock().note(&self.name, &writes);
-        }
+        self.observers.wrote(&writes);
         let mut inner = self.inner.lock();
-        let end = if inner.leads {
+        let attempt = inner.keys.attempt(key);
+        let present = self.version();
+        let followed = if inner.leads {
             let sees = |write: &PendingWrite| cache.sees(write);
-            let awaited = Awaited { writes, is_open, deadline: now + self.stale_bound, sees };
+            let awaited = Awaited { writes, is_open: !probes.is_empty(), deadline: now + self.stale_bound, sees };
             inner.keys.end(queue, key, run_result.run_end(), awaited, now)
         } else {
             // The next leader handles the result.
             inner.keys.drop_run(queue, key, now);
             None
         };
-        if let Some(end) = &end {
-            self.ended(&mut inner, version, key, &run_result, end, (now, took));
-            if let Some((_, of_trace)) = &mut traced {
-                (of_trace.result, of_trace.waits_for_caches) = (run_result.label(), end.wait.is_some());
-            }
-            if let Some(id) = end.wait {
-                self.metrics.stale_waits.inc();
-                let traced = traced.as_ref().map(|(trace, _)| (trace.span, trace.begun_at + took));
-                inner.stale.begun.insert(key.clone(), StaleWait { begun: now, traced });
-                if is_open {
-                    let key = key.clone();
-                    self.spawn_supervised("probe", move |controller, _| {
-                        controller.resolve_lost_writes(key.clone(), id, probes.clone(), probe_after)
-                    });
-                }
-            }
+        let followed = followed.map(|end| {
+            let consequences = inner.ended(key, &run_result, &end, Arc::ptr_eq(version, &present), now);
+            (end, consequences)
+        });
+        let wait = followed.as_ref().and_then(|(end, _)| end.wait);
+        if wait.is_some() {
+            let traced = trace.as_ref().map(|trace| (trace.span, trace.begun_at + took));
+            inner.stale.insert(key.clone(), StaleWait { begun: now, traced });
         }
-        let attempt = end.as_ref().map_or_else(|| inner.keys.attempt(key), |end| end.attempt);
-        let concluded = inner.rollout.has_verdict();
-        let next = end.as_ref().and_then(|_| inner.take(queue, now));
+        let has_verdict = followed.is_some() && inner.rollout.has_verdict();
+        let next = followed.as_ref().and_then(|_| inner.take(queue, now));
         self.wake_dispatcher(inner);
-        if let Some((trace, end)) = traced {
-            self.end_trace(trace, end, version, key, attempt);
+        let followed = followed.as_ref().map(|(end, consequences)| (end, consequences));
+        let result = &run_result;
+        let run = EndedRun { key, attempt, version, present: &present, result, took, followed };
+        // The next key is taken already: a bug of an observer must not lose it.
+        let reported = std::panic::catch_unwind(AssertUnwindSafe(|| self.observers.run_ended(&run, trace)));
+        if let Err(panic) = reported {
+            self.caches.supervisor().panicked("worker", &*panic);
         }
-        if concluded && end.is_some() {
+        if let Some(id) = wait.filter(|_| !probes.is_empty()) {
+            let key = key.clone();
+            self.spawn_supervised("probe", move |controller, _| {
+                controller.resolve_lost_writes(key.clone(), id, probes.clone(), probe_after)
+            });
+        }
+        if has_verdict {
             self.follow_probation();
         }
         next
@@ -256,11 +255,9 @@ impl Controller {
 
     /// Wakes the dispatcher for keys that were released: the caches show their writes.
     pub(super) fn released(&self, mut inner: MutexGuard<'_, ControllerState>, keys: &[Key]) {
-        let now = now();
-        for key in keys {
-            inner.stale.end(key, now);
-        }
+        let waits: Vec<StaleWait> = keys.iter().filter_map(|key| inner.stale.remove(key)).collect();
         self.wake_dispatcher(inner);
+        self.observers.waited(&waits, now());
         self.idle_signal.notify_waiters();
     }
 }
@@ -301,15 +298,5 @@ impl ControllerState {
     fn next_wakeup(&self, now: Instant) -> Option<Instant> {
         let of_rollout = self.rollout.next_wakeup().filter(|_| self.leads);
         [self.keys.next_due(), self.health.supervisor.next_wakeup(now), of_rollout].into_iter().flatten().min()
-    }
-}
-
-impl StaleWaits {
-    /// Ends the wait of a key, if it waits.
-    fn end(&mut self, key: &Key, now: Instant) {
-        if let Some(wait) = self.begun.remove(key) {
-            self.duration.observe(now.saturating_duration_since(wait.begun).as_secs_f64());
-            wait.end(now, self.tracer.as_ref());
-        }
     }
 }

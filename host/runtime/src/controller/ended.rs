@@ -1,135 +1,111 @@
-//! What follows from the end of a run for its plugin: counts, log, events, health and probation.
+//! What follows from the end of a run for its plugin: the last error, health and probation.
 //!
-//! Not here: what follows for the key (`pintle_core::policy::keys`).
+//! Flow: the result of a run -> [`ControllerState::ended`], under the lock -> [`Consequences`] -> the observers, without it.
+//!
+//! Not here: what follows for the key (`pintle_core::policy::keys`), what is reported (`observers`).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use pintle_core::contract::outcome::ReconcileError;
 use pintle_core::lifecycle::probation::Ended;
+use pintle_core::lifecycle::supervisor::Change;
 use pintle_core::object::id::Key;
-use pintle_core::policy::correlator::cut;
-use pintle_core::policy::keys::{Disposition, Next};
+use pintle_core::policy::keys::{Disposition, Repeats};
 use pintle_core::policy::loops;
-use pintle_core::ports::guest::{FaultKind, PluginFault};
 
-use super::run::{RunResult, is_refused};
-use super::{Controller, ControllerState, Version};
-use crate::writer::{NOT_GRANTED, NOT_LEADING, Report};
+use super::ControllerState;
+use super::health::recent_faults;
+use super::run::RunResult;
 
-/// Longest text of a plugin's error in the log, in bytes.
-const MAX_ERROR_BYTES: usize = 1024;
+/// What the end of a run has changed for its plugin.
+pub(super) struct Consequences {
+    /// Its fault is another one than that of the key's run before.
+    pub(super) is_new_fault: bool,
+    /// Since this run, the key runs because of its own writes alone: why.
+    pub(super) begun_loop: Option<Arc<str>>,
+    /// The plugin is paused or disabled, or runs again.
+    pub(super) health: Option<HealthChange>,
+    /// The status has changed significantly.
+    pub(super) is_significant: bool,
+}
 
-impl Controller {
-    /// Handles the end of a run while this host leads.
+/// A plugin is paused or disabled, or runs again.
+pub(super) struct HealthChange {
+    pub(super) change: Change,
+    /// The faults that count.
+    pub(super) counts: String,
+    /// The last fault.
+    pub(super) last: Arc<str>,
+}
+
+impl ControllerState {
+    /// Takes in the end of a run while this host leads. `is_present`: it ran with the present version.
     pub(super) fn ended(
-        &self,
-        inner: &mut ControllerState,
-        version: &Arc<Version>,
+        &mut self,
         key: &Key,
-        run_result: &RunResult,
+        result: &RunResult,
         end: &Disposition,
-        (now, took): (Instant, Duration),
-    ) {
-        let result = run_result.label();
-        self.metrics.reconciled(result, took);
-        inner.n_runs += 1;
-        inner.runs.count(result);
-        inner.latency.observe(took);
-        tracing::debug!(plugin = %self.name, %key, attempt = end.attempt, ?took, result, held = end.wait.is_some(), "reconciled");
-        match run_result {
-            RunResult::Done { report, .. } if !report.failures.is_empty() => {
-                self.writes_failed(inner, key, report, end);
-            }
-            RunResult::Done { error: Some(error), .. } | RunResult::Declared(error) => {
-                self.error_declared(inner, key, error, end.attempt);
-            }
-            RunResult::Fault(fault) => self.plugin_faulted(inner, key, fault, end),
-            RunResult::Done { .. } | RunResult::NothingYet { .. } => {}
+        is_present: bool,
+        now: Instant,
+    ) -> Consequences {
+        if let Some(error) = result.error() {
+            self.last_error = Some(format!("{key}: {error}"));
         }
-        match end.next {
-            Next::GivenUp { n_failures, is_dropped } => {
-                tracing::warn!(
-                    plugin = %self.name, %key, failures = n_failures,
-                    "too many retries: no retry until the key's next change or requeue"
-                );
-                if is_dropped {
-                    self.metrics.dropped_key("max_retries");
-                }
-            }
-            Next::Terminal { is_dropped: true } => self.metrics.dropped_key("terminal"),
-            Next::Terminal { .. } | Next::Success | Next::Later | Next::Retry(_) => {}
+        if let Some((kind, text)) = result.fault() {
+            self.health.count(kind, &text);
         }
-        self.runs_because_of_itself(inner, key, end.repeats.as_ref());
-        let ended = run_result.run_end().ended();
-        self.supervise(inner, key, ended, now);
+        let is_new_fault = matches!(result, RunResult::Fault(_)) && self.health.is_new_fault(key, end.attempt);
+        let (begun_loop, loops_changed) = self.repeated(key, end.repeats.as_ref());
+        let ended = result.run_end().ended();
+        let (health, health_changed) = self.supervise(key, ended, now);
         // A version whose writes repeat is as bad as one that faults.
         let (judged, was_bad) = match &end.repeats {
             Some(repeats) => (Ended::Fault, repeats.n_runs > loops::LIMIT),
             None => (ended, end.was_suspect),
         };
-        self.judge_version(inner, version, key, judged, was_bad, now);
+        // Runs of the previous version do not count.
+        if is_present {
+            self.rollout.ran(key, judged, was_bad, self.last_error.as_deref().unwrap_or_default(), now);
+        }
+        Consequences { is_new_fault, begun_loop, health, is_significant: loops_changed || health_changed }
     }
 
-    fn writes_failed(&self, inner: &mut ControllerState, key: &Key, report: &Report, end: &Disposition) {
-        let Some(first) = report.failures.first() else { return };
-        let (attempt, n_failures) = (end.attempt, report.n_failed);
-        if report.only_conflicts {
-            tracing::debug!(plugin = %self.name, %key, attempt, n_failures, "conflict: the key is requeued");
-        } else if first.reason == NOT_LEADING {
-            tracing::debug!(plugin = %self.name, %key, n_failures, "writes were not sent: this host does not lead");
-        } else if report.n_denied > 0 && attempt > 0 {
-            // The full error once: a grant that is missing stays missing.
-            tracing::debug!(plugin = %self.name, %key, attempt, error = first.message, "writes failed again");
-        } else {
-            tracing::warn!(
-                plugin = %self.name, %key, attempt, n_failures, n_denied = report.n_denied, verb = first.verb,
-                kind = %first.kind, object = %first.object, code = first.code, reason = first.reason,
-                error = first.message, "writes failed"
-            );
+    /// Takes note of a key that runs again and again because of its own writes, or that has stopped. Returns why, when it begins, and
+    /// whether anything has changed.
+    fn repeated(&mut self, key: &Key, repeats: Option<&Repeats>) -> (Option<Arc<str>>, bool) {
+        let Some(Repeats { kind, object, .. }) = repeats else {
+            return (None, self.health.repeating.remove(key).is_some());
+        };
+        let before = self.health.repeating.get(key).cloned();
+        let why = before.clone().unwrap_or_else(|| {
+            format!(
+                "{} runs in a row were caused by nothing but the writes of the run before, the last one of {kind} {object}: does it \
+                 contain the time, a random value or a list without an order?",
+                loops::LIMIT,
+            )
+            .into()
+        });
+        self.last_error = Some(format!("{key}: {why}"));
+        if before.is_some() {
+            return (None, false);
         }
-        if !report.only_conflicts {
-            inner.last_error =
-                Some(format!("{key}: {} {} {}: {}", first.verb, first.kind, first.object, first.message));
-        }
-        if report.n_denied > 0 {
-            let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED).unwrap_or(first);
-            let text = format!("{}: {}", FaultKind::Grant, denied.message);
-            self.run_faulted(inner, key, FaultKind::Grant, &text, end.suspect);
-        }
-        // Once, until the key has succeeded.
-        if let Some(refused) = report.failures.iter().find(is_refused).filter(|_| attempt == 0) {
-            self.write_refused(key, refused);
-        }
+        self.health.repeating.insert(key.clone(), why.clone());
+        (Some(why), true)
     }
 
-    fn error_declared(&self, inner: &mut ControllerState, key: &Key, error: &ReconcileError, attempt: u32) {
-        inner.last_error = Some(format!("{key}: {error}"));
-        match error {
-            ReconcileError::Retry { message, .. } => {
-                let error = cut(message, MAX_ERROR_BYTES);
-                tracing::info!(plugin = %self.name, %key, attempt, error, "the plugin requests a retry");
-            }
-            ReconcileError::Terminal(message) => {
-                let error = cut(message, MAX_ERROR_BYTES);
-                tracing::warn!(
-                    plugin = %self.name, %key, attempt, error,
-                    "terminal error of the plugin: no retry until the key's next change or requeue"
-                );
-            }
+    /// Updates the plugin's health. Returns the change of its state, and whether its status has changed.
+    fn supervise(&mut self, key: &Key, ended: Ended, now: Instant) -> (Option<HealthChange>, bool) {
+        let health = &mut self.health;
+        let faulted = ended == Ended::Fault;
+        let failed_before = health.successes.all_fail(0).is_some();
+        health.successes.ran(key, ended != Ended::Well);
+        let failing = failed_before != health.successes.all_fail(0).is_some();
+        let toggled = health.key_ran(key, faulted) | failing;
+        let Some(change) = health.supervisor.ran(key, faulted, now) else { return (None, toggled) };
+        let (counts, last) = (recent_faults(health.supervisor.recent()), health.last.clone());
+        if matches!(change, Change::Disabled) {
+            health.disabled_why = Some(format!("failure policy Disable: {counts}; the last: {last}"));
         }
-    }
-
-    fn plugin_faulted(&self, inner: &mut ControllerState, key: &Key, fault: &PluginFault, end: &Disposition) {
-        let attempt = end.attempt;
-        self.metrics.fault(fault.kind);
-        self.run_faulted(inner, key, fault.kind, &fault.to_string(), end.suspect);
-        inner.last_error = Some(format!("{key}: {fault}"));
-        // The full error once; later attempts of the key repeat it, unless a new version faults.
-        if inner.health.is_new_fault(key, attempt) {
-            tracing::error!(plugin = %self.name, %key, %fault, "the plugin faulted");
-        } else {
-            tracing::debug!(plugin = %self.name, %key, attempt, %fault, "the plugin faulted again");
-        }
+        (Some(HealthChange { change, counts, last }), true)
     }
 }

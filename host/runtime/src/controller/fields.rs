@@ -65,9 +65,9 @@ impl Controller {
         if !unknown.is_empty() && before.unknown() != unknown {
             let message = unknown.join("; ");
             tracing::warn!(plugin = %self.name, "declared fields do not exist: {message}");
-            self.record_plugin_event(true, "UnknownField", format!("plugin {}: {message}", self.name));
+            self.observers.record_plugin_event(true, "UnknownField", format!("plugin {}: {message}", self.name));
         }
-        self.mark_changed();
+        self.observers.mark_changed();
     }
 
     /// Shows changes of one kind to the rules about declared fields.
@@ -88,7 +88,7 @@ impl Controller {
         }
         drop(inner);
         if has_changed {
-            self.mark_changed();
+            self.observers.mark_changed();
         }
     }
 }

@@ -1,28 +1,22 @@
-//! Faults of a plugin and their consequences: conditions, events, quarantine.
+//! Faults of a plugin and their consequences: conditions, quarantine.
 //!
-//! Not here: the rules (`pintle_core::lifecycle::supervisor`), rollback after faults (`swap`).
+//! Not here: the rules (`pintle_core::lifecycle::supervisor`), what follows from the end of a run (`ended`), rollback after faults (`swap`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pintle_cache::Subscription;
-use pintle_core::contract::outcome::{Event, MutationFailure};
 use pintle_core::lifecycle::fields::DeclaredFields;
 use pintle_core::lifecycle::kinds::{self, MissingKind};
-use pintle_core::lifecycle::probation::Ended;
 use pintle_core::lifecycle::success::{AllFail, Successes};
-use pintle_core::lifecycle::supervisor::{Change, Recent, Supervisor, WINDOW};
-use pintle_core::lifecycle::{self, Condition, FailurePolicy, Faults, Phase, Stage};
-use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::lifecycle::supervisor::{Recent, Supervisor, WINDOW};
+use pintle_core::lifecycle::{Condition, FailurePolicy, Faults, Phase, Stage};
+use pintle_core::object::id::Key;
 use pintle_core::policy::correlator::cut;
-use pintle_core::policy::keys::Repeats;
-use pintle_core::policy::loops;
-use pintle_core::policy::queue::{LONGEST_HOLD, Suspect};
-use pintle_core::policy::rules::RuleCache;
+use pintle_core::policy::queue::Suspect;
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
-use super::run::refusal;
+use super::observers::MAX_TEXT_BYTES;
 use super::status::FaultingKey;
 use super::{Controller, ControllerState};
 
@@ -30,28 +24,24 @@ use super::{Controller, ControllerState};
 pub(super) const STANDBY: &str = "Standby";
 /// Maximum keys whose last fault is kept.
 const MAX_FAULTY: usize = 1_000;
-/// Longest text of a fault in bytes; it contains plugin text.
-const MAX_TEXT_BYTES: usize = 1_024;
 /// Maximum faulting keys that the status names.
 const MAX_NAMED: usize = 20;
-/// What a fault means for its object, at the end of each event.
-const CONSEQUENCE: &str = "; the plugin tries this object again after a backoff, other objects are not affected";
 
 /// The health of one plugin.
 pub(super) struct Health {
     pub(super) supervisor: Supervisor<Key>,
     /// The reason given when it was disabled.
-    disabled_why: Option<String>,
+    pub(super) disabled_why: Option<String>,
     pub(super) n_faults: u64,
     pub(super) faults: Faults,
     /// Keys whose last run faulted, with the fault.
     faulty: BTreeMap<Key, Arc<str>>,
     /// Keys that run again and again because of their own writes, and why.
-    repeating: BTreeMap<Key, Arc<str>>,
-    successes: Successes<Key>,
+    pub(super) repeating: BTreeMap<Key, Arc<str>>,
+    pub(super) successes: Successes<Key>,
     /// The fault of the last mapping, if it faulted.
     mapping_fault: Option<Arc<str>>,
-    last: Arc<str>,
+    pub(super) last: Arc<str>,
     /// Watched kinds that the API server does not serve, as far as reported.
     absent: Vec<MissingKind>,
     /// Declared fields that seem to be wrong.
@@ -77,7 +67,7 @@ impl Health {
         }
     }
 
-    fn count(&mut self, kind: FaultKind, text: &str) {
+    pub(super) fn count(&mut self, kind: FaultKind, text: &str) {
         self.n_faults += 1;
         *self.faults.entry(kind.as_str().to_owned()).or_default() += 1;
         self.last = cut(text, MAX_TEXT_BYTES).into();
@@ -91,13 +81,8 @@ impl Health {
         }
     }
 
-    /// Keys that run again and again because of their own writes.
-    pub(super) fn repeating(&self) -> impl Iterator<Item = &Key> {
-        self.repeating.keys()
-    }
-
     /// Whether the health has changed.
-    fn key_ran(&mut self, key: &Key, faulted: bool) -> bool {
+    pub(super) fn key_ran(&mut self, key: &Key, faulted: bool) -> bool {
         let before = self.faulty.is_empty();
         if !faulted {
             self.faulty.remove(key);
@@ -177,7 +162,7 @@ fn in_seconds(time: &str) -> String {
     time.split_once('.').map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"))
 }
 
-fn recent_faults(recent: Recent) -> String {
+pub(super) fn recent_faults(recent: Recent) -> String {
     let Recent { n_keys, n_faulted, n_namespaces, n_faulting_namespaces } = recent;
     format!(
         "of the runs of the last {WINDOW:?}, {n_faulted} of {n_keys} keys faulted, most keys in {n_faulting_namespaces} of {n_namespaces} namespaces"
@@ -197,7 +182,7 @@ fn stage_reason(stage: Stage) -> &'static str {
 impl Controller {
     /// Counts a fault of the mapping; the first consecutive one becomes an event about the plugin.
     pub(super) fn mapping_faulted(&self, fault: &PluginFault) {
-        self.metrics.fault(fault.kind);
+        self.observers.metrics.fault(fault.kind);
         let text = format!("mapping: {fault}");
         let mut inner = self.inner.lock();
         inner.health.count(fault.kind, &text);
@@ -207,134 +192,16 @@ impl Controller {
         drop(inner);
         if first {
             let version = self.version().manifest().version.clone();
-            self.record_plugin_event(true, "PluginFault", format!("plugin {} {version}: {text}", self.name));
-            self.mark_changed();
+            self.observers.record_plugin_event(true, "PluginFault", format!("plugin {} {version}: {text}", self.name));
+            self.observers.mark_changed();
         }
     }
 
     /// Counts a successful mapping.
     pub(super) fn mapping_went_well(&self) {
         if self.inner.lock().health.mapping_fault.take().is_some() {
-            self.mark_changed();
+            self.observers.mark_changed();
         }
-    }
-
-    /// Counts a fault that ended a run. It becomes an event about the key's object when it is the first in a row, and again when
-    /// the key has become slow: the recorder counts equal events in one.
-    pub(super) fn run_faulted(
-        &self,
-        inner: &mut ControllerState,
-        key: &Key,
-        kind: FaultKind,
-        text: &str,
-        suspect: Option<Suspect>,
-    ) {
-        let reported = suspect.is_none_or(|suspect| suspect.n_faults == 1 || suspect.delay >= LONGEST_HOLD);
-        self.fault_counted(inner, key, kind, text, reported);
-    }
-
-    /// Counts a fault once, and records an event about the key's object if it is to be `reported`.
-    pub(super) fn fault_counted(
-        &self,
-        inner: &mut ControllerState,
-        key: &Key,
-        kind: FaultKind,
-        text: &str,
-        reported: bool,
-    ) {
-        inner.health.count(kind, text);
-        if reported {
-            let version = self.version();
-            let message = format!("plugin {} {}: {text}{CONSEQUENCE}", self.name, version.manifest().version);
-            self.record_about(key, "PluginFault", message);
-        }
-    }
-
-    /// Records that the API server refuses a write of a key. Controllers that the host carries have the events of upstream alone.
-    pub(super) fn write_refused(&self, key: &Key, failure: &MutationFailure) {
-        let version = self.version();
-        if !version.is_carried {
-            let (name, version, refusal) = (&self.name, &version.manifest().version, refusal(failure));
-            self.record_about(key, "WriteRefused", format!("plugin {name} {version}: {refusal}{CONSEQUENCE}"));
-        }
-    }
-
-    /// Reports a key that runs again and again because of its own writes, once, and that it is healthy while it does not.
-    pub(super) fn runs_because_of_itself(&self, inner: &mut ControllerState, key: &Key, repeats: Option<&Repeats>) {
-        let Some(Repeats { kind, object, .. }) = repeats else {
-            if inner.health.repeating.remove(key).is_some() {
-                self.mark_changed();
-            }
-            return;
-        };
-        let what = match inner.health.repeating.get(key) {
-            Some(what) => what.clone(),
-            None => format!(
-                "{} runs in a row were caused by nothing but the writes of the run before, the last one of {kind} {object}: does it \
-                 contain the time, a random value or a list without an order?",
-                loops::LIMIT,
-            )
-            .into(),
-        };
-        inner.last_error = Some(format!("{key}: {what}"));
-        if inner.health.repeating.insert(key.clone(), what.clone()).is_some() {
-            return;
-        }
-        self.mark_changed();
-        self.metrics.write_loops.inc();
-        tracing::warn!(plugin = %self.name, %key, "{what}");
-        let version = self.version();
-        if !version.is_carried {
-            let message = format!("plugin {} {}: {what}", self.name, version.manifest().version);
-            self.record_about(key, "WritesRepeat", message);
-        }
-    }
-
-    /// Records a warning about the object of a key.
-    fn record_about(&self, key: &Key, reason: &str, message: String) {
-        let object = self.version().cache().and_then(|cache| cache.snapshot().object(&key.kind, &key.object));
-        match object.map(|object| object.meta.uid.to_string()) {
-            Some(uid) => self.record_event(&key.kind, &key.object, uid, true, reason, message),
-            // The object is gone, or there never was one (ticks).
-            None => self.record_plugin_event(true, reason, format!("{message} (key {key})")),
-        }
-    }
-
-    /// Updates the plugin's health after a run.
-    pub(super) fn supervise(&self, inner: &mut ControllerState, key: &Key, ended: Ended, now: Instant) {
-        let faulted = ended == Ended::Fault;
-        let failed_before = inner.health.successes.all_fail(0).is_some();
-        inner.health.successes.ran(key, ended != Ended::Well);
-        let failing = failed_before != inner.health.successes.all_fail(0).is_some();
-        let toggled = inner.health.key_ran(key, faulted) | failing;
-        let change = inner.health.supervisor.ran(key, faulted, now);
-        let last = inner.health.last.clone();
-        let counts = recent_faults(inner.health.supervisor.recent());
-        match change {
-            Some(Change::Paused(pause)) => {
-                self.metrics.quarantined(true);
-                tracing::error!(plugin = %self.name, ?pause, counts, %last, "quarantined: most keys fault");
-                let message = format!("plugin {} is paused for {pause:?}: {counts}; the last: {last}", self.name);
-                self.record_plugin_event(true, "Quarantined", message);
-            }
-            Some(Change::Disabled) => {
-                inner.health.disabled_why = Some(format!("failure policy Disable: {counts}; the last: {last}"));
-                tracing::error!(plugin = %self.name, counts, %last, "disabled: most keys fault");
-                let message = format!(
-                    "plugin {} is disabled by its failure policy: {counts}; the last: {last}; `pintle plugin enable {}` starts it again",
-                    self.name, self.name
-                );
-                self.record_plugin_event(true, "Disabled", message);
-            }
-            Some(Change::Recovered) => {
-                self.metrics.quarantined(false);
-                tracing::info!(plugin = %self.name, "the quarantine is over: a run succeeded");
-                self.record_plugin_event(false, "Recovered", format!("plugin {} recovered", self.name));
-            }
-            None if !toggled => return,
-            None => {}
-        }
-        self.mark_changed();
     }
 
     /// Reports watched kinds that the API server has ceased, or begun, to serve.
@@ -346,14 +213,18 @@ impl Controller {
         let came = kinds::sentences(absent.iter().filter(is_new));
         if !came.is_empty() {
             tracing::warn!(plugin = %self.name, "not ready: {came}");
-            self.record_plugin_event(true, "KindNotServed", format!("plugin {} is not ready: {came}", self.name));
+            self.observers.record_plugin_event(
+                true,
+                "KindNotServed",
+                format!("plugin {} is not ready: {came}", self.name),
+            );
         } else if absent.is_empty() && !before.is_empty() {
             tracing::info!(plugin = %self.name, "the API server serves every watched kind");
             let message = format!("the API server serves every kind that plugin {} watches", self.name);
-            self.record_plugin_event(false, "KindsServed", message);
+            self.observers.record_plugin_event(false, "KindsServed", message);
         }
         // Lists that are refused change the status, too.
-        self.mark_changed();
+        self.observers.mark_changed();
     }
 
     /// Whether an operator disabled it.
@@ -368,8 +239,12 @@ impl Controller {
         inner.health.disabled_why = Some(why.to_owned());
         drop(inner);
         tracing::info!(plugin = %self.name, why, "disabled");
-        self.record_plugin_event(false, "Disabled", format!("plugin {} is disabled{}", self.name, because(why)));
-        self.mark_changed();
+        self.observers.record_plugin_event(
+            false,
+            "Disabled",
+            format!("plugin {} is disabled{}", self.name, because(why)),
+        );
+        self.observers.mark_changed();
     }
 
     /// Starts runs again, collected keys first. Also ends a quarantine.
@@ -378,35 +253,15 @@ impl Controller {
         inner.health.supervisor.enable();
         inner.health.disabled_why = None;
         drop(inner);
-        self.metrics.quarantined(false);
+        self.observers.metrics.quarantined(false);
         tracing::info!(plugin = %self.name, why, "enabled");
-        self.record_plugin_event(false, "Enabled", format!("plugin {} is enabled{}", self.name, because(why)));
+        self.observers.record_plugin_event(
+            false,
+            "Enabled",
+            format!("plugin {} is enabled{}", self.name, because(why)),
+        );
         self.wake.notify_one();
-        self.mark_changed();
-    }
-
-    /// Records an event about an object, on behalf of the host.
-    fn record_event(&self, kind: &Kind, object: &ObjectKey, uid: String, warning: bool, reason: &str, message: String) {
-        self.writer.recorder.record(Event {
-            regarding_kind: kind.clone(),
-            regarding: object.clone(),
-            regarding_uid: uid,
-            warning,
-            reason: reason.to_owned(),
-            message: cut(&message, MAX_TEXT_BYTES).to_owned(),
-        });
-    }
-
-    /// Records an event about the plugin, on its `ControllerPlugin` even if it has none, so that there is one place to look.
-    pub(crate) fn record_plugin_event(&self, warning: bool, reason: &str, message: String) {
-        let kind = lifecycle::resource_kind();
-        let uid = self.resource_uid.lock().clone();
-        self.record_event(&kind, &ObjectKey::new("", &self.name), uid, warning, reason, message);
-    }
-
-    /// Reports a significant change of the plugin's status.
-    pub(super) fn mark_changed(&self) {
-        self.changes.send_modify(|n| *n += 1);
+        self.observers.mark_changed();
     }
 
     /// Updates the conditions; unchanged ones keep their transition time.
@@ -492,6 +347,8 @@ impl Controller {
 
 #[cfg(test)]
 mod tests {
+    use pintle_core::object::id::{Kind, ObjectKey};
+
     use super::*;
 
     #[test]

@@ -62,7 +62,7 @@ impl Controller {
         drop(inner);
         self.leading.send_replace(true);
         self.tasks.spawn(self.clone().see_all_again());
-        self.mark_changed();
+        self.observers.mark_changed();
     }
 
     /// Puts every object through the rules and the mapping, as if it had just been listed.
@@ -102,12 +102,12 @@ impl Controller {
         }
         let mut inner = self.inner.lock();
         inner.keys.clear();
-        inner.stale.begun.clear();
+        inner.stale.clear();
         inner.state = KeyedState::default();
         inner.key_gauges.clear(&self.version().declared);
         inner.health.supervisor.reset();
         inner.health.forget_faults();
         drop(inner);
-        self.mark_changed();
+        self.observers.mark_changed();
     }
 }

@@ -89,7 +89,7 @@ impl Controller {
     pub(super) fn follow_overdue(self: &Arc<Self>, overdue: Vec<Overdue<Key>>) {
         let Some(example) = overdue.first() else { return };
         let n_new = overdue.iter().filter(|wait| wait.is_first).count();
-        self.metrics.stale_timeouts.inc_by(n_new as u64);
+        self.observers.metrics.stale_timeouts.inc_by(n_new as u64);
         let kinds: BTreeSet<&Kind> =
             overdue.iter().filter_map(|wait| wait.write.as_ref()).map(|write| &write.kind).collect();
         tracing::warn!(

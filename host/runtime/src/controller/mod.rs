@@ -22,6 +22,7 @@ mod leading;
 mod lost_writes;
 mod mapping;
 mod needs;
+mod observers;
 mod run;
 mod shadow;
 mod state;
@@ -39,14 +40,12 @@ use pintle_cache::{Caches, Subscription};
 use pintle_core::lifecycle::ShadowReport;
 use pintle_core::lifecycle::rollout::Rollout;
 use pintle_core::object::id::Key;
-use pintle_core::overview::{Latency, RunCounts};
 use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::held::Account;
 use pintle_core::policy::keys::KeyTable;
 use pintle_core::ports::api::{ApiReader, WriteFence};
 use pintle_core::ports::outside::Outside;
 use pintle_core::ports::trace::RunTracer;
-use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -60,6 +59,7 @@ use crate::writer::Writer;
 pub(crate) use changes::ChangeSink;
 pub use contents::{KeyContents, MAX_KEYS, QueueContents};
 pub(crate) use fields::published;
+use observers::Observers;
 pub use status::{FaultingKey, PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;
 use traced::StaleWait;
@@ -108,20 +108,15 @@ pub(crate) struct Controller {
     leading: watch::Sender<bool>,
     shadowing: RwLock<Option<Arc<shadow::Shadowing>>>,
     last_shadow: Mutex<Option<ShadowReport>>,
-    /// Uid of the plugin's `ControllerPlugin`, for events; empty if there is none.
-    resource_uid: Mutex<String>,
     reader: Arc<dyn ApiReader>,
     live: Arc<dyn ApiReader>,
     outside: Arc<dyn Outside>,
     fence: Option<Arc<dyn WriteFence>>,
     writer: Writer,
-    metrics: PluginMetrics,
+    pub(crate) observers: Observers,
     clock: WallClock,
     uptime: Uptime,
     stale_bound: Duration,
-    failures: Arc<Failures>,
-    /// Of all plugins, for the next leader.
-    last_writes: Arc<Mutex<LastWrites>>,
     /// What the host holds for the runs.
     held: Arc<Account>,
     caches: Arc<Caches>,
@@ -136,24 +131,16 @@ pub(crate) struct Controller {
     /// Wakes the dispatcher.
     wake: Notify,
     idle_signal: Arc<Notify>,
-    tracer: Option<Arc<dyn RunTracer>>,
-    changes: watch::Sender<u64>,
     stopped: CancellationToken,
     /// The dispatcher, the task that processes changes, the mapping and the workers.
     tasks: TaskTracker,
 }
 
-/// How long keys wait for the caches to show their writes.
-struct StaleWaits {
-    begun: HashMap<Key, StaleWait>,
-    duration: Histogram,
-    tracer: Option<Arc<dyn RunTracer>>,
-}
-
 /// Mutable state under one lock.
 struct ControllerState {
     keys: KeyTable<QueueMetrics>,
-    stale: StaleWaits,
+    /// Keys that wait for the caches to show their writes.
+    stale: HashMap<Key, StaleWait>,
     /// Values of metrics that belong to keys.
     key_gauges: KeyGauges,
     state: state::KeyedState,
@@ -165,10 +152,6 @@ struct ControllerState {
     leads: bool,
     /// The dispatcher's next deadline.
     planned: Option<Instant>,
-    n_runs: u64,
-    /// The same runs by result, and their times.
-    runs: RunCounts,
-    latency: Latency,
     last_error: Option<String>,
 }
 
@@ -176,20 +159,29 @@ impl Controller {
     pub(crate) fn new(parts: ControllerParts, version: Arc<Version>) -> Arc<Self> {
         let manifest = version.manifest().clone();
         let held = parts.held;
+        let name: Arc<str> = manifest.name.as_str().into();
+        let observers = Observers {
+            name: name.clone(),
+            metrics: parts.metrics,
+            recorder: parts.writer.recorder.clone(),
+            clock: parts.clock.clone(),
+            tracer: parts.tracer,
+            failures: parts.failures,
+            last_writes: parts.last_writes,
+            changes: parts.changes,
+            resource_uid: Mutex::default(),
+            runs: Mutex::default(),
+        };
         let controller = Self {
-            name: manifest.name.as_str().into(),
+            name,
+            observers,
             reader: parts.reader,
             live: parts.live,
             outside: parts.outside,
             fence: parts.fence,
-            metrics: parts.metrics.clone(),
             inner: Mutex::new(ControllerState {
                 keys: KeyTable::new(version.declared_queues(), held.clone()),
-                stale: StaleWaits {
-                    begun: HashMap::new(),
-                    duration: parts.metrics.stale_wait_duration.clone(),
-                    tracer: parts.tracer.clone(),
-                },
+                stale: HashMap::new(),
                 key_gauges: KeyGauges::new(held.open()),
                 state: state::KeyedState::default(),
                 health: health::Health::new(version.spec.failure_policy),
@@ -198,9 +190,6 @@ impl Controller {
                 stopping: false,
                 leads: true,
                 planned: None,
-                n_runs: 0,
-                runs: RunCounts::default(),
-                latency: Latency::default(),
                 last_error: None,
             }),
             current: RwLock::new(version),
@@ -208,14 +197,11 @@ impl Controller {
             leading: watch::Sender::new(true),
             shadowing: RwLock::new(None),
             last_shadow: Mutex::new(None),
-            resource_uid: Mutex::default(),
             stopped: parts.writer.stopped.clone(),
             writer: parts.writer,
             clock: parts.clock,
             uptime: parts.uptime,
             stale_bound: parts.stale_bound,
-            failures: parts.failures,
-            last_writes: parts.last_writes,
             held,
             caches: parts.caches,
             mapping: mapping::Mapping::default(),
@@ -224,8 +210,6 @@ impl Controller {
             changes_arrived: Arc::new(Notify::new()),
             wake: Notify::new(),
             idle_signal: parts.idle_signal,
-            tracer: parts.tracer,
-            changes: parts.changes,
             tasks: TaskTracker::new(),
         };
         controller.count_workers();
@@ -239,7 +223,7 @@ impl Controller {
         self.spawn_supervised("changes", |controller, is_restart| controller.take_changes(is_restart));
         self.spawn_supervised("dispatcher", |controller, is_restart| controller.dispatch(is_restart));
         self.spawn_supervised("mapping", |controller, _| controller.map_changes());
-        self.mark_changed();
+        self.observers.mark_changed();
     }
 
     /// Runs a task of the controller, again after each panic.
@@ -266,7 +250,7 @@ impl Controller {
 
     /// Sets the uid of the plugin's `ControllerPlugin`, for events about the plugin; empty if there is none.
     pub(crate) fn set_resource_uid(&self, uid: String) {
-        *self.resource_uid.lock() = uid;
+        *self.observers.resource_uid.lock() = uid;
     }
 
     fn wall_time(&self) -> String {
@@ -275,7 +259,7 @@ impl Controller {
 
     fn count_workers(&self) {
         let workers: usize = self.inner.lock().keys.queues().map(|queue| queue.concurrency).sum();
-        self.metrics.max_concurrent.set(i64::try_from(workers).unwrap_or(i64::MAX));
+        self.observers.metrics.max_concurrent.set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
     /// What the present version reads of the caches.
@@ -314,8 +298,8 @@ impl Controller {
         let now = dispatch::now();
         let mut inner = self.inner.lock();
         inner.keys.count_bytes();
-        self.metrics.held_bytes.set(i64::try_from(self.held.n_bytes()).unwrap_or(i64::MAX));
-        self.metrics.stale_held.set(i64::try_from(inner.keys.n_overdue()).unwrap_or(i64::MAX));
+        self.observers.metrics.held_bytes.set(i64::try_from(self.held.n_bytes()).unwrap_or(i64::MAX));
+        self.observers.metrics.stale_held.set(i64::try_from(inner.keys.n_overdue()).unwrap_or(i64::MAX));
         for queue in inner.keys.queues() {
             let unfinished = queue.work_queue.unfinished(now);
             if let Some(metrics) = queue.observer() {
@@ -329,16 +313,16 @@ impl Controller {
         let has = |kind: &str, status_of: &str| {
             status.conditions.iter().any(|condition| condition.kind == kind && condition.status == status_of)
         };
-        self.metrics.running.set((runs && self.has_started()).into());
-        self.metrics.ready.set(has("Ready", "True").into());
-        self.metrics.healthy.set((!has("Healthy", "False")).into());
-        self.metrics.describe(&status.current.version, &status.current.digest);
+        self.observers.metrics.running.set((runs && self.has_started()).into());
+        self.observers.metrics.ready.set(has("Ready", "True").into());
+        self.observers.metrics.healthy.set((!has("Healthy", "False")).into());
+        self.observers.metrics.describe(&status.current.version, &status.current.digest);
         let gauge = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        self.metrics.cached_bytes.set(gauge(status.cached_bytes));
+        self.observers.metrics.cached_bytes.set(gauge(status.cached_bytes));
         let version = self.version();
-        self.metrics.instances.set(i64::try_from(version.guest.n_instances()).unwrap_or(i64::MAX));
+        self.observers.metrics.instances.set(i64::try_from(version.guest.n_instances()).unwrap_or(i64::MAX));
         if let Some(cache) = version.cache() {
-            self.metrics.cached_objects.set(gauge(cache.n_objects() as u64));
+            self.observers.metrics.cached_objects.set(gauge(cache.n_objects() as u64));
         }
     }
 }

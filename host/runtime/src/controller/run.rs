@@ -35,7 +35,7 @@ use super::mapping::MAX_KEYS;
 use super::needs::{self, Answered, Source};
 use super::shadow::Sample;
 use super::{Controller, Version};
-use crate::failures::{FailedRun, Failure, FailureIdentity, MAX_MESSAGE_BYTES};
+use crate::failures::{Failure, MAX_MESSAGE_BYTES};
 use crate::large;
 use crate::traces::{CountingView, RunTrace};
 use crate::writer::{NOT_GRANTED, Report, Rights, WriteProbe, kind_of};
@@ -155,6 +155,41 @@ impl RunResult {
 }
 
 impl RunResult {
+    /// Writes that failed.
+    pub(super) fn failures(&self) -> &[MutationFailure] {
+        match self {
+            Self::Done { report, .. } => &report.failures,
+            Self::NothingYet { .. } | Self::Declared(_) | Self::Fault(_) => &[],
+        }
+    }
+
+    /// The fault of the run, for humans. A write that is not granted is one.
+    pub(super) fn fault(&self) -> Option<(FaultKind, String)> {
+        match self {
+            Self::Fault(fault) => Some((fault.kind, fault.to_string())),
+            Self::Done { report, .. } if report.n_denied > 0 => {
+                let is_denied = |failure: &&MutationFailure| failure.reason == NOT_GRANTED;
+                let denied = report.failures.iter().find(is_denied).or(report.failures.first())?;
+                Some((FaultKind::Grant, format!("{}: {}", FaultKind::Grant, denied.message)))
+            }
+            Self::Done { .. } | Self::NothingYet { .. } | Self::Declared(_) => None,
+        }
+    }
+
+    /// Why the run failed, for humans. Conflicts with other writers do not count.
+    pub(super) fn error(&self) -> Option<String> {
+        match self {
+            Self::Done { error, report, .. } => match report.failures.first() {
+                None => error.as_ref().map(ToString::to_string),
+                Some(_) if report.only_conflicts => None,
+                Some(first) => Some(format!("{} {} {}: {}", first.verb, first.kind, first.object, first.message)),
+            },
+            Self::NothingYet { .. } => None,
+            Self::Declared(error) => Some(error.to_string()),
+            Self::Fault(fault) => Some(fault.to_string()),
+        }
+    }
+
     /// How the plugin's own behaviour failed the run, with the message. Writes that the API server rejects do not count.
     fn failure(&self) -> Option<(Failure, &str)> {
         match self {
@@ -196,10 +231,10 @@ pub(super) struct Began {
     uptime: Duration,
 }
 
-/// The last call of a run: its input and its result.
-struct LastCall {
-    view: Arc<dyn View>,
-    log: Vec<LogLine>,
+/// The last call of a run: its input and its log.
+pub(super) struct LastCall {
+    pub(super) view: Arc<dyn View>,
+    pub(super) log: Vec<LogLine>,
 }
 
 fn fault(kind: FaultKind, message: impl Into<String>) -> RunResult {
@@ -227,7 +262,7 @@ impl Controller {
         let mut result = self.rounds(version, &cache, key, &mut sample, &mut last, trace).await;
         result.shorten();
         if let Some((last, (failure, message))) = last.zip(result.failure()) {
-            self.keep_failed(version, key, last, failure, message);
+            self.observers.run_failed(version, key, last, failure, message);
         }
         if let Some(sample) = sample {
             let (controller, key) = (self.clone(), key.clone());
@@ -253,7 +288,7 @@ impl Controller {
         let mut answered = Answered::new(&self.held);
         // All rounds see the same time: a need that contains it is asked for once.
         let began = self.begin();
-        let repeated = || self.metrics.repeated("GET");
+        let repeated = || self.observers.metrics.repeated("GET");
         let manifest = version.manifest();
         let source = Source {
             reader: &*self.live,
@@ -271,7 +306,7 @@ impl Controller {
             let context = self.context(version, Some(key), answered.answers.clone(), &began);
             let (view, beside) = views(cache, context, sample.as_ref());
             let run = call(version, key, view.clone(), trace).await;
-            self.metrics.used(run.usage, &version.limits);
+            self.observers.metrics.used(run.usage, &version.limits);
             if let Some((sample, beside)) = sample.as_mut().zip(beside) {
                 sample.round(beside, &run.result);
             }
@@ -292,7 +327,7 @@ impl Controller {
                 Err(crowded) => return fault(FaultKind::HostCall, crowded.to_string()),
             };
             for _ in 0..asked.n_denied {
-                self.metrics.fault(FaultKind::Grant);
+                self.observers.metrics.fault(FaultKind::Grant);
             }
             if let Some(denial) = asked.denial() {
                 self.read_denied(key, denial);
@@ -309,30 +344,16 @@ impl Controller {
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
     }
 
-    /// Keeps a failed run, for replays.
-    fn keep_failed(&self, version: &Version, key: &Key, last: LastCall, failure: Failure, message: &str) {
-        let LastCall { view, log } = last;
-        let message = cut(message, MAX_MESSAGE_BYTES).to_owned();
-        let identity = FailureIdentity { key: key.clone(), digest: version.digest().to_owned(), failure, message };
-        self.failures.keep(&self.name, identity, view.now(), |identity| FailedRun {
-            identity,
-            manifest: version.manifest().clone(),
-            now: view.now().to_owned(),
-            uptime: view.uptime(),
-            attempt: view.attempt(),
-            failures: view.failures().to_vec(),
-            config: view.config(),
-            read_set: view.read_set(),
-            log,
-        });
-    }
-
     /// The run continues with the denial as the answer; the denial is reported as a fault as well.
     fn read_denied(&self, key: &Key, denial: &NeedError) {
         let text = format!("{}: {}", FaultKind::Grant, denial.message);
         let mut inner = self.inner.lock();
-        let first = inner.keys.attempt(key) == 0;
-        self.fault_counted(&mut inner, key, FaultKind::Grant, &text, first);
+        let is_first = inner.keys.attempt(key) == 0;
+        inner.health.count(FaultKind::Grant, &text);
+        drop(inner);
+        if is_first {
+            self.observers.faulted(&self.version(), key, &text);
+        }
     }
 
     /// The time of a run that begins now.
@@ -414,7 +435,7 @@ impl Controller {
         let denied = denied.as_deref().map(|message| (Failure::Fault(FaultKind::Grant), message));
         let failed = denied.or_else(|| outcome.error.as_ref().map(declared));
         if let Some((last, (failure, message))) = last.take().zip(failed) {
-            self.keep_failed(version, key, last, failure, message);
+            self.observers.run_failed(version, key, last, failure, message);
         }
         drop(view);
         let report = self.writer.carry_out(plan, trace).await;
@@ -462,7 +483,7 @@ impl Controller {
     }
 
     fn observe(&self, version: &Version, samples: &[Observation]) {
-        self.dropped_samples(version.declared.observe(samples));
+        self.observers.dropped_samples(version.declared.observe(samples));
     }
 
     /// Replaces the values of metrics that belong to the key.
@@ -477,15 +498,7 @@ impl Controller {
         }
         let n_dropped = inner.key_gauges.replace(&version.declared, key, samples);
         drop(inner);
-        self.dropped_samples(n_dropped);
-    }
-
-    /// Counts samples that found no room.
-    pub(super) fn dropped_samples(&self, n_dropped: usize) {
-        if n_dropped > 0 {
-            self.metrics.dropped_samples.inc_by(n_dropped as u64);
-            tracing::debug!(plugin = %self.name, n_dropped, "samples dropped: too many combinations of labels, or bytes");
-        }
+        self.observers.dropped_samples(n_dropped);
     }
 }
 

@@ -218,7 +218,7 @@ impl Controller {
         let shadowing = self.shadowing.read().clone()?;
         let sample = shadowing.sample();
         if sample.is_none() {
-            self.metrics.shadowed("skipped");
+            self.observers.metrics.shadowed("skipped");
         }
         sample
     }
@@ -252,7 +252,7 @@ impl Controller {
             (Some(_), None) => "differs",
             (None, None) => "same",
         };
-        self.metrics.shadowed(result);
+        self.observers.metrics.shadowed(result);
         shadowing.take_in(key, has_writes, n_deletions, difference, fault);
     }
 }

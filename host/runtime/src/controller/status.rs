@@ -165,6 +165,7 @@ impl Controller {
         let n_cached = version.cache().map_or(0, |cache| cache.n_objects());
         let observed = Self::observed(&version);
         let (synced, cached_bytes) = (observed.synced, observed.cached_bytes);
+        let (runs, latency) = *self.observers.runs.lock();
         let mut inner = self.inner.lock();
         self.refresh_conditions(&mut inner, &observed);
         let mut queue = QueueDepth::default();
@@ -188,9 +189,9 @@ impl Controller {
             version: version.manifest().version.clone(),
             queue,
             n_workers: inner.keys.queues().map(|queue| queue.concurrency).sum(),
-            runs: inner.runs,
+            runs,
             n_faults: inner.health.n_faults,
-            latency: inner.latency,
+            latency,
             n_instances: version.guest.n_instances(),
             instance_bytes: version.guest.instance_bytes(),
             cached_bytes,
@@ -234,7 +235,7 @@ impl Controller {
             synced,
             missing,
             queues: inner.queue_status(),
-            n_runs: inner.n_runs,
+            n_runs: self.observers.runs.lock().0.total(),
             n_faults: inner.health.n_faults,
             faults: inner.health.faults.clone(),
             n_faulting_keys: inner.keys.suspects().count(),

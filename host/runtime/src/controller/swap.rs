@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 use parking_lot::MutexGuard;
 use pintle_cache::Subscription;
 use pintle_core::lifecycle::deletions::DeletionGuard;
-use pintle_core::lifecycle::probation::Ended;
 use pintle_core::lifecycle::rollout::{Switch, Verdict};
 use pintle_core::lifecycle::{Probation as Rules, Stage, SwapReport, SwapResult, VersionInfo};
 use pintle_core::object::id::Key;
@@ -71,14 +70,14 @@ impl Attempt {
         (attempted.stage, attempted.syncing) = (Some(stage), None);
         attempted.incoming = incoming.or(attempted.incoming.take());
         drop(inner);
-        self.controller.mark_changed();
+        self.controller.observers.mark_changed();
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
         self.controller.inner.lock().attempted = Attempted::default();
-        self.controller.mark_changed();
+        self.controller.observers.mark_changed();
     }
 }
 
@@ -109,7 +108,7 @@ impl Controller {
         }
         inner.attempted.stage = Some(Stage::Validating);
         drop(inner);
-        self.mark_changed();
+        self.observers.mark_changed();
         Some(Attempt { controller: self.clone() })
     }
 
@@ -127,15 +126,15 @@ impl Controller {
             pause_micros: 0,
         });
         drop(inner);
-        self.metrics.swapped("refused");
+        self.observers.metrics.swapped("refused");
         tracing::warn!(plugin = %self.name, reason, error = message, "the new version is rejected; the running one stays");
-        self.record_plugin_event(true, "SwapRefused", format!("{reason}: {message}"));
-        self.mark_changed();
+        self.observers.record_plugin_event(true, "SwapRefused", format!("{reason}: {message}"));
+        self.observers.mark_changed();
     }
 
     /// Reports how long it took from the request of a switch until it was made.
     pub(crate) fn swap_took(&self, took: Duration) {
-        self.metrics.swap_duration.observe(took.as_secs_f64());
+        self.observers.metrics.swap_duration.observe(took.as_secs_f64());
     }
 
     /// Whether the last rejection, which has its event, is what this message ends with.
@@ -166,7 +165,8 @@ impl Controller {
         let now = super::dispatch::now();
         let from = std::mem::replace(&mut *self.current.write(), to.clone());
         let from_info = from.info(inner.rollout.since().to_owned());
-        let faulting = inner.keys.suspects().map(|(key, _)| key).chain(inner.health.repeating()).cloned().collect();
+        let faulting =
+            inner.keys.suspects().map(|(key, _)| key).chain(inner.health.repeating.keys()).cloned().collect();
         inner.keys.adopt(to.declared_queues());
         inner.start_clocks(now);
         inner.key_gauges.hand_over(&from.declared, &to.declared, to.manifest());
@@ -196,7 +196,7 @@ impl Controller {
         drop(inner);
         // Ends their subscriptions, which takes locks of the caches.
         drop(forgotten);
-        self.metrics.pause.observe(Duration::from_micros(report.pause_micros).as_secs_f64());
+        self.observers.metrics.pause.observe(Duration::from_micros(report.pause_micros).as_secs_f64());
         self.after_switch(&from, &to, &kinds);
         self.report(&report);
         report
@@ -204,7 +204,7 @@ impl Controller {
 
     /// Completes a switch, without the lock.
     fn after_switch(self: &Arc<Self>, from: &Version, to: &Version, kinds: &[pintle_core::object::id::Kind]) {
-        self.metrics.quarantined(false);
+        self.observers.metrics.quarantined(false);
         self.count_workers();
         if let Some(subscription) = to.subscription() {
             subscription.sink.activate();
@@ -221,7 +221,7 @@ impl Controller {
         self.switches.send_modify(|n| *n += 1);
         self.run_all_again();
         self.wake.notify_one();
-        self.mark_changed();
+        self.observers.mark_changed();
     }
 
     /// Enqueues every key at low priority and a limited rate.
@@ -246,41 +246,22 @@ impl Controller {
         };
         let (from, to) = (version(&report.from), version(&report.to));
         let rolled_back = report.result == SwapResult::RolledBack;
-        self.metrics.swapped(if rolled_back { "rolled_back" } else { "switched" });
+        self.observers.metrics.swapped(if rolled_back { "rolled_back" } else { "switched" });
         let pause_micros = report.pause_micros;
         if rolled_back {
             tracing::error!(plugin = %self.name, from, to, reason = report.reason, error = report.message, "rolled back");
-            self.record_plugin_event(true, "RolledBack", format!("from {from} to {to}: {}", report.message));
+            self.observers.record_plugin_event(true, "RolledBack", format!("from {from} to {to}: {}", report.message));
         } else {
             tracing::info!(plugin = %self.name, from, to, reason = report.reason, pause_micros, "swapped");
-            self.record_plugin_event(false, "Swapped", format!("from {from} to {to}: {}", report.message));
+            self.observers.record_plugin_event(false, "Swapped", format!("from {from} to {to}: {}", report.message));
         }
-    }
-
-    /// Updates the probation after a run. The caller then calls [`Controller::follow_probation`] without the lock.
-    /// `was_suspect`: the key's run before this one faulted.
-    pub(super) fn judge_version(
-        &self,
-        inner: &mut ControllerState,
-        ran: &Arc<Version>,
-        key: &Key,
-        ended: Ended,
-        was_suspect: bool,
-        now: Instant,
-    ) {
-        // Runs of the previous version do not count.
-        if !Arc::ptr_eq(ran, &*self.current.read()) {
-            return;
-        }
-        let ControllerState { rollout, last_error, .. } = inner;
-        rollout.ran(key, ended, was_suspect, last_error.as_deref().unwrap_or_default(), now);
     }
 
     /// Ends the probation if its time is over. Time does not prove a version whose deletions are held.
     pub(super) fn check_probation(&self, inner: &mut ControllerState, now: Instant) {
         if inner.leads && inner.rollout.check(now) {
             // The status shows that nothing bounds deletions any more.
-            self.mark_changed();
+            self.observers.mark_changed();
         }
     }
 
@@ -322,8 +303,8 @@ impl Controller {
         if let Some(held) = held {
             let message = held.message(&self.name, &version.manifest().version);
             tracing::error!(plugin = %self.name, "deletions are held: {message}");
-            self.record_plugin_event(true, "DeletionsHeld", message);
-            self.mark_changed();
+            self.observers.record_plugin_event(true, "DeletionsHeld", message);
+            self.observers.mark_changed();
         }
         false
     }
@@ -337,9 +318,9 @@ impl Controller {
             tracing::info!(plugin = %self.name, why, "deletions are approved");
             let version = self.version().manifest().version.clone();
             let message = format!("plugin {} may delete what version {version} wants: {why}", self.name);
-            self.record_plugin_event(false, "DeletionsApproved", message);
+            self.observers.record_plugin_event(false, "DeletionsApproved", message);
             self.wake.notify_one();
-            self.mark_changed();
+            self.observers.mark_changed();
         }
         was_held
     }
@@ -369,7 +350,7 @@ impl Controller {
             previous.detach();
         }
         tracing::info!(plugin = %self.name, version = current.manifest().version, "the new version is proven");
-        self.metrics.swapped("proven");
-        self.mark_changed();
+        self.observers.metrics.swapped("proven");
+        self.observers.mark_changed();
     }
 }

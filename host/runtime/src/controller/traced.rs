@@ -1,26 +1,27 @@
 //! What a recorded run reports: its beginning, its end, and the wait of its key for the caches.
 
-use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use pintle_core::contract::outcome::ReconcileError;
-use pintle_core::object::id::Key;
-use pintle_core::ports::trace::{RunEnd, RunTracer, SpanRef, TracedRun, TracedWait};
+use pintle_core::policy::keys::Disposition;
+use pintle_core::ports::trace::{RunEnd, SpanRef, TracedRun};
 
+use super::observers::{EndedRun, Observers};
 use super::run::RunResult;
-use super::{Controller, Version};
 use crate::traces::RunTrace;
 use crate::writer::{NOT_GRANTED, Report};
 
-impl Controller {
+impl Observers {
     /// The record of a run that begins now, if it is recorded.
     pub(super) fn begin_trace(&self, waited: std::time::Duration) -> Option<RunTrace> {
         RunTrace::begin(self.tracer.as_ref(), waited, || (self.clock)().into())
     }
 
     /// Reports a recorded run.
-    pub(super) fn end_trace(&self, trace: RunTrace, end: RunEnd, version: &Version, key: &Key, attempt: u32) {
+    pub(super) fn end_trace(&self, trace: RunTrace, run: &EndedRun<'_>) {
         let (span, begun, waited) = (trace.span, trace.begun_at, trace.waited);
+        let EndedRun { key, attempt, version, took, .. } = *run;
+        let end = run.result.end(run.followed.map(|(end, _)| end));
         trace.end(|noted| TracedRun {
             span,
             plugin: self.name.clone(),
@@ -30,7 +31,8 @@ impl Controller {
             attempt,
             begun,
             waited,
-            took: noted.took,
+            // By now, the wait for the caches may be over.
+            took,
             end,
             parts: noted.parts,
             n_omitted: noted.n_omitted,
@@ -48,8 +50,8 @@ fn label(error: &ReconcileError) -> &'static str {
 }
 
 impl RunResult {
-    /// What a recorded run reports of its result. What the queue makes of it is added later.
-    pub(super) fn end(&self) -> RunEnd {
+    /// What a recorded run reports of its result. `followed`: what the key table makes of it, unless this host does not lead any more.
+    fn end(&self, followed: Option<&Disposition>) -> RunEnd {
         let error = match self {
             Self::Done { error, report, .. } => {
                 let denied = report.failures.iter().find(|failure| failure.reason == NOT_GRANTED);
@@ -71,13 +73,12 @@ impl RunResult {
         };
         let retry_after = declared.and_then(ReconcileError::after);
         RunEnd {
-            // Until the queue has the result, the run's is what remains if it never gets it.
-            result: "not_leading",
+            result: if followed.is_some() { self.label() } else { "not_leading" },
             error: error.map(str::to_owned),
             n_failed: report.map_or(0, |report: &Report| report.n_failed),
             n_denied: report.map_or(0, |report| report.n_denied),
             requeue_after: [requeue_after, retry_after].into_iter().flatten().min(),
-            waits_for_caches: false,
+            waits_for_caches: followed.is_some_and(|end| end.wait.is_some()),
         }
     }
 }
@@ -87,13 +88,4 @@ pub(super) struct StaleWait {
     pub(super) begun: Instant,
     /// The run before it, if it is recorded, and when the wait began.
     pub(super) traced: Option<(SpanRef, SystemTime)>,
-}
-
-impl StaleWait {
-    /// Reports the wait, which ends now, if its run is recorded.
-    pub(super) fn end(&self, now: Instant, tracer: Option<&Arc<dyn RunTracer>>) {
-        if let (Some((run, begun)), Some(tracer)) = (self.traced, tracer) {
-            tracer.record_wait(TracedWait { run, begun, took: now.saturating_duration_since(self.begun) });
-        }
-    }
 }

@@ -227,7 +227,7 @@ impl Manager {
     /// Records an event about a plugin; none if there is no such plugin.
     pub fn record_event(&self, name: &str, warning: bool, reason: &str, message: String) {
         if let Some(controller) = self.controller(name) {
-            controller.record_plugin_event(warning, reason, message);
+            controller.observers.record_plugin_event(warning, reason, message);
         }
     }
 

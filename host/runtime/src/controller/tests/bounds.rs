@@ -74,7 +74,7 @@ async fn a_run_that_waits_for_the_server_holds_no_view_and_its_outcome_is_counte
     server.state().stuck = false;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(fixture.api.log().len() >= 2);
-    let kept = fixture.controller.failures.of("widgets");
+    let kept = fixture.controller.observers.failures.of("widgets");
     assert!(kept.iter().all(|failed| failed.run.identity.message.contains("delete v1/Pod")) && !kept.is_empty());
 }
 

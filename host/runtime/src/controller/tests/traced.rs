@@ -6,7 +6,9 @@ use expect_test::expect;
 use futures::future::BoxFuture;
 use pintle_core::contract::outcome::{Action, Mutation, Refusal};
 use pintle_core::ports::api::{ApiError, ApiWriter, ListPage, WriteRequest, Written};
-use pintle_core::ports::trace::{MAX_CHILDREN, MAX_READ_KINDS, PartKind, SpanRef, TracedRequest, TracedRun};
+use pintle_core::ports::trace::{
+    MAX_CHILDREN, MAX_READ_KINDS, PartKind, RunTracer, SpanCounts, SpanRef, TracedRequest, TracedRun, TracedWait,
+};
 use pintle_testing::FakeTracer;
 
 use super::*;
@@ -88,7 +90,7 @@ async fn a_recorded_run_reports_its_parts_and_its_end() {
     let clock: SystemTime = wall_clock()().into();
     assert_eq!((runs[0].begun, &*runs[0].digest), (clock, "digest of 1.0.0"));
     assert!(tracer.waits.lock().is_empty(), "the caches show every write at once");
-    assert_eq!(fixture.controller.inner.lock().stale.begun.len(), 0);
+    assert_eq!(fixture.controller.inner.lock().stale.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,4 +308,41 @@ async fn a_deletion_that_finds_nothing_is_tolerated() {
     let runs = tracer.runs.lock();
     let gone = deletion(&runs[0]);
     assert_eq!((gone.result, gone.code, gone.is_tolerated), ("gone", Some(404), true));
+}
+
+/// A recorder with a bug.
+struct PanickingTracer(Arc<FakeTracer>);
+
+impl RunTracer for PanickingTracer {
+    fn sample(&self) -> Option<SpanRef> {
+        self.0.sample()
+    }
+
+    fn span_id(&self) -> u64 {
+        self.0.span_id()
+    }
+
+    fn record(&self, _: TracedRun) {
+        panic!("boom");
+    }
+
+    fn record_wait(&self, wait: TracedWait) {
+        self.0.record_wait(wait);
+    }
+
+    fn counts(&self) -> SpanCounts {
+        self.0.counts()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_costs_no_key_a_run() {
+    let (guest, calls) = scripted(manifest(|m| m["queues"][0]["concurrency"] = 1.into()), |_| done());
+    let tracer = Arc::new(PanickingTracer(FakeTracer::sampling(true)));
+    let fixture = Fixture::with_parts(guest, FakeWriter::agreeable(), FakeServer::new(), |parts| {
+        parts.tracer = Some(tracer);
+    });
+    fixture.run_until_idle(&["a", "b"]).await;
+    assert_eq!(times(&calls), [(0, 0), (0, 0)]);
+    assert_eq!(fixture.panics(), [("worker", 2)]);
 }
