@@ -178,7 +178,7 @@ impl Inbox {
 
 impl ChangeSink {
     pub(crate) fn new(controller: &Controller) -> Arc<Self> {
-        Arc::new(Self { inbox: Mutex::new(Inbox::new(MAX_WAITING)), arrived: controller.changes_arrived.clone() })
+        Arc::new(Self { inbox: Mutex::new(Inbox::new(MAX_WAITING)), arrived: controller.tasks.changes_arrived.clone() })
     }
 
     /// Changes that wait, and all that come, become keys.
@@ -256,11 +256,11 @@ impl Controller {
                 self.apply_changes(&subscription.cache, changes).await;
                 subscription.sink.done();
             }
-            self.idle_signal.notify_waiters();
+            self.tasks.idle_signal.notify_waiters();
             tokio::select! {
                 biased;
-                () = self.stopped.cancelled() => return,
-                () = self.changes_arrived.notified() => {}
+                () = self.tasks.stopped.cancelled() => return,
+                () = self.tasks.changes_arrived.notified() => {}
             }
         }
     }
@@ -299,12 +299,12 @@ impl Controller {
     pub(super) fn changed(&self, cache: &Subscription, batch: &[Delta]) -> (usize, usize) {
         if !self.inner.lock().leads {
             // All objects become keys when this host leads.
-            self.see_fields(cache, batch);
+            self.observers.see_fields(cache, batch);
             return (batch.len(), 0);
         }
         let snapshot = cache.snapshot();
         let (n_changes, keys) = keys_of_first(batch, TURN, |delta| snapshot.keys(delta));
-        self.see_fields(cache, &batch[..n_changes]);
+        self.observers.see_fields(cache, &batch[..n_changes]);
         let n_keys = keys.len();
         let now = now();
         if !keys.is_empty() {

@@ -63,7 +63,7 @@ impl Controller {
         self.observers.mark_changed();
         self.inner.lock().start_clocks(now());
         let mut leading = self.leading.subscribe();
-        while !self.stopped.is_cancelled() {
+        while !self.tasks.stopped.is_cancelled() {
             let due = self.due();
             for queue in &due.resyncs {
                 self.resync(queue);
@@ -72,7 +72,7 @@ impl Controller {
             if due.conclude {
                 self.follow_probation();
             }
-            self.idle_signal.notify_waiters();
+            self.tasks.idle_signal.notify_waiters();
             let at_next = async {
                 match due.next {
                     Some(next) => tokio::time::sleep_until(next.into()).await,
@@ -81,10 +81,10 @@ impl Controller {
             };
             tokio::select! {
                 biased;
-                () = self.stopped.cancelled() => {}
+                () = self.tasks.stopped.cancelled() => {}
                 // The sender lives as long as `self`.
                 _ = leading.changed() => self.inner.lock().start_clocks(now()),
-                () = self.wake.notified() => {}
+                () = self.tasks.wake.notified() => {}
                 () = at_next => {}
             }
         }
@@ -92,7 +92,7 @@ impl Controller {
 
     /// Waits until the caches of the present version are synced; returns false if the controller stops before.
     pub(super) async fn filled(&self) -> bool {
-        let mut switches = self.switches.subscribe();
+        let mut switches = self.current.subscribe();
         loop {
             let cache = self.cache();
             tokio::select! {
@@ -100,7 +100,7 @@ impl Controller {
                 () = cache.synced() => return true,
                 // Another version has taken over, so its caches count. The sender lives as long as `self`.
                 _ = switches.changed() => {}
-                () = self.stopped.cancelled() => return false,
+                () = self.tasks.stopped.cancelled() => return false,
             }
         }
     }
@@ -115,7 +115,7 @@ impl Controller {
         for queue in 0..inner.keys.n_queues() {
             // At once: a key that is taken and has no worker would never run again.
             while let Some(taken) = inner.take(queue, now) {
-                self.tasks.spawn(self.clone().work(queue, taken));
+                self.tasks.tracker.spawn(self.clone().work(queue, taken));
             }
         }
         self.check_probation(&mut inner, now);
@@ -149,7 +149,7 @@ impl Controller {
         let earlier = inner.next_wakeup(now).is_some_and(|next| inner.planned.is_none_or(|planned| next < planned));
         drop(inner);
         if idle_worker || earlier {
-            self.wake.notify_one();
+            self.tasks.wake.notify_one();
         }
     }
 
@@ -178,7 +178,7 @@ impl Controller {
             tokio::task::consume_budget().await;
         }
         self.observers.metrics.active.dec();
-        self.idle_signal.notify_waiters();
+        self.tasks.idle_signal.notify_waiters();
     }
 
     /// Ends the run of a key whose result could not be handled.
@@ -189,7 +189,7 @@ impl Controller {
         // A trial ends with its run, whatever the result; otherwise the plugin would stay paused.
         inner.health.supervisor.ran(key, true, now);
         drop(inner);
-        self.wake.notify_one();
+        self.tasks.wake.notify_one();
     }
 
     /// Handles the result of a run, and takes the next key for the worker.
@@ -205,26 +205,13 @@ impl Controller {
         let now = now();
         let took = now.saturating_duration_since(started);
         let cache = self.cache();
-        let (mut writes, probes, probe_after) = run_result.take_writes();
-        let mut probes = self.relevant(probes);
-        probes.extend(self.unclear(&cache, &mut writes));
+        let (writes, probes, probe_after) = self.unsettled(&cache, &mut run_result);
         self.observers.wrote(&writes);
+        let sees = |write: &PendingWrite| cache.sees(write);
+        let awaited = Awaited { writes, is_open: !probes.is_empty(), deadline: now + self.stale_bound, sees };
         let mut inner = self.inner.lock();
-        let attempt = inner.keys.attempt(key);
-        let present = self.version();
-        let followed = if inner.leads {
-            let sees = |write: &PendingWrite| cache.sees(write);
-            let awaited = Awaited { writes, is_open: !probes.is_empty(), deadline: now + self.stale_bound, sees };
-            inner.keys.end(queue, key, run_result.run_end(), awaited, now)
-        } else {
-            // The next leader handles the result.
-            inner.keys.drop_run(queue, key, now);
-            None
-        };
-        let followed = followed.map(|end| {
-            let consequences = inner.ended(key, &run_result, &end, Arc::ptr_eq(version, &present), now);
-            (end, consequences)
-        });
+        let (attempt, present) = (inner.keys.attempt(key), self.version());
+        let followed = inner.run_ended(queue, key, &run_result, awaited, Arc::ptr_eq(version, &present), now);
         let wait = followed.as_ref().and_then(|(end, _)| end.wait);
         if wait.is_some() {
             let traced = trace.as_ref().map(|trace| (trace.span, trace.begun_at + took));
@@ -233,19 +220,18 @@ impl Controller {
         let has_verdict = followed.is_some() && inner.rollout.has_verdict();
         let next = followed.as_ref().and_then(|_| inner.take(queue, now));
         self.wake_dispatcher(inner);
-        let followed = followed.as_ref().map(|(end, consequences)| (end, consequences));
-        let result = &run_result;
-        let run = EndedRun { key, attempt, version, present: &present, result, took, followed };
-        // The next key is taken already: a bug of an observer must not lose it.
-        let reported = std::panic::catch_unwind(AssertUnwindSafe(|| self.observers.run_ended(&run, trace)));
-        if let Err(panic) = reported {
-            self.caches.supervisor().panicked("worker", &*panic);
-        }
         if let Some(id) = wait.filter(|_| !probes.is_empty()) {
             let key = key.clone();
             self.spawn_supervised("probe", move |controller, _| {
                 controller.resolve_lost_writes(key.clone(), id, probes.clone(), probe_after)
             });
+        }
+        let (result, present, followed) = (&run_result, &*present, followed.as_ref());
+        let run = EndedRun { key, attempt, version, present, result, took, followed };
+        // The next key is taken already: a bug of an observer must not lose it.
+        let reported = std::panic::catch_unwind(AssertUnwindSafe(|| self.observers.run_ended(&run, trace)));
+        if let Err(panic) = reported {
+            self.caches.supervisor().panicked("worker", &*panic);
         }
         if has_verdict {
             self.follow_probation();
@@ -258,7 +244,7 @@ impl Controller {
         let waits: Vec<StaleWait> = keys.iter().filter_map(|key| inner.stale.remove(key)).collect();
         self.wake_dispatcher(inner);
         self.observers.waited(&waits, now());
-        self.idle_signal.notify_waiters();
+        self.tasks.idle_signal.notify_waiters();
     }
 }
 

@@ -1,6 +1,6 @@
 //! What follows from the end of a run for its plugin: the last error, health and probation.
 //!
-//! Flow: the result of a run -> [`ControllerState::ended`], under the lock -> [`Consequences`] -> the observers, without it.
+//! Flow: the result of a run -> [`ControllerState::run_ended`], under the lock -> [`Consequences`] -> the observers, without it.
 //!
 //! Not here: what follows for the key (`pintle_core::policy::keys`), what is reported (`observers`).
 
@@ -10,8 +10,9 @@ use std::time::Instant;
 use pintle_core::lifecycle::probation::Ended;
 use pintle_core::lifecycle::supervisor::Change;
 use pintle_core::object::id::Key;
-use pintle_core::policy::keys::{Disposition, Repeats};
+use pintle_core::policy::keys::{Awaited, Disposition, Repeats};
 use pintle_core::policy::loops;
+use pintle_core::policy::pending::PendingWrite;
 
 use super::ControllerState;
 use super::health::recent_faults;
@@ -39,8 +40,27 @@ pub(super) struct HealthChange {
 }
 
 impl ControllerState {
-    /// Takes in the end of a run while this host leads. `is_present`: it ran with the present version.
-    pub(super) fn ended(
+    /// Takes in the end of a run. `is_present`: it ran with the present version. Returns none if this host does not lead any more: then
+    /// the next leader handles the result.
+    pub(super) fn run_ended(
+        &mut self,
+        queue: usize,
+        key: &Key,
+        result: &RunResult,
+        awaited: Awaited<impl Fn(&PendingWrite) -> bool>,
+        is_present: bool,
+        now: Instant,
+    ) -> Option<(Disposition, Consequences)> {
+        if !self.leads {
+            self.keys.drop_run(queue, key, now);
+            return None;
+        }
+        let end = self.keys.end(queue, key, result.run_end(), awaited, now)?;
+        let consequences = self.consequences(key, result, &end, is_present, now);
+        Some((end, consequences))
+    }
+
+    fn consequences(
         &mut self,
         key: &Key,
         result: &RunResult,

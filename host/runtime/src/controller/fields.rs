@@ -14,6 +14,7 @@ use pintle_core::object::schema::KindSchema;
 use pintle_core::ports::api::{ApiReader, at_most};
 
 use super::Controller;
+use super::observers::Observers;
 
 /// Longest wait for a schema.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,7 +51,7 @@ impl Controller {
     /// Compares the declared fields of the present version with schemas and objects. Ends early if another version takes over.
     pub(super) async fn look_at_fields(self: Arc<Self>) {
         let version = self.version();
-        let schemas = published(version.manifest(), &*self.reader).await;
+        let schemas = published(version.manifest(), &*self.reads.host).await;
         let Some(cache) = version.cache().filter(|_| Arc::ptr_eq(&version, &self.version())) else { return };
         let mut fields = DeclaredFields::new(version.manifest(), &schemas);
         let kinds: Vec<Kind> = fields.kinds().cloned().collect();
@@ -61,7 +62,7 @@ impl Controller {
             }
         }
         let unknown = fields.unknown().to_vec();
-        let before = std::mem::replace(&mut self.inner.lock().health.fields, fields);
+        let before = std::mem::replace(&mut self.observers.served.lock().fields, fields);
         if !unknown.is_empty() && before.unknown() != unknown {
             let message = unknown.join("; ");
             tracing::warn!(plugin = %self.name, "declared fields do not exist: {message}");
@@ -69,26 +70,28 @@ impl Controller {
         }
         self.observers.mark_changed();
     }
+}
 
+impl Observers {
     /// Shows changes of one kind to the rules about declared fields.
     pub(super) fn see_fields(&self, cache: &Subscription, batch: &[Delta]) {
         let Some(kind) = batch.first().map(|delta| &delta.kind) else { return };
-        if !self.inner.lock().health.fields.wants(kind) {
+        if !self.served.lock().fields.wants(kind) {
             return;
         }
         let snapshot = cache.snapshot();
         let of = |is_new| texts(&snapshot, batch.iter().filter(|delta| delta.old.is_none() == is_new));
-        let (new, old) = (of(true), of(false));
-        let mut inner = self.inner.lock();
+        let both = [(of(true), true), (of(false), false)];
+        let mut served = self.served.lock();
         let mut has_changed = false;
-        for (texts, is_new) in [(new, true), (old, false)] {
+        for (texts, is_new) in both {
             for text in texts {
-                has_changed |= inner.health.fields.object(kind, &text, is_new);
+                has_changed |= served.fields.object(kind, &text, is_new);
             }
         }
-        drop(inner);
+        drop(served);
         if has_changed {
-            self.observers.mark_changed();
+            self.mark_changed();
         }
     }
 }

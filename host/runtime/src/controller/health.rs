@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pintle_cache::Subscription;
-use pintle_core::lifecycle::fields::DeclaredFields;
 use pintle_core::lifecycle::kinds::{self, MissingKind};
 use pintle_core::lifecycle::success::{AllFail, Successes};
 use pintle_core::lifecycle::supervisor::{Recent, Supervisor, WINDOW};
@@ -42,10 +41,6 @@ pub(super) struct Health {
     /// The fault of the last mapping, if it faulted.
     mapping_fault: Option<Arc<str>>,
     pub(super) last: Arc<str>,
-    /// Watched kinds that the API server does not serve, as far as reported.
-    absent: Vec<MissingKind>,
-    /// Declared fields that seem to be wrong.
-    pub(super) fields: DeclaredFields,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -61,8 +56,6 @@ impl Health {
             successes: Successes::default(),
             mapping_fault: None,
             last: "".into(),
-            absent: Vec::new(),
-            fields: DeclaredFields::default(),
             conditions: Vec::new(),
         }
     }
@@ -206,9 +199,9 @@ impl Controller {
 
     /// Reports watched kinds that the API server has ceased, or begun, to serve.
     pub(super) fn kinds_changed(self: &Arc<Self>, cache: &Subscription) {
-        self.tasks.spawn(self.clone().look_at_fields());
+        self.tasks.tracker.spawn(self.clone().look_at_fields());
         let absent: Vec<MissingKind> = cache.missing().into_iter().filter(MissingKind::is_absent).collect();
-        let before = std::mem::replace(&mut self.inner.lock().health.absent, absent.clone());
+        let before = std::mem::replace(&mut self.observers.served.lock().absent, absent.clone());
         let is_new = |kind: &&MissingKind| !before.contains(kind);
         let came = kinds::sentences(absent.iter().filter(is_new));
         if !came.is_empty() {
@@ -260,7 +253,7 @@ impl Controller {
             "Enabled",
             format!("plugin {} is enabled{}", self.name, because(why)),
         );
-        self.wake.notify_one();
+        self.tasks.wake.notify_one();
         self.observers.mark_changed();
     }
 
@@ -319,10 +312,11 @@ impl Controller {
                 condition("Healthy", false, "Faults", format!("keys that fault: {n}; one is {key}: {fault}"), at)
             }
         };
-        let progressing = match (inner.stage(), &rollout.last_swap) {
+        let progressing = match (self.stage(inner), &rollout.last_swap) {
             (Some(stage), _) => {
                 let running = || self.version().manifest().version.clone();
-                let version = inner.attempted.incoming.as_ref().map_or_else(running, |info| info.version.clone());
+                let attempted = self.attempted.lock();
+                let version = attempted.incoming.as_ref().map_or_else(running, |info| info.version.clone());
                 condition("Progressing", true, stage_reason(stage), format!("version {version}"), at)
             }
             (None, Some(swap)) => condition("Progressing", false, &swap.reason, swap.message.clone(), at),
@@ -332,7 +326,7 @@ impl Controller {
         if let Some(message) = held {
             conditions.push(condition("DeletionsHeld", true, "DeletionsInProbation", message, at));
         }
-        if let Some((reason, message)) = health.fields.verdict() {
+        if let Some((reason, message)) = self.observers.served.lock().fields.verdict() {
             conditions.push(condition("FieldsMissing", true, reason, message, at));
         }
         for new in &mut conditions {

@@ -61,7 +61,7 @@ impl Controller {
         inner.rollout.restart(now);
         drop(inner);
         self.leading.send_replace(true);
-        self.tasks.spawn(self.clone().see_all_again());
+        self.tasks.tracker.spawn(self.clone().see_all_again());
         self.observers.mark_changed();
     }
 
@@ -92,7 +92,7 @@ impl Controller {
         self.leading.send_replace(false);
         self.mapping.clear();
         loop {
-            let ended = self.idle_signal.notified();
+            let ended = self.tasks.idle_signal.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
             if self.inner.lock().keys.n_running() == 0 && self.mapping.is_idle() {

@@ -25,6 +25,7 @@ use pintle_core::policy::selection::Selected;
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ListWatchTarget};
 
 use super::Controller;
+use super::run::RunResult;
 use crate::writer::WriteProbe;
 
 /// Maximum probes of one plugin in flight: after an outage many keys need one.
@@ -40,8 +41,20 @@ pub(super) type WriteProbes = Vec<(WriteProbe, ListWatchTarget)>;
 type Answer = Result<Vec<PendingWrite>, ((WriteProbe, ListWatchTarget), ApiError)>;
 
 impl Controller {
+    /// What the caches must show of a run's writes, the probes for those whose fate is unknown, and the delay of these.
+    pub(super) fn unsettled(
+        &self,
+        cache: &Subscription,
+        run_result: &mut RunResult,
+    ) -> (Vec<PendingWrite>, WriteProbes, Duration) {
+        let (mut writes, probes, after) = run_result.take_writes();
+        let mut probes = self.relevant(probes);
+        probes.extend(self.unclear(cache, &mut writes));
+        (writes, probes, after)
+    }
+
     /// The probes whose kinds the plugin's caches contain.
-    pub(super) fn relevant(&self, probes: impl IntoIterator<Item = WriteProbe>) -> WriteProbes {
+    fn relevant(&self, probes: impl IntoIterator<Item = WriteProbe>) -> WriteProbes {
         let cache = self.cache();
         let with_reading = |probe: WriteProbe| {
             let reading = cache.list_watch_target(&probe.kind, &probe.namespace)?;
@@ -52,7 +65,7 @@ impl Controller {
 
     /// Takes out the writes that the caches may never show, because a field selector decides about them that the answers do not
     /// contain; returns probes for them.
-    pub(super) fn unclear(&self, cache: &Subscription, writes: &mut Vec<PendingWrite>) -> WriteProbes {
+    fn unclear(&self, cache: &Subscription, writes: &mut Vec<PendingWrite>) -> WriteProbes {
         let may_be_outside = |write: &mut PendingWrite| {
             write.labels.is_some() && cache.selects(write) == Selected::Unknown && !cache.sees(write)
         };
@@ -75,7 +88,7 @@ impl Controller {
         let writes = tokio::select! {
             biased;
             writes = known => writes,
-            () = self.stopped.cancelled() => return,
+            () = self.tasks.stopped.cancelled() => return,
         };
         let cache = self.cache();
         let mut inner = self.inner.lock();
@@ -119,7 +132,7 @@ impl Controller {
                 Some(reading) => tokio::select! {
                     biased;
                     live = self.ask_about(&write, reading) => live,
-                    () = self.stopped.cancelled() => return,
+                    () = self.tasks.stopped.cancelled() => return,
                 },
                 // The plugin does not watch the kind any more, so its caches show every write of it.
                 None => Ok(write.clone()),
@@ -143,9 +156,9 @@ impl Controller {
     /// The present state of a written object, as a watch would show it.
     async fn ask_about(&self, write: &PendingWrite, reading: ListWatchTarget) -> Result<PendingWrite, ApiError> {
         // This semaphore is never closed.
-        let _permit = self.probing.acquire().await;
+        let _permit = self.reads.probing.acquire().await;
         let probe = WriteProbe::named(&write.kind, &write.object);
-        let found = probe.ask(reading, &*self.reader, &*self.live).await?;
+        let found = probe.ask(reading, &*self.reads.host, &*self.reads.plugin).await?;
         let gone = || PendingWrite {
             leaves: Leaves::Nothing,
             resource_version: String::new(),
@@ -162,8 +175,8 @@ impl Controller {
             let answers: Vec<Answer> = futures::stream::iter(probes)
                 .map(async |(probe, reading)| {
                     // This semaphore is never closed.
-                    let _permit = self.probing.acquire().await;
-                    let answer = probe.ask(reading.clone(), &*self.reader, &*self.live).await;
+                    let _permit = self.reads.probing.acquire().await;
+                    let answer = probe.ask(reading.clone(), &*self.reads.host, &*self.reads.plugin).await;
                     answer.map_err(|error| ((probe, reading), error))
                 })
                 .buffer_unordered(MAX_PROBES)

@@ -183,22 +183,22 @@ impl Controller {
                     self.enqueue(self.cache().all_keys(), Priority::Low);
                 }
                 None => {
-                    self.idle_signal.notify_waiters();
+                    self.tasks.idle_signal.notify_waiters();
                     tokio::select! {
                         biased;
                         () = self.mapping.wake.notified() => {}
-                        () = self.stopped.cancelled() => return,
+                        () = self.tasks.stopped.cancelled() => return,
                     }
                 }
             }
-            if self.stopped.is_cancelled() {
+            if self.tasks.stopped.is_cancelled() {
                 return;
             }
         }
     }
 
     async fn map(&self, change: &Mappable) {
-        let (mut switches, mut leading) = (self.switches.subscribe(), self.leading.subscribe());
+        let (mut switches, mut leading) = (self.current.subscribe(), self.leading.subscribe());
         let mut delay = Duration::from_millis(5);
         let mut n_tries = 0;
         loop {
@@ -225,7 +225,7 @@ impl Controller {
                 // The senders live as long as `self`.
                 _ = switches.changed() => {}
                 _ = leading.wait_for(|leads| !leads) => return,
-                () = self.stopped.cancelled() => return,
+                () = self.tasks.stopped.cancelled() => return,
             }
             delay = (10 * delay).min(MAX_PAUSE);
         }

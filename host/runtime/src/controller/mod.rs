@@ -35,9 +35,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use pintle_cache::{Caches, Subscription};
-use pintle_core::lifecycle::ShadowReport;
 use pintle_core::lifecycle::rollout::Rollout;
 use pintle_core::object::id::Key;
 use pintle_core::policy::election::LastWrites;
@@ -100,21 +99,15 @@ pub(crate) struct ControllerParts {
 /// The controller of one plugin.
 pub(crate) struct Controller {
     name: Arc<str>,
-    /// Changed only by [`Controller::switch`].
-    current: RwLock<Arc<Version>>,
-    /// Counts switches, for tasks that wait for a version.
-    switches: watch::Sender<u64>,
+    /// The present version. Changed only by [`Controller::switch`].
+    current: watch::Sender<Arc<Version>>,
     /// As `leads` of the state, for tasks that wait for it.
     leading: watch::Sender<bool>,
-    shadowing: RwLock<Option<Arc<shadow::Shadowing>>>,
-    last_shadow: Mutex<Option<ShadowReport>>,
-    reader: Arc<dyn ApiReader>,
-    live: Arc<dyn ApiReader>,
-    outside: Arc<dyn Outside>,
-    fence: Option<Arc<dyn WriteFence>>,
+    attempted: Mutex<swap::Attempted>,
+    shadows: shadow::Shadows,
+    reads: Reads,
     writer: Writer,
     pub(crate) observers: Observers,
-    clock: WallClock,
     uptime: Uptime,
     stale_bound: Duration,
     /// What the host holds for the runs.
@@ -122,18 +115,34 @@ pub(crate) struct Controller {
     caches: Arc<Caches>,
     inner: Mutex<ControllerState>,
     mapping: mapping::Mapping,
-    /// Bounds the probes of lost writes.
-    probing: Semaphore,
+    tasks: Tasks,
+}
+
+/// Reads beside the caches, and the use of what the operator has bound.
+struct Reads {
+    /// As the host.
+    host: Arc<dyn ApiReader>,
+    /// As the plugin.
+    plugin: Arc<dyn ApiReader>,
+    outside: Arc<dyn Outside>,
+    fence: Option<Arc<dyn WriteFence>>,
     /// Bounds the pages of live lists that are read at once.
     pages: Semaphore,
+    /// Bounds the probes of lost writes.
+    probing: Semaphore,
+}
+
+/// The tasks of a controller, and what wakes and ends them.
+struct Tasks {
+    /// The dispatcher, the task that processes changes, the mapping and the workers.
+    tracker: TaskTracker,
+    stopped: CancellationToken,
     /// Wakes the task that processes changes; sinks hold the other end.
     changes_arrived: Arc<Notify>,
     /// Wakes the dispatcher.
     wake: Notify,
+    /// Notified whenever work may have finished.
     idle_signal: Arc<Notify>,
-    stopped: CancellationToken,
-    /// The dispatcher, the task that processes changes, the mapping and the workers.
-    tasks: TaskTracker,
 }
 
 /// Mutable state under one lock.
@@ -146,7 +155,6 @@ struct ControllerState {
     state: state::KeyedState,
     health: health::Health,
     rollout: Rollout<Version>,
-    attempted: swap::Attempted,
     stopping: bool,
     /// Whether this host may run the plugin ([`Controller::lead`]).
     leads: bool,
@@ -170,15 +178,20 @@ impl Controller {
             last_writes: parts.last_writes,
             changes: parts.changes,
             resource_uid: Mutex::default(),
+            served: Mutex::default(),
             runs: Mutex::default(),
         };
         let controller = Self {
             name,
             observers,
-            reader: parts.reader,
-            live: parts.live,
-            outside: parts.outside,
-            fence: parts.fence,
+            reads: Reads {
+                host: parts.reader,
+                plugin: parts.live,
+                outside: parts.outside,
+                fence: parts.fence,
+                pages: Semaphore::new(needs::MAX_PAGES),
+                probing: Semaphore::new(lost_writes::MAX_PROBES),
+            },
             inner: Mutex::new(ControllerState {
                 keys: KeyTable::new(version.declared_queues(), held.clone()),
                 stale: HashMap::new(),
@@ -186,31 +199,28 @@ impl Controller {
                 state: state::KeyedState::default(),
                 health: health::Health::new(version.spec.failure_policy),
                 rollout: Rollout::new(timestamp(&parts.clock)),
-                attempted: swap::Attempted::default(),
                 stopping: false,
                 leads: true,
                 planned: None,
                 last_error: None,
             }),
-            current: RwLock::new(version),
-            switches: watch::Sender::new(0),
+            current: watch::Sender::new(version),
             leading: watch::Sender::new(true),
-            shadowing: RwLock::new(None),
-            last_shadow: Mutex::new(None),
-            stopped: parts.writer.stopped.clone(),
+            attempted: Mutex::default(),
+            shadows: shadow::Shadows::default(),
+            tasks: Tasks {
+                tracker: TaskTracker::new(),
+                stopped: parts.writer.stopped.clone(),
+                changes_arrived: Arc::new(Notify::new()),
+                wake: Notify::new(),
+                idle_signal: parts.idle_signal,
+            },
             writer: parts.writer,
-            clock: parts.clock,
             uptime: parts.uptime,
             stale_bound: parts.stale_bound,
             held,
             caches: parts.caches,
             mapping: mapping::Mapping::default(),
-            probing: Semaphore::new(lost_writes::MAX_PROBES),
-            pages: Semaphore::new(needs::MAX_PAGES),
-            changes_arrived: Arc::new(Notify::new()),
-            wake: Notify::new(),
-            idle_signal: parts.idle_signal,
-            tasks: TaskTracker::new(),
         };
         controller.count_workers();
         Arc::new(controller)
@@ -235,7 +245,7 @@ impl Controller {
         F: Future<Output = ()> + Send + 'static,
     {
         let controller = self.clone();
-        self.tasks.spawn(async move {
+        self.tasks.tracker.spawn(async move {
             controller.caches.supervisor().run(task, |is_restart| start(controller.clone(), is_restart)).await;
         });
     }
@@ -254,7 +264,7 @@ impl Controller {
     }
 
     fn wall_time(&self) -> String {
-        timestamp(&self.clock)
+        timestamp(&self.observers.clock)
     }
 
     fn count_workers(&self) {
@@ -275,9 +285,9 @@ impl Controller {
     /// The controller stops even if the future is dropped.
     pub(crate) async fn stop(&self) {
         self.inner.lock().stopping = true;
-        self.stopped.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.tasks.stopped.cancel();
+        self.tasks.tracker.close();
+        self.tasks.tracker.wait().await;
         self.writer.recorder.close();
     }
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pintle_core::contract::outcome::{Event, MutationFailure, ReconcileError};
 use pintle_core::lifecycle;
+use pintle_core::lifecycle::fields::DeclaredFields;
+use pintle_core::lifecycle::kinds::MissingKind;
 use pintle_core::lifecycle::supervisor::Change;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::overview::{Latency, RunCounts};
@@ -56,8 +58,19 @@ pub(crate) struct Observers {
     pub(super) changes: watch::Sender<u64>,
     /// Uid of the plugin's `ControllerPlugin`, for events; empty if there is none.
     pub(super) resource_uid: Mutex<String>,
+    /// What the API server serves of what the manifest names.
+    pub(super) served: Mutex<Served>,
     /// Runs by result, and their times.
     pub(super) runs: Mutex<(RunCounts, Latency)>,
+}
+
+/// What the API server serves of what a manifest names, as far as reported.
+#[derive(Default)]
+pub(super) struct Served {
+    /// Watched kinds that it does not serve.
+    pub(super) absent: Vec<MissingKind>,
+    /// Declared fields that seem to be wrong.
+    pub(super) fields: DeclaredFields,
 }
 
 /// A run that has ended.
@@ -72,7 +85,7 @@ pub(super) struct EndedRun<'a> {
     pub(super) result: &'a RunResult,
     pub(super) took: Duration,
     /// What follows for key and plugin; none if this host does not lead any more.
-    pub(super) followed: Option<(&'a Disposition, &'a Consequences)>,
+    pub(super) followed: Option<&'a (Disposition, Consequences)>,
 }
 
 impl Observers {

@@ -266,7 +266,7 @@ impl Controller {
         }
         if let Some(sample) = sample {
             let (controller, key) = (self.clone(), key.clone());
-            self.tasks.spawn(async move {
+            self.tasks.tracker.spawn(async move {
                 let comparison = std::panic::AssertUnwindSafe(controller.clone().compare(key, sample)).catch_unwind();
                 if let Err(panic) = comparison.await {
                     controller.caches.supervisor().panicked("shadow", &*panic);
@@ -291,15 +291,15 @@ impl Controller {
         let repeated = || self.observers.metrics.repeated("GET");
         let manifest = version.manifest();
         let source = Source {
-            reader: &*self.live,
+            reader: &*self.reads.plugin,
             caches: &self.caches,
-            stopped: &self.stopped,
+            stopped: &self.tasks.stopped,
             repeated: &repeated,
             manifest,
             trace,
-            outside: &*self.outside,
-            fence: self.fence.as_deref(),
-            pages: &self.pages,
+            outside: &*self.reads.outside,
+            fence: self.reads.fence.as_deref(),
+            pages: &self.reads.pages,
             max_answer_bytes: usize::try_from(version.limits.answer_bytes).unwrap_or(usize::MAX),
         };
         for round in 1..=MAX_ROUNDS {

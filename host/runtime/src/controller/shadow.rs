@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use pintle_core::lifecycle::comparison;
 use pintle_core::lifecycle::{Difference, Shadow, ShadowReport, StageProgress};
 use pintle_core::object::id::Key;
@@ -36,6 +36,13 @@ const MAX_KEYS: usize = 50_000;
 const MAX_KEPT: usize = 50;
 /// Maximum bytes of one kept difference, as text. Of a larger one the sizes are kept.
 const MAX_DIFFERENCE_BYTES: usize = 256 << 10;
+
+/// The shadow run in progress, and the report of the last one.
+#[derive(Default)]
+pub(super) struct Shadows {
+    present: RwLock<Option<Arc<Shadowing>>>,
+    last: Mutex<Option<ShadowReport>>,
+}
 
 /// A shadow run in progress.
 pub(crate) struct Shadowing {
@@ -190,7 +197,7 @@ impl Controller {
     /// Starts shadowing. It continues until [`Controller::end_shadowing`].
     pub(crate) fn begin_shadowing(&self, candidate: Arc<Version>, rules: Shadow) -> Arc<Shadowing> {
         let shadowing = Shadowing::new(candidate, rules);
-        *self.shadowing.write() = Some(shadowing.clone());
+        *self.shadows.present.write() = Some(shadowing.clone());
         // Compares an idle plugin as well.
         self.run_all_again();
         shadowing
@@ -198,24 +205,24 @@ impl Controller {
 
     /// Ends shadowing; its report stays.
     pub(crate) fn end_shadowing(&self) {
-        let ended = self.shadowing.write().take();
+        let ended = self.shadows.present.write().take();
         if let Some(ended) = ended {
-            *self.last_shadow.lock() = Some(ended.report());
+            *self.shadows.last.lock() = Some(ended.report());
         }
     }
 
     pub(super) fn shadow_progress(&self) -> Option<StageProgress> {
-        self.shadowing.read().as_ref().map(|shadowing| shadowing.progress())
+        self.shadows.present.read().as_ref().map(|shadowing| shadowing.progress())
     }
 
     /// The report of the present or last shadow run.
     pub(crate) fn shadow_report(&self) -> Option<ShadowReport> {
-        let present = self.shadowing.read().as_ref().map(|shadowing| shadowing.report());
-        present.or_else(|| self.last_shadow.lock().clone())
+        let present = self.shadows.present.read().as_ref().map(|shadowing| shadowing.report());
+        present.or_else(|| self.shadows.last.lock().clone())
     }
 
     pub(super) fn sample(&self) -> Option<Sample> {
-        let shadowing = self.shadowing.read().clone()?;
+        let shadowing = self.shadows.present.read().clone()?;
         let sample = shadowing.sample();
         if sample.is_none() {
             self.observers.metrics.shadowed("skipped");

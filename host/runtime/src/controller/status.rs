@@ -137,7 +137,7 @@ impl ControllerState {
 impl Controller {
     /// What an attempt waits for before its switch. Takes locks of the caches.
     fn awaited(&self) -> Option<StageProgress> {
-        let syncing = self.inner.lock().attempted.syncing.clone();
+        let syncing = self.attempted.lock().syncing.clone();
         let of_caches = |(version, until): (Arc<Version>, Instant)| {
             let unsynced = version.cache().map(|cache| cache.unsynced()).unwrap_or_default();
             let remaining = until.saturating_duration_since(Instant::now());
@@ -215,7 +215,7 @@ impl Controller {
         self.refresh_conditions(&mut inner, &observed);
         let Observed { synced, cached_bytes, missing, .. } = observed;
         let now = super::dispatch::now();
-        let rollout = &inner.rollout;
+        let (rollout, stage) = (&inner.rollout, self.stage(&inner));
         PluginStatus {
             name: self.name.to_string(),
             aliases: version.manifest().aliases.clone(),
@@ -223,12 +223,12 @@ impl Controller {
             source: String::new(),
             current: version.info(rollout.since().to_owned()),
             previous: rollout.previous().map(|(version, since)| version.info(since.clone())),
-            stage: inner.stage(),
-            progress: match inner.stage() {
+            stage,
+            progress: match stage {
                 Some(Stage::Probation) => rollout.probation(now),
                 _ => awaited,
             },
-            incoming: inner.attempted.incoming.clone(),
+            incoming: self.attempted.lock().incoming.clone(),
             bounds_deletions: rollout.deletions().is_some_and(|deletions| deletions.is_bounding(now)),
             last_swap: rollout.last_swap.clone(),
             conditions: inner.health.conditions.clone(),
@@ -242,7 +242,7 @@ impl Controller {
             faulting_keys: inner.faulting_keys(),
             last_error: inner.last_error.clone(),
             cached_bytes,
-            bound: self.outside.bound(&self.name),
+            bound: self.reads.outside.bound(&self.name),
         }
     }
 }

@@ -44,12 +44,6 @@ pub(super) struct Attempted {
     pub(super) incoming: Option<VersionInfo>,
 }
 
-impl ControllerState {
-    pub(super) fn stage(&self) -> Option<Stage> {
-        self.attempted.stage.or(self.rollout.is_on_probation().then_some(Stage::Probation))
-    }
-}
-
 /// The cause of a switch.
 pub(crate) struct Reason {
     pub(crate) result: SwapResult,
@@ -65,18 +59,17 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     pub(crate) fn stage(&self, stage: Stage, incoming: Option<VersionInfo>) {
-        let mut inner = self.controller.inner.lock();
-        let attempted = &mut inner.attempted;
+        let mut attempted = self.controller.attempted.lock();
         (attempted.stage, attempted.syncing) = (Some(stage), None);
         attempted.incoming = incoming.or(attempted.incoming.take());
-        drop(inner);
+        drop(attempted);
         self.controller.observers.mark_changed();
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.controller.inner.lock().attempted = Attempted::default();
+        *self.controller.attempted.lock() = Attempted::default();
         self.controller.observers.mark_changed();
     }
 }
@@ -84,14 +77,19 @@ impl Drop for Attempt {
 impl Controller {
     /// The present version.
     pub(crate) fn version(&self) -> Arc<Version> {
-        self.current.read().clone()
+        self.current.borrow().clone()
+    }
+
+    /// How far a new version has come; none if none is about to take over.
+    pub(super) fn stage(&self, inner: &ControllerState) -> Option<Stage> {
+        self.attempted.lock().stage.or(inner.rollout.is_on_probation().then_some(Stage::Probation))
     }
 
     /// Notes what the present attempt waits for.
     pub(crate) fn awaits_caches(&self, version: &Arc<Version>, until: tokio::time::Instant) {
-        let mut inner = self.inner.lock();
-        if inner.attempted.stage.is_some() {
-            inner.attempted.syncing = Some((version.clone(), until));
+        let mut attempted = self.attempted.lock();
+        if attempted.stage.is_some() {
+            attempted.syncing = Some((version.clone(), until));
         }
     }
 
@@ -102,12 +100,12 @@ impl Controller {
 
     /// Starts an attempt to replace the version; `None` while another one is in progress. A probation does not block it.
     pub(crate) fn attempt(self: &Arc<Self>) -> Option<Attempt> {
-        let mut inner = self.inner.lock();
-        if inner.attempted.stage.is_some() {
+        let mut attempted = self.attempted.lock();
+        if attempted.stage.is_some() {
             return None;
         }
-        inner.attempted.stage = Some(Stage::Validating);
-        drop(inner);
+        attempted.stage = Some(Stage::Validating);
+        drop(attempted);
         self.observers.mark_changed();
         Some(Attempt { controller: self.clone() })
     }
@@ -163,7 +161,7 @@ impl Controller {
     ) -> SwapReport {
         let at = self.wall_time();
         let now = super::dispatch::now();
-        let from = std::mem::replace(&mut *self.current.write(), to.clone());
+        let from = self.current.send_replace(to.clone());
         let from_info = from.info(inner.rollout.since().to_owned());
         let faulting =
             inner.keys.suspects().map(|(key, _)| key).chain(inner.health.repeating.keys()).cloned().collect();
@@ -217,10 +215,9 @@ impl Controller {
         for kind in kinds {
             self.progressed(kind);
         }
-        self.tasks.spawn(self.clone().look_at_fields());
-        self.switches.send_modify(|n| *n += 1);
+        self.tasks.tracker.spawn(self.clone().look_at_fields());
         self.run_all_again();
-        self.wake.notify_one();
+        self.tasks.wake.notify_one();
         self.observers.mark_changed();
     }
 
@@ -278,7 +275,7 @@ impl Controller {
     pub(super) fn may_delete(&self, version: &Arc<Version>, cache: &Subscription, n_deletions: u64) -> bool {
         let is_guarded = || {
             let inner = self.inner.lock();
-            inner.rollout.deletions().is_some() && Arc::ptr_eq(version, &*self.current.read())
+            inner.rollout.deletions().is_some() && Arc::ptr_eq(version, &*self.current.borrow())
         };
         if n_deletions == 0 || !is_guarded() {
             return true;
@@ -319,7 +316,7 @@ impl Controller {
             let version = self.version().manifest().version.clone();
             let message = format!("plugin {} may delete what version {version} wants: {why}", self.name);
             self.observers.record_plugin_event(false, "DeletionsApproved", message);
-            self.wake.notify_one();
+            self.tasks.wake.notify_one();
             self.observers.mark_changed();
         }
         was_held
