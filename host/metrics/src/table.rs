@@ -244,10 +244,6 @@ pub const NOT_SERVED: &[NotServed] = &[
     NotServed { name: "apiserver_*", reason: "Of libraries of the API server that kube-controller-manager contains" },
     NotServed { name: "aggregator_*", reason: "Of libraries of the API server that kube-controller-manager contains" },
     NotServed {
-        name: "apiextensions_*",
-        reason: "Of libraries of the API server that kube-controller-manager contains",
-    },
-    NotServed {
         name: "authentication_*",
         reason: "Of the library that serves the port there. The API server counts the reviews of clients",
     },
