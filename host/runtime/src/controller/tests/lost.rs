@@ -227,6 +227,11 @@ async fn a_key_stays_held_while_the_caches_show_less_than_the_api_server() {
     assert_eq!(asked.lock().first(), Some(&by_name));
     // After 30, 60, 120, 240, 480, and then every 300 s.
     assert_eq!(asked.lock().len(), 9);
+    // Each time, the watch is opened again before the API server is asked.
+    let requests = fixture.server.requests();
+    assert_eq!(requests.iter().filter(|request| *request == "turn").count(), 9, "{requests:?}");
+    let is_reopened = |two: &[String]| two[1] != "turn" || two[0].starts_with("watch");
+    assert!(requests.windows(2).all(is_reopened), "{requests:?}");
     fixture.reach(101).await;
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(calls.lock().len(), 2);
