@@ -54,16 +54,12 @@ async fn a_plugin_that_takes_no_changes_does_not_delay_another() {
     });
     is_locked.await.unwrap();
     server.put("pods", "ns", "a", json!({}));
-    while log.lock().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    eventually("a run of the other plugin", || !log.lock().is_empty()).await;
     quick.idle(Duration::ZERO).await;
     assert_eq!(*log.lock(), ["quick"]);
     drop(free);
     holder.join().unwrap();
-    while log.lock().len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    eventually("a run of the stuck plugin", || log.lock().len() > 1).await;
     assert_eq!(*log.lock(), ["quick", "stuck"]);
 }
 
