@@ -20,7 +20,9 @@ use super::run::RunResult;
 
 /// What the end of a run has changed for its plugin.
 pub(super) struct Consequences {
-    /// Its fault is another one than that of the key's run before.
+    /// The fault of the run, for humans.
+    pub(super) fault: Option<String>,
+    /// The fault is another one than that of the key's run before.
     pub(super) is_new_fault: bool,
     /// Since this run, the key runs because of its own writes alone: why.
     pub(super) begun_loop: Option<Arc<str>>,
@@ -71,9 +73,10 @@ impl ControllerState {
         if let Some(error) = result.error() {
             self.last_error = Some(format!("{key}: {error}"));
         }
-        if let Some((kind, text)) = result.fault() {
+        let fault = result.fault().map(|(kind, text)| {
             self.health.count(kind, &text);
-        }
+            text
+        });
         let is_new_fault = matches!(result, RunResult::Fault(_)) && self.health.is_new_fault(key, end.attempt);
         let (begun_loop, loops_changed) = self.repeated(key, end.repeats.as_ref());
         let ended = result.run_end().ended();
@@ -87,7 +90,7 @@ impl ControllerState {
         if is_present {
             self.rollout.ran(key, judged, was_bad, self.last_error.as_deref().unwrap_or_default(), now);
         }
-        Consequences { is_new_fault, begun_loop, health, is_significant: loops_changed || health_changed }
+        Consequences { fault, is_new_fault, begun_loop, health, is_significant: loops_changed || health_changed }
     }
 
     /// Takes note of a key that runs again and again because of its own writes, or that has stopped. Returns why, when it begins, and

@@ -1,4 +1,4 @@
-//! Who observes a plugin: metrics, counts for overviews, the log, events, traces, recorded failures, and the notes for the next leader.
+//! The observers of a plugin: metrics, counts for overviews, the log, events, traces, recorded failures, and the notes for the next leader.
 //!
 //! Flow: the controller decides under its lock; the observers get the facts afterwards, and never the lock.
 //!
@@ -41,7 +41,7 @@ pub(super) const MAX_TEXT_BYTES: usize = 1_024;
 /// What a fault means for its object, at the end of each event.
 const CONSEQUENCE: &str = "; the plugin tries this object again after a backoff, other objects are not affected";
 
-/// Who observes one plugin.
+/// The observers of one plugin.
 pub(crate) struct Observers {
     pub(super) name: Arc<str>,
     pub(super) metrics: PluginMetrics,
@@ -137,8 +137,8 @@ impl Observers {
                 }
                 RunResult::Done { .. } | RunResult::NothingYet { .. } => {}
             }
-            if let Some((_, text)) = run.result.fault().filter(|_| is_reported(end.suspect)) {
-                self.faulted(run.present, run.key, &text);
+            if let Some(text) = consequences.fault.as_ref().filter(|_| is_reported(end.suspect)) {
+                self.faulted(run.present, run.key, text);
             }
             // Once, until the key has succeeded.
             if let Some(refused) = run.result.failures().iter().find(is_refused).filter(|_| run.attempt == 0) {
