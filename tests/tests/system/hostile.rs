@@ -205,12 +205,13 @@ fn denied(fixture: &Fixture, name: &str, message: &str) -> Result<String> {
     Ok(format!("grant: {message}, {} times", status.n_faults))
 }
 
-/// The metric.
+/// The metric, which is counted shortly after the status has changed.
 fn counted(fixture: &Fixture, name: &str, kind: &str) -> Result<()> {
     let counted = format!("pintle_plugin_faults_total{{plugin=\"{name}\",kind=\"{kind}\"}} ");
-    let metrics = fixture.manager().metrics_text();
-    ensure!(metrics.lines().any(|line| line.starts_with(&counted) && !line.ends_with(" 0")), "no {counted}");
-    Ok(())
+    fixture.outside.block_on(eventually(PATIENCE, &counted, async || {
+        let metrics = fixture.manager().metrics_text();
+        Ok(metrics.lines().any(|line| line.starts_with(&counted) && !line.ends_with(" 0")).then_some(()))
+    }))
 }
 
 /// The event: about an object that is the key of a run, or about the plugin, which is not in a namespace.
