@@ -1,4 +1,4 @@
-//! Recorded outcomes of kube-controller-manager: one file for each scenario in `recorded/`.
+//! Recorded outcomes of kube-controller-manager: in `recorded/`, one file for each file of scenarios.
 //!
 //! ```text
 //! long tier:    run kube-controller-manager -> equal to the record, or (RECORD=1) written as the record
@@ -7,26 +7,27 @@
 //!
 //! A record is JSON with a line for each object, event, step and observed value.
 //!
-//! Invariant: a record names the version of Kubernetes that it was made with, and the format in which it is written. A record of another
-//! version or format is not used. A scenario whose steps change is recorded again by hand: its record differs from what Pintle does then.
+//! Invariant: a file names the version of Kubernetes that its records were made with, and the format in which they are written. Records of
+//! another version or format are not used. A scenario whose steps change is recorded again by hand: its record differs from what Pintle does then.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Outcomes, Scenario, snapshot};
+use super::{Outcomes, Scenario, list, snapshot};
 use crate::workspace_dir;
 
 /// The command that records again what has changed.
 pub const COMMAND: &str = "cargo xtask record";
 
 /// The format of the records. It changes when an outcome is written in another way.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
-/// How many levels of a record have a line for each member: the record, the outcome, its parts and their members.
-const N_OPENED: usize = 4;
+/// How many levels of a file have a line for each member: the file, the outcomes, an outcome, its parts and their members.
+const N_OPENED: usize = 5;
 
 /// The records of these scenarios. One that is missing or outdated is an outcome that failed, with the command that records it.
 pub fn outcomes(scenarios: &[Scenario]) -> Outcomes {
@@ -43,48 +44,65 @@ pub fn outcomes(scenarios: &[Scenario]) -> Outcomes {
 /// There is no record, or it is of another version of Kubernetes or another format.
 pub fn read(scenario: &Scenario) -> Result<Value> {
     let file = file(scenario);
-    let text = fs::read_to_string(&file).with_context(|| format!("there is no record {}", file.display()))?;
-    let mut record: Value = serde_json::from_str(&text).with_context(|| format!("parse {}", file.display()))?;
-    let kubernetes = kubernetes();
-    if record["kubernetes"] != kubernetes || record["format"] != FORMAT {
-        bail!(
-            "{} is a record of Kubernetes {} in format {}, and not of {kubernetes} in format {FORMAT}",
-            file.display(),
-            record["kubernetes"],
-            record["format"]
-        );
-    }
-    Ok(record["outcome"].take())
+    let record = records(&file)?.shift_remove(scenario.name);
+    record.with_context(|| format!("there is no record of it in {}", file.display()))
 }
 
-/// Writes the records of these scenarios, and removes the files of others if `all` of them are here.
+/// The records of a file, by scenario.
+fn records(file: &Path) -> Result<Map<String, Value>> {
+    let text = fs::read_to_string(file).with_context(|| format!("there are no records {}", file.display()))?;
+    let mut records: Value = serde_json::from_str(&text).with_context(|| format!("parse {}", file.display()))?;
+    let kubernetes = kubernetes();
+    if records["kubernetes"] != kubernetes || records["format"] != FORMAT {
+        bail!(
+            "{} has records of Kubernetes {} in format {}, and not of {kubernetes} in format {FORMAT}",
+            file.display(),
+            records["kubernetes"],
+            records["format"]
+        );
+    }
+    let Value::Object(records) = records["outcomes"].take() else { bail!("{} has no outcomes", file.display()) };
+    Ok(records)
+}
+
+/// Writes the records of these scenarios, and removes those of scenarios that are gone.
 ///
 /// # Errors
 /// Some scenarios did not finish, and the others are recorded; or a file cannot be written.
-pub fn write(scenarios: &[Scenario], outcomes: &Outcomes, all: bool) -> Result<()> {
-    let folder = folder();
-    let kubernetes = kubernetes();
-    fs::create_dir_all(&folder).context("make the folder of the records")?;
-    let mut failed = Vec::new();
-    for scenario in scenarios {
-        let outcome = match outcomes.get(scenario.name) {
-            Some(Ok(outcome)) => snapshot::without_chance(outcome, scenario.chance),
-            Some(Err(why)) => {
-                failed.push(format!("{}: {why}", scenario.name));
-                continue;
-            }
-            None => bail!("{} was not run", scenario.name),
-        };
-        let record = json!({"scenario": scenario.name, "kubernetes": kubernetes, "format": FORMAT, "outcome": outcome});
-        fs::write(file(scenario), lines(&record, N_OPENED) + "\n").context("write a record")?;
+pub fn write(scenarios: &[Scenario], outcomes: &Outcomes) -> Result<()> {
+    fs::create_dir_all(folder()).context("make the folder of the records")?;
+    let mut files: BTreeMap<PathBuf, Vec<Scenario>> = BTreeMap::new();
+    for scenario in list::all() {
+        files.entry(file(&scenario)).or_default().push(scenario);
     }
-    if all {
-        let known: Vec<PathBuf> = scenarios.iter().map(file).collect();
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            if !known.contains(&path) {
-                fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
-            }
+    let mut failed = Vec::new();
+    for (file, all) in &files {
+        let is_chosen = |scenario: &Scenario| scenarios.iter().any(|chosen| chosen.name == scenario.name);
+        if !all.iter().any(is_chosen) {
+            continue;
+        }
+        // Those of another version are left out: they are not used.
+        let mut before = records(file).unwrap_or_default();
+        let mut records = Map::new();
+        for scenario in all {
+            let name = scenario.name;
+            let record = match outcomes.get(name).filter(|_| is_chosen(scenario)) {
+                Some(Ok(outcome)) => Some(snapshot::without_chance(outcome, scenario.chance)),
+                Some(Err(why)) => {
+                    failed.push(format!("{name}: {why}"));
+                    before.shift_remove(name)
+                }
+                None => before.shift_remove(name),
+            };
+            records.extend(record.map(|record| (name.to_owned(), record)));
+        }
+        let records = json!({"kubernetes": kubernetes(), "format": FORMAT, "outcomes": records});
+        fs::write(file, lines(&records, N_OPENED) + "\n").context("write records")?;
+    }
+    for entry in fs::read_dir(folder())? {
+        let path = entry?.path();
+        if !files.contains_key(&path) {
+            fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
         }
     }
     ensure!(failed.is_empty(), "not recorded:\n{}", failed.join("\n"));
@@ -112,9 +130,10 @@ fn folder() -> PathBuf {
     workspace_dir().join("tests/src/scenarios/recorded")
 }
 
-/// The file of the record of a scenario.
+/// The file with the record of a scenario.
 pub(super) fn file(scenario: &Scenario) -> PathBuf {
-    folder().join(format!("{}.json", scenario.name.replace([' ', ','], "-").replace("--", "-")))
+    let source = scenario.source.rsplit_once("/list/").map_or(scenario.source, |(_, file)| file);
+    folder().join(source.replace('/', "-")).with_extension("json")
 }
 
 /// The version of kube-controller-manager that tests run.
@@ -125,18 +144,17 @@ fn kubernetes() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenarios::list;
 
     #[test]
-    fn each_scenario_has_a_record_of_its_own_that_is_up_to_date() -> Result<()> {
+    fn each_scenario_has_a_record_that_is_up_to_date() -> Result<()> {
         let all = list::all();
-        let mut files: Vec<PathBuf> = all.iter().map(file).collect();
-        files.sort();
-        files.dedup();
-        assert_eq!(files.len(), all.len(), "two scenarios share a file");
         let outdated: Vec<String> = all.iter().filter_map(|s| read(s).err().map(|why| format!("{why:#}"))).collect();
         assert!(outdated.is_empty(), "run `{COMMAND}`:\n{}", outdated.join("\n"));
-        assert_eq!(fs::read_dir(folder())?.count(), all.len(), "run `{COMMAND}`: records of scenarios that are gone");
+        let mut n_records = 0;
+        for entry in fs::read_dir(folder())? {
+            n_records += records(&entry?.path())?.len();
+        }
+        assert_eq!(n_records, all.len(), "run `{COMMAND}`: records of scenarios that are gone");
         Ok(())
     }
 }
