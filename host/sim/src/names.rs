@@ -53,6 +53,12 @@ pub fn label(name: &str) -> Option<&'static str> {
     (name.len() > MAX_PART || !is_dns_part(name)).then_some(LABEL)
 }
 
+/// What is wrong with the name of an IPAddress.
+pub fn address(name: &str) -> Option<&'static str> {
+    let is_canonical = name.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_string() == name);
+    (!is_canonical).then_some("must be an IP address in canonical form, as in 10.9.8.7 or 2001:db8::ffff")
+}
+
 /// What is wrong with a key of the data of a ConfigMap or Secret.
 pub fn data_key(key: &str) -> Option<&'static str> {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -122,6 +128,8 @@ mod tests {
         for name in ["", "80", "A", "a--b", "-a", "a-", &"a".repeat(16)] {
             assert!(port(name).is_some(), "{name}");
         }
+        assert_eq!((address("10.9.8.7"), address("fd00::ffff")), (None, None));
+        assert!(["", "a", "10.9.8", "010.9.8.7", "FD00::1", "fd00:0::1"].iter().all(|name| address(name).is_some()));
         assert!(["", "a=b"].iter().all(|name| variable(name).is_some()));
         assert!([".", "..", "a/b", "a%"].iter().all(|name| path_segment(name).is_some()));
         assert!(["", "a b", "a..b"].iter().all(|name| sysctl(name).is_some()));

@@ -74,6 +74,7 @@ fn wrong_name(resource: &Resource, name: &str) -> Option<&'static str> {
     }
     match &*resource.storage {
         "namespaces" | "services" | "statefulsets.apps" => names::label(name),
+        "ipaddresses.networking.k8s.io" => names::address(name),
         _ => names::subdomain(name),
     }
 }
