@@ -48,6 +48,7 @@ plugins! {
     replicaset: plugin_replicaset, "replicaset";
     replicationcontroller: plugin_replicationcontroller, "replicationcontroller";
     root_ca_certificate_publisher: plugin_root_ca_certificate_publisher, "root-ca-certificate-publisher";
+    service_cidr: plugin_service_cidr, "service-cidr";
     serviceaccount: plugin_serviceaccount, "serviceaccount";
     statefulset: plugin_statefulset, "statefulset";
     ttl: plugin_ttl, "ttl";

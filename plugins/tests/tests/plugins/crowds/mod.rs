@@ -5,6 +5,7 @@
 //! with the limits of the manifest, and with so few mutations for a run that every outcome is carried out in parts. Both come to the
 //! same end. A plugin without a crowd fails [`every_plugin_has_a_crowd`].
 
+mod network;
 mod pods;
 mod policy;
 mod storage;
@@ -87,6 +88,7 @@ crowds! {
     a_replica_set_has_thousands_of_pods: "replicaset", pods::replica_set;
     a_replication_controller_has_thousands_of_pods: "replicationcontroller", pods::replication_controller;
     a_config_map_has_thousands_of_entries: "root-ca-certificate-publisher", policy::root_ca;
+    thousands_of_addresses_are_in_thousands_of_ranges: "service-cidr", network::ranges;
     a_namespace_has_thousands_of_accounts: "serviceaccount", policy::accounts;
     a_stateful_set_has_thousands_of_pods_and_claims: "statefulset", workloads::stateful_set;
     a_job_has_thousands_of_conditions: "ttl-after-finished", workloads::finished;
@@ -273,4 +275,17 @@ fn find<'a>(cluster: &'a Cluster, object: &Value) -> Option<&'a Value> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = Kind::from_api_version(&text(&object["apiVersion"]), &text(&object["kind"]));
     cluster.get(&kind, &text(&object["metadata"]["namespace"]), &text(&object["metadata"]["name"]))
+}
+
+/// An object that is being deleted, whose own finalizer is one of many.
+fn protected(cluster: &Cluster, mut object: Value, own: &str, n: usize) -> Value {
+    let mut finalizers: Vec<String> = (0..n).map(|i| format!("{}/x", name("f", i, LABEL))).collect();
+    finalizers.insert(n / 2, own.into());
+    object["metadata"]["finalizers"] = json!(finalizers);
+    object["metadata"]["deletionTimestamp"] = json!(cluster.now());
+    object
+}
+
+fn n_finalizers(cluster: &Cluster, object: &Value) -> Option<usize> {
+    now(cluster, object)["metadata"]["finalizers"].as_array().map(Vec::len)
 }

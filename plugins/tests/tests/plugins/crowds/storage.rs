@@ -38,19 +38,6 @@ pub(super) fn ephemeral(size: Size) {
     assert_eq!(keys.len(), 126);
 }
 
-/// An object that is being deleted, whose own finalizer is one of many.
-fn protected(cluster: &Cluster, mut object: Value, own: &str, n: usize) -> Value {
-    let mut finalizers: Vec<String> = (0..n).map(|i| format!("{}/x", name("f", i, LABEL))).collect();
-    finalizers.insert(n / 2, own.into());
-    object["metadata"]["finalizers"] = json!(finalizers);
-    object["metadata"]["deletionTimestamp"] = json!(cluster.now());
-    object
-}
-
-fn n_finalizers(cluster: &Cluster, object: &Value) -> Option<usize> {
-    now(cluster, object)["metadata"]["finalizers"].as_array().map(Vec::len)
-}
-
 pub(super) fn volume(size: Size) {
     let n = size.n();
     let mut cluster = Cluster::new(1);

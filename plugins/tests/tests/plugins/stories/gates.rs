@@ -60,6 +60,7 @@ const READ: &[(&str, &[&str], &[&str])] = &[
     ),
     ("replicationcontroller", &["controller/replication", "controller/controller_utils.go"], &["PodDeletionCost"]),
     ("root-ca-certificate-publisher", &["controller/certificates/rootcacertpublisher"], &[]),
+    ("service-cidr", &["controller/servicecidrs"], &[]),
     ("serviceaccount", &["controller/serviceaccount"], &[]),
     (
         "statefulset",
