@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | [`backoff`] | delays that double | `flowcontrol/backoff.go` of client-go |
 //! | [`batch`] | as many writes as one run makes | |
+//! | `bootstrap_token` (a feature) | when a token expires | `util/secrets` of cluster-bootstrap |
 //! | [`cidr`] | ranges of IP addresses, and parts of them for Nodes | `nodeipam/ipam/cidrset` |
 //! | [`conditions`] | set conditions by the rules of each kind | `controller_utils.go`, `job/job_controller.go` |
 //! | [`controller_ref`] | adopt and release objects by a selector | `controller_ref_manager.go` |
@@ -24,6 +25,8 @@
 
 pub mod backoff;
 pub mod batch;
+#[cfg(feature = "bootstrap-token")]
+pub mod bootstrap_token;
 pub mod cidr;
 pub mod conditions;
 pub mod controller_ref;

@@ -31,6 +31,7 @@ macro_rules! plugins {
 }
 
 plugins! {
+    bootstrap_signer: plugin_bootstrap_signer, "bootstrap-signer";
     clusterrole_aggregation: plugin_clusterrole_aggregation, "clusterrole-aggregation";
     cronjob: plugin_cronjob, "cronjob";
     daemonset: plugin_daemonset, "daemonset";
@@ -51,6 +52,7 @@ plugins! {
     service_cidr: plugin_service_cidr, "service-cidr";
     serviceaccount: plugin_serviceaccount, "serviceaccount";
     statefulset: plugin_statefulset, "statefulset";
+    token_cleaner: plugin_token_cleaner, "token-cleaner";
     ttl: plugin_ttl, "ttl";
     ttl_after_finished: plugin_ttl_after_finished, "ttl-after-finished";
     volumeattributesclass_protection: plugin_volumeattributesclass_protection, "volumeattributesclass-protection";

@@ -71,6 +71,7 @@ macro_rules! crowds {
 }
 
 crowds! {
+    thousands_of_tokens_sign: "bootstrap-signer", network::signatures;
     a_role_combines_thousands: "clusterrole-aggregation", policy::roles;
     a_cron_job_has_thousands_of_jobs: "cronjob", workloads::cron_job;
     a_daemon_set_runs_on_thousands_of_nodes: "daemonset", workloads::daemon_set;
@@ -92,6 +93,7 @@ crowds! {
     a_namespace_has_thousands_of_accounts: "serviceaccount", policy::accounts;
     a_stateful_set_has_thousands_of_pods_and_claims: "statefulset", workloads::stateful_set;
     a_job_has_thousands_of_conditions: "ttl-after-finished", workloads::finished;
+    thousands_of_tokens_have_expired: "token-cleaner", network::tokens;
     there_are_thousands_of_nodes: "ttl", pods::nodes;
     a_class_is_named_by_thousands: "volumeattributesclass-protection", storage::class;
 }

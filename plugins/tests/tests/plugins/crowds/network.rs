@@ -1,13 +1,16 @@
-//! Ranges of addresses.
+//! Ranges of addresses, and tokens with which Nodes join.
 
 use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 
 use pintle_sdk::Kind;
 use pintle_sdk::testing::Cluster;
 use serde_json::json;
 
 use super::*;
-use crate::service_cidr;
+use crate::{bootstrap_signer, service_cidr, token_cleaner};
 
 /// A range that is being deleted, and smaller ones with an address each.
 pub(super) fn ranges(size: Size) {
@@ -43,4 +46,48 @@ pub(super) fn ranges(size: Size) {
     insert_range(&mut cluster, 0);
     settle(&mut cluster, &plugin, &keys, nobody);
     assert_eq!(n_finalizers(&cluster, &large), Some(n));
+}
+
+const SECRET: Kind = Kind::new("", "v1", "Secret");
+
+/// A token that has expired, or that may sign. Its id is the number in base 36.
+fn token(number: usize, has_expired: bool) -> Value {
+    let id: String = (0..6)
+        .rev()
+        .map(|place| char::from_digit((number / 36_usize.pow(place) % 36) as u32, 36).unwrap_or('0'))
+        .collect();
+    let text = |text: &str| BASE64_STANDARD.encode(text);
+    let mut data =
+        json!({"token-id": text(&id), "token-secret": text(&"s".repeat(16)), "usage-bootstrap-signing": text("true")});
+    if has_expired {
+        data["expiration"] = json!(text("2000-01-01T00:00:00Z"));
+    }
+    let metadata =
+        json!({"name": format!("bootstrap-token-{id}"), "namespace": "kube-system", "uid": uid("token", number)});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "bootstrap.kubernetes.io/token", "data": data})
+}
+
+/// A token for each signature that a ConfigMap has room for.
+pub(super) fn signatures(size: Size) {
+    let n = size.n();
+    let mut cluster = Cluster::new(1);
+    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-info", "namespace": "kube-public", "uid": "c"},
+        "data": {"kubeconfig": "k".repeat(LONGEST)}});
+    cluster.insert(config_map.clone());
+    (0..n).for_each(|i| cluster.insert(token(i, false)));
+    let plugin = size.limit(bootstrap_signer::plugin());
+    let keys = [plugin.key(&Kind::new("pintle", "v1", "Tick"), "", "bootstrap_signer_queue")];
+    settle(&mut cluster, &plugin, &keys, nobody);
+    assert_eq!(now(&cluster, &config_map)["data"].as_object().map(|data| data.len()), Some(n + 1));
+}
+
+/// Tokens that have expired.
+pub(super) fn tokens(size: Size) {
+    let mut cluster = Cluster::new(1);
+    let tokens: Vec<Value> = (0..size.n()).map(|i| token(i, true)).collect();
+    tokens.iter().for_each(|token| cluster.insert(token.clone()));
+    let plugin = size.limit(token_cleaner::plugin());
+    let keys: Vec<Key> = tokens.iter().map(|token| key(&plugin, "", token)).collect();
+    settle(&mut cluster, &plugin, &keys, nobody);
+    assert_eq!(cluster.list(&SECRET).count(), 0);
 }

@@ -10,6 +10,7 @@ const KUBERNETES: &str = include_str!("../../../../kubernetes-version").trim_asc
 
 /// Folders of plugins, the packages below upstream's `pkg` whose code they replace, and the gates that are read there.
 const READ: &[(&str, &[&str], &[&str])] = &[
+    ("bootstrap-signer", &["controller/bootstrap"], &[]),
     ("clusterrole-aggregation", &["controller/clusterroleaggregation"], &[]),
     ("cronjob", &["controller/cronjob"], &[]),
     (
@@ -72,6 +73,7 @@ const READ: &[(&str, &[&str], &[&str])] = &[
             "StatefulSetSemanticRevisionComparison",
         ],
     ),
+    ("token-cleaner", &["controller/bootstrap"], &[]),
     ("ttl", &["controller/ttl"], &[]),
     ("ttl-after-finished", &["controller/ttlafterfinished"], &[]),
     ("volumeattributesclass-protection", &["controller/volume/vacprotection"], &[]),

@@ -1,0 +1,3 @@
+//! What the controller reads.
+
+pintle_sdk::types!("manifest.yaml");
