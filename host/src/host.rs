@@ -12,7 +12,7 @@ use pintle_kube::Connection;
 use pintle_oci::Fetcher;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit, WallClock};
 use pintle_sources::control::{Base, Control};
-use pintle_sources::{Claims, FollowedFile};
+use pintle_sources::{Claims, FollowedFile, Signature};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::builtins::Catalogue;
@@ -25,8 +25,8 @@ use crate::serve::{Ports, Serving};
 /// What differs between hosts besides their plugins. The default: they act as the host, without an election and traces.
 #[derive(Default)]
 pub struct Wiring {
-    /// How others name the host, as in its elections.
-    pub identity: String,
+    /// How the host signs statuses.
+    pub signature: Signature,
     /// Whether plugins have their own service accounts.
     pub own_accounts: bool,
     /// Bounds the writes of plugins in time.
@@ -49,8 +49,8 @@ pub struct Host {
     pub fetcher: Fetcher,
     /// Files of settings that the host looks at again.
     pub followed: Vec<FollowedFile>,
-    /// How others name it.
-    pub identity: String,
+    /// How it signs statuses.
+    pub signature: Signature,
     /// Ports for probes and metrics.
     pub serving: Serving,
     _observing: AbortOnDropHandle<()>,
@@ -65,7 +65,7 @@ impl Host {
         claims: &Claims,
         args: &PluginArgs,
         ports: Ports<'_>,
-        Wiring { identity, own_accounts, fences, tracer, clock, seed }: Wiring,
+        Wiring { signature, own_accounts, fences, tracer, clock, seed }: Wiring,
     ) -> anyhow::Result<Self> {
         let limit =
             RateLimit { qps: (args.kube_api_qps > 0.0).then_some(args.kube_api_qps), burst: args.kube_api_burst };
@@ -130,7 +130,7 @@ impl Host {
         let observed = manager.clone();
         let observing = AbortOnDropHandle::new(tokio::spawn(async move { observed.observe().await }));
         let (fetcher, followed) = (choice.fetcher, choice.followed);
-        Ok(Self { manager, control, fetcher, followed, identity, serving, _observing: observing })
+        Ok(Self { manager, control, fetcher, followed, signature, serving, _observing: observing })
     }
 }
 

@@ -25,6 +25,8 @@ const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 pub(crate) struct Candidacy {
     elections: Vec<(ElectionConfig, Arc<Leadership>)>,
     fences: Fences,
+    /// `NAMESPACE/NAME` of the Lease; with groups, that of the plugins in no group.
+    pub(crate) lease: String,
     /// Of an election that the API server holds.
     candidate: Option<CandidateConfig>,
     clock: WallClock,
@@ -88,7 +90,7 @@ impl Candidacy {
             let fence: Arc<dyn WriteFence> = elections[group.index()].1.clone();
             fence
         });
-        Ok(Some(Self { elections, fences, candidate, clock }))
+        Ok(Some(Self { elections, fences, lease: format!("{namespace}/{name}"), candidate, clock }))
     }
 
     /// The bounds of writes.

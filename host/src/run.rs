@@ -10,7 +10,7 @@ use pintle_core::kubernetes::VERSION;
 use pintle_kube::{Connection, Source};
 use pintle_runtime::election::BootClock;
 use pintle_runtime::manager::WallClock;
-use pintle_sources::{Claims, PluginSources, install_crd};
+use pintle_sources::{Claims, PluginSources, Signature, install_crd};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::field::display;
 use uuid::Uuid;
@@ -131,7 +131,10 @@ pub async fn on<F: Future<Output = ()>>(
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(connection).await? };
     let ports = Ports::Run(&args.serving);
     let wiring = Wiring {
-        identity: surroundings.identity(),
+        signature: Signature {
+            host: surroundings.identity(),
+            lease: candidacy.as_ref().map(|candidacy| candidacy.lease.clone()),
+        },
         own_accounts: args.use_service_account_credentials,
         fences: candidacy.as_ref().map(Candidacy::fences),
         tracer: traces.tracer(),

@@ -25,7 +25,7 @@ impl From<&Host> for Running {
             save_run: cases::save,
             fences: host.manager.fences(),
             followed: host.followed.clone(),
-            identity: host.identity.clone(),
+            signature: host.signature.clone(),
         }
     }
 }

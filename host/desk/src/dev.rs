@@ -26,7 +26,7 @@ use pintle_kube::{Connection, Source};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_sources::admin::socket;
-use pintle_sources::{Claims, PluginSources, install_crd};
+use pintle_sources::{Claims, PluginSources, Signature, install_crd};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::access::Access;
@@ -85,7 +85,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let applied = definitions::apply(&connection, &followed, &args.crds).await?;
     Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
-    let wiring = Wiring { identity: Surroundings::default().identity(), tracer: traces.tracer(), ..Wiring::default() };
+    let signature = Signature { host: Surroundings::default().identity(), lease: None };
+    let wiring = Wiring { signature, tracer: traces.tracer(), ..Wiring::default() };
     let host = Host::new(&connection, choice, &claims, &args.plugins, Ports::Dev(args.serve), wiring).await?;
     unattended.by(&host.manager);
     let serving = host.serving.plain_address().context("nothing is served")?;

@@ -28,3 +28,4 @@ pub mod wire;
 pub use self::claims::Claims;
 pub use self::followed::{FollowedFile, MAX_SETTING_BYTES, read_setting};
 pub use self::plugin_sources::{Options, PluginSources, Running, apply_crd, install_crd};
+pub use self::resource::Signature;

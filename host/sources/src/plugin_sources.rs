@@ -23,7 +23,7 @@ use crate::control::Control;
 use crate::folder::{self, PluginFolder};
 use crate::followed::{FollowedFile, FollowedFiles};
 use crate::resource;
-use crate::resource::{Parts, WRITER, Watcher, WritersOfPlugins};
+use crate::resource::{Parts, Signature, WRITER, Watcher, WritersOfPlugins};
 
 /// How long a host that stops marks statuses at most.
 const MARKING: Duration = Duration::from_secs(2);
@@ -57,8 +57,8 @@ pub struct Running {
     pub fences: Option<Fences>,
     /// Files of settings.
     pub followed: Vec<FollowedFile>,
-    /// How others name the host.
-    pub identity: String,
+    /// How it signs statuses.
+    pub signature: Signature,
 }
 
 /// The configured sources: checked, and the socket bound.
@@ -115,7 +115,7 @@ impl PluginSources {
 
     /// Starts the sources. The host must be running.
     pub fn open(self, host: impl Into<Running>, connection: &Connection) -> Open {
-        let Running { control, caches, fetcher, builtins, save_run, fences, followed, identity } = host.into();
+        let Running { control, caches, fetcher, builtins, save_run, fences, followed, signature } = host.into();
         let mut tasks = Vec::new();
         let changed = watch::Sender::new(0);
         let watcher = Watcher::new(Parts {
@@ -128,7 +128,7 @@ impl PluginSources {
             fetcher,
             allow_unpinned: self.allow_unpinned,
             class: self.class,
-            identity,
+            signature,
         });
         let supervisor = caches.supervisor().clone();
         let vital = |task, future: BoxFuture<'static, ()>| {

@@ -264,3 +264,57 @@ async fn named_components_run_alone_unless_built_in_controllers_are_asked_for() 
     cluster.stop().await;
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_host_that_runs_a_plugin_keeps_its_status_beside_one_that_leaves_the_plugin_out() -> Result<()> {
+    let cluster = TestCluster::embedded().await?;
+    let host = |controller: &str| cluster.host(&[HostProcess::controllers(&[controller]), "--install-crd".to_owned()]);
+    let (runs, excludes) = (host("replicaset")?, host("namespace")?);
+    runs.answers().await?;
+    excludes.answers().await?;
+    let resource = |name: &str| json!({"apiVersion": "pintle.dev/v1alpha1", "kind": "ControllerPlugin", "metadata": {"name": name}, "spec": {"source": {"builtin": name}}});
+    let (name, of_nobody) = ("replicaset-controller", "deployment-controller");
+    let path = format!("{RESOURCES}/{name}");
+    let has = async |phase: &str| {
+        eventually(PATIENCE, format!("the phase {phase}"), async || {
+            let status = cluster.client.get(&path).await?["status"].take();
+            Ok((status["phase"] == phase).then_some(status["host"].clone()))
+        })
+        .await
+    };
+    let version = cluster.client.create(RESOURCES, &resource(name)).await?["metadata"]["resourceVersion"].take();
+    let keeper = has("Running").await?;
+    cluster.client.patch(&path, PatchKind::Merge, &json!({"spec": {"disabled": true}})).await?;
+    assert_eq!(has("Disabled").await?, keeper);
+
+    // What it sees last: then it has seen the others, too. It ends after its last write.
+    cluster.client.create(RESOURCES, &resource(of_nobody)).await?;
+    eventually(PATIENCE, "the problems of the host that leaves both out", async || {
+        let problems = excludes.plugin(&["list"])?["problems"].take();
+        let plugins: Vec<&Value> =
+            problems.as_array().into_iter().flatten().map(|problem| &problem["plugin"]).collect();
+        Ok((plugins.contains(&&json!(name)) && plugins.contains(&&json!(of_nobody))).then_some(()))
+    })
+    .await?;
+    excludes.stop().await;
+    let end = cluster.client.patch(&path, PatchKind::Merge, &json!({"metadata": {"labels": {"end": ""}}})).await?;
+
+    let since = format!("{RESOURCES}?watch=true&resourceVersion={}", version.as_str().context("no resourceVersion")?);
+    let mut watch = cluster.client.watch(&since).await?;
+    let mut hosts = Vec::new();
+    while let Some(mut event) = watch.next(PATIENCE).await? {
+        let mut object = event["object"].take();
+        if object["metadata"]["name"] == name && !object["status"].is_null() {
+            hosts.push(object["status"]["host"].take());
+        }
+        if object["metadata"]["resourceVersion"] == end["metadata"]["resourceVersion"] {
+            break;
+        }
+    }
+    // The other host may have been the first to see it.
+    hosts.dedup();
+    assert_eq!(hosts.last(), Some(&keeper));
+    assert!(hosts.len() <= 2, "{hosts:?}");
+    cluster.stop().await;
+    Ok(())
+}

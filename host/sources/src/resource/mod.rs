@@ -27,5 +27,5 @@ mod status;
 mod watcher;
 
 pub use self::spec::{DEFAULT_CLASS, class_of};
-pub use self::status::WritersOfPlugins;
+pub use self::status::{Signature, WritersOfPlugins};
 pub use self::watcher::{Parts, WRITER, Watcher};

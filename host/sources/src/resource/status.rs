@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::spec::ControllerPlugin;
 use crate::control;
-use crate::wire::{PluginStatus, Refusal};
+use crate::wire::{PluginStatus, Refusal, reason};
 
 /// Longest message of a condition, in bytes; the API convention's limit is 32,768.
 const MAX_MESSAGE_BYTES: usize = 4096;
@@ -23,18 +23,37 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
 /// Pause after a write that failed.
 const WRITE_RETRY: Duration = Duration::from_secs(10);
-/// Least time between two writes of the same status, if another client (another host, a user) overwrites it.
+/// Least time between two writes of the same status, if a user overwrites it.
 const WRITE_AGAIN: Duration = Duration::from_secs(60);
+/// Phase of a plugin whose host has stopped.
+const UNKNOWN: &str = "Unknown";
 
 /// The writer for what concerns a plugin, by the plugin's name.
 pub type WritersOfPlugins = Arc<dyn Fn(&str) -> Arc<dyn ApiWriter> + Send + Sync>;
+
+/// How a host signs the statuses that it writes.
+#[derive(Clone, Debug, Default)]
+pub struct Signature {
+    /// Identity of the host, as in its elections.
+    pub host: String,
+    /// `NAMESPACE/NAME` of the Lease by which the host leads; absent without an election. With groups, that of the plugins in no group.
+    pub lease: Option<String>,
+}
+
+impl Signature {
+    /// The other host that keeps this status. One that has stopped keeps none, nor does one that led by the same Lease: this host leads now.
+    fn other_keeper<'a>(&self, status: &'a Value) -> Option<&'a str> {
+        let has_led = self.lease.as_deref().is_some_and(|lease| status["lease"] == lease);
+        let host = status["host"].as_str().filter(|host| *host != self.host)?;
+        (status["phase"] != UNKNOWN && !has_led).then_some(host)
+    }
+}
 
 /// Writes the statuses of all resources.
 pub(super) struct StatusWriter {
     caches: Arc<Caches>,
     writers: WritersOfPlugins,
-    /// Of the host.
-    identity: String,
+    signature: Signature,
     by_name: BTreeMap<String, Writes>,
     tasks: JoinSet<Written>,
 }
@@ -43,7 +62,7 @@ pub(super) struct StatusWriter {
 #[derive(Default)]
 struct Writes {
     is_busy: bool,
-    /// Whether another host was seen to write it.
+    /// Whether another host was seen to overwrite it: the last one that starts keeps it.
     is_contested: bool,
     /// The last status that was written, and the resourceVersion that it was written to.
     last: Option<(String, Value)>,
@@ -60,8 +79,8 @@ pub(super) struct Written {
 }
 
 impl StatusWriter {
-    pub(super) fn new(caches: Arc<Caches>, writers: WritersOfPlugins, identity: String) -> Self {
-        Self { caches, writers, identity, by_name: BTreeMap::new(), tasks: JoinSet::new() }
+    pub(super) fn new(caches: Arc<Caches>, writers: WritersOfPlugins, signature: Signature) -> Self {
+        Self { caches, writers, signature, by_name: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
     /// Forgets the resources that are gone, and those that another host leads.
@@ -83,7 +102,7 @@ impl StatusWriter {
             return None;
         }
         let known = Known {
-            host: &self.identity,
+            signature: &self.signature,
             generation: plugin.metadata.generation,
             attempt,
             plugin: running,
@@ -98,6 +117,7 @@ impl StatusWriter {
             return None;
         }
         let now = Instant::now();
+        let other = self.signature.other_keeper(&plugin.status);
         let version = plugin.metadata.resource_version.clone();
         if let Some((written_to, written)) = &writes.last {
             if *written_to == version {
@@ -105,18 +125,21 @@ impl StatusWriter {
                 return None;
             }
             // It was ours, and this host leads since.
-            let other = plugin.status["host"].as_str().filter(|other| *other != self.identity);
-            if let Some(other) = other.filter(|_| !writes.is_contested) {
+            let overwriter = other.filter(|_| !attempt.is_excluded() && !writes.is_contested);
+            if let Some(other) = overwriter {
                 writes.is_contested = true;
                 tracing::warn!(
                     plugin = name,
                     host = other,
-                    "another host writes the status of this ControllerPlugin, too: give each host of the cluster its own --plugin-class"
+                    "another host writes the status of this ControllerPlugin, too, which is left to it: give each host of the cluster its own --plugin-class"
                 );
             }
             if *written == status && writes.repeat.is_some_and(|at| now < at) {
                 return writes.repeat;
             }
+        }
+        if other.is_some() && (attempt.is_excluded() || writes.is_contested) {
+            return None;
         }
         if let Some(at) = writes.next.filter(|at| now < *at) {
             return Some(at);
@@ -163,7 +186,7 @@ impl StatusWriter {
         let mut last = JoinSet::new();
         for plugin in plugins {
             let name = &plugin.metadata.name;
-            let Some(patch) = left(&plugin.status, &self.identity, &control::now()) else { continue };
+            let Some(patch) = left(&plugin.status, &self.signature.host, &control::now()) else { continue };
             let (writer, request) = ((self.writers)(name), request(resource.clone(), name, &patch));
             let name = name.clone();
             last.spawn(async move {
@@ -218,15 +241,15 @@ fn left(status: &Value, host: &str, now: &str) -> Option<Value> {
     }
     Some(json!([
         {"op": "test", "path": "/status/host", "value": host},
-        {"op": "add", "path": "/status/phase", "value": "Unknown"},
+        {"op": "add", "path": "/status/phase", "value": UNKNOWN},
         {"op": "add", "path": "/status/conditions", "value": conditions},
     ]))
 }
 
 /// What is known of a resource.
 struct Known<'a> {
-    /// Which host this is.
-    host: &'a str,
+    /// Of this host.
+    signature: &'a Signature,
     /// Of the spec that `attempt` is about.
     generation: i64,
     /// Its result.
@@ -259,6 +282,11 @@ impl<'a> Attempt<'a> {
             _ => Attempt::UnderWay,
         }
     }
+
+    /// Whether this host is not to run the plugin, so that another one may.
+    fn is_excluded(self) -> bool {
+        matches!(self, Attempt::Refused(why) if why.reason == reason::EXCLUDED)
+    }
 }
 
 /// The status.
@@ -271,7 +299,10 @@ fn desired(known: &Known<'_>) -> Value {
         (None, _) => json!("Pending"),
     };
     let mut status = Map::new();
-    status.insert("host".into(), json!(known.host));
+    status.insert("host".into(), json!(known.signature.host));
+    if let Some(lease) = &known.signature.lease {
+        status.insert("lease".into(), json!(lease));
+    }
     status.insert("observedGeneration".into(), json!(generation));
     status.insert("phase".into(), phase);
     let mut conditions = vec![accepted(known)];
@@ -329,6 +360,25 @@ mod tests {
 
     const NOW: &str = "2026-01-02T03:04:05Z";
 
+    fn signature(lease: Option<&str>) -> Signature {
+        Signature { host: "h".into(), lease: lease.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_status_is_kept_by_the_host_that_has_written_it_until_it_stops_or_loses_the_lease_to_this_one() {
+        let keeper = |lease, status: Value| signature(lease).other_keeper(&status).map(str::to_owned);
+        let other = Some("other".to_owned());
+        for lease in [None, Some("a/b")] {
+            assert_eq!(keeper(lease, Value::Null), None);
+            assert_eq!(keeper(lease, json!({"host": "h", "phase": "Running"})), None);
+            assert_eq!(keeper(lease, json!({"host": "other", "phase": "Unknown"})), None);
+            assert_eq!(keeper(lease, json!({"host": "other", "phase": "Running"})), other);
+            assert_eq!(keeper(lease, json!({"host": "other", "lease": "a/c", "phase": "Running"})), other);
+        }
+        let led = json!({"host": "other", "lease": "a/b", "phase": "Running"});
+        assert_eq!((keeper(Some("a/b"), led.clone()), keeper(None, led)), (None, other));
+    }
+
     fn plugin(source: &str) -> PluginStatus {
         serde_json::from_value(json!({
             "name": "p", "phase": "Running", "source": source,
@@ -342,7 +392,7 @@ mod tests {
     fn a_host_that_stops_marks_what_it_has_written() {
         let ours = plugin("resource");
         let known = Known {
-            host: "h",
+            signature: &signature(None),
             generation: 3,
             attempt: Attempt::Taken("aa"),
             plugin: Some(&ours),
@@ -367,7 +417,7 @@ mod tests {
     }
 
     fn summary(attempt: Attempt<'_>, plugin: Option<&PluginStatus>, before: &Value) -> String {
-        let status = desired(&Known { host: "h", generation: 3, attempt, plugin, before, now: NOW });
+        let status = desired(&Known { signature: &signature(None), generation: 3, attempt, plugin, before, now: NOW });
         let accepted = &status["conditions"][0];
         assert_ne!(accepted["message"], "", "{accepted}");
         format!(
@@ -420,7 +470,7 @@ mod tests {
         let ours = plugin("resource");
         let status = |before: &Value, now| {
             desired(&Known {
-                host: "h",
+                signature: &signature(None),
                 generation: 3,
                 attempt: Attempt::Taken("aa"),
                 plugin: Some(&ours),
@@ -437,7 +487,7 @@ mod tests {
         let length = |message: String| {
             let why = Refusal::new("X", message);
             let known = Known {
-                host: "h",
+                signature: &signature(None),
                 generation: 1,
                 attempt: Attempt::Refused(&why),
                 plugin: None,

@@ -25,7 +25,7 @@ use super::pins::Pins;
 use super::proven::Proven;
 use super::source::{Found, Sources, Stamps, get};
 use super::spec::{ControllerPlugin, Source as Place, class_of};
-use super::status::{Attempt, StatusWriter, WritersOfPlugins};
+use super::status::{Attempt, Signature, StatusWriter, WritersOfPlugins};
 use crate::control::{Control, PluginSource, Wanted};
 use crate::controller::{Source, SourceController, until};
 use crate::file_work::FileWork;
@@ -57,8 +57,8 @@ pub struct Parts {
     pub allow_unpinned: bool,
     /// The class of resources that the host obeys.
     pub class: String,
-    /// How others name the host.
-    pub identity: String,
+    /// Of the host.
+    pub signature: Signature,
 }
 
 /// Follows the resources for as long as it is polled.
@@ -126,7 +126,7 @@ impl Watcher {
             fetcher,
             allow_unpinned,
             class,
-            identity,
+            signature,
         } = parts;
         let woken = Arc::new(Notify::new());
         let handler: Arc<dyn ChangeHandler> = Arc::new(Wake(woken.clone()));
@@ -151,7 +151,7 @@ impl Watcher {
             allow_unpinned,
         };
         let plugins = SourceController::new(source, control.clone());
-        let statuses = StatusWriter::new(caches, writers, identity);
+        let statuses = StatusWriter::new(caches, writers, signature);
         Self {
             control,
             class,
