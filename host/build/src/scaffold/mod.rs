@@ -98,8 +98,8 @@ impl Scaffold<'_> {
             );
         }
         for set in &sets {
-            if set == "scaffold/kind/common/" {
-                // Cases of another kind.
+            if set.ends_with("/common/") {
+                // Cases of other fields.
                 templates.retain(|name, _| !name.starts_with("cases/"));
             }
             for (path, content) in EMBEDDED {
@@ -162,6 +162,7 @@ impl Scaffold<'_> {
     }
 
     /// Fills in what templates of a custom kind have besides.
+            ("{{crds}}", ""),
     fn with_kind(&self, kind: &CustomKind, text: String) -> String {
         let (singular, plural, group) = (kind.singular(), &kind.plural, &kind.group);
         let types = match self.language {
@@ -199,6 +200,8 @@ impl Scaffold<'_> {
     }
 
     /// The module file of an example, whose list of libraries is complete.
+            // What Python's `pintle crds` needs.
+            ("{{crds}}", ",crds"),
     fn go_module(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         let of_example = |file: &str| {
             let found = EMBEDDED.iter().find(|(path, _)| *path == format!("sdk/go/examples/webapp/{file}"));

@@ -31,13 +31,17 @@ func reconcile(key pintle.Key, lister pintle.Lister) (*pintle.Outcome, error) {
 	}
 	if len(plan.Conflicts) > 0 {
 		ready.Status, ready.Reason, ready.Message = "False", "Conflict", plan.Conflicts[0].String()
+	} else if failures := lister.Failures(); len(failures) > 0 && len(plan.Mutations) > 0 {
+		ready.Status, ready.Reason, ready.Message = "False", "WriteFailed", failures[0].Message
 	}
 	status := api.{{Kind}}Status{
 		ObservedGeneration: owner.Metadata.Generation,
 		Conditions:         pintle.SetCondition(owner.Status.Conditions, ready, lister.Now()),
 	}
-	outcome := new(pintle.Outcome).Then(pintle.Parallel(plan.Mutations...))
-	return outcome.Then(pintle.Sequential(pintle.PatchStatus(kind, owner, status)...)), nil
+	report := pintle.Sequential(pintle.PatchStatus(kind, owner, status)...)
+	// The next write may fail, too.
+	report.Always = ready.Reason == "WriteFailed"
+	return new(pintle.Outcome).Then(pintle.Parallel(plan.Mutations...)).Then(report), nil
 }
 
 // configMap is the ConfigMap of a {{Kind}}.

@@ -14,16 +14,20 @@ export function reconcile(key, lister) {
   }
   const plan = new Children(owner, "{{name}}").own("v1/ConfigMap").want(configMap(owner)).plan(lister);
   const [conflict] = plan.conflicts;
+  const [failure] = plan.mutations.length > 0 ? lister.failures() : [];
   const observedGeneration = owner.metadata.generation;
   const ready = conflict
     ? { type: "Ready", status: "False", reason: "Conflict", message: String(conflict), observedGeneration }
-    : { type: "Ready", status: "True", reason: "Applied", message: "the ConfigMap is up to date", observedGeneration };
+    : failure
+      ? { type: "Ready", status: "False", reason: "WriteFailed", message: failure.message, observedGeneration }
+      : { type: "Ready", status: "True", reason: "Applied", message: "the ConfigMap is up to date", observedGeneration };
   const status = {
     observedGeneration,
     conditions: setCondition(owner.status?.conditions, ready, lister.now()),
   };
-  const patch = patchStatus(KIND, owner, status);
-  return new Outcome().step(Step.parallel(plan.mutations)).step(Step.sequential(patch ? [patch] : []));
+  // The next write may fail, too.
+  const report = Step.sequential([patchStatus(KIND, owner, status)], { always: ready.reason === "WriteFailed" });
+  return new Outcome().step(Step.parallel(plan.mutations)).step(report);
 }
 
 /** The ConfigMap of a {{Kind}}. */

@@ -16,13 +16,16 @@ def reconcile(key: Key, lister: Lister) -> Outcome | None:
     ready = {"type": "Ready", "status": "True", "reason": "Applied", "message": "the ConfigMap is up to date"}
     if plan.conflicts:
         ready |= {"status": "False", "reason": "Conflict", "message": str(plan.conflicts[0])}
+    elif plan.mutations and (failures := lister.failures()):
+        ready |= {"status": "False", "reason": "WriteFailed", "message": failures[0].message}
     before: {{Kind}}Status = owner.get("status") or {}
     status: {{Kind}}Status = {
         "observedGeneration": generation,
         "conditions": set_condition(before.get("conditions"), ready | {"observedGeneration": generation}, lister.now()),
     }
-    patch = patch_status(KIND, owner, status)
-    return Outcome().step(Step.parallel(plan.mutations)).step(Step.sequential([patch] if patch else []))
+    # The next write may fail, too.
+    report = Step.sequential([patch_status(KIND, owner, status)], always=ready["reason"] == "WriteFailed")
+    return Outcome().step(Step.parallel(plan.mutations)).step(report)
 
 
 def config_map(name: str, spec: {{Kind}}Spec) -> Object:

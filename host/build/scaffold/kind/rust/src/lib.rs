@@ -21,9 +21,11 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     }
     let children = Children::new(&{{Kind}}::KIND, &owner.metadata, "{{name}}");
     let plan = children.own(CONFIG_MAP).want(config_map(&owner)).plan(lister)?;
-    let (status, reason, message) = match plan.conflicts.first() {
-        Some(conflict) => ("False", "Conflict", conflict.to_string()),
-        None => ("True", "Applied", "the ConfigMap is up to date".to_owned()),
+    let failure = lister.failures().into_iter().next().filter(|_| !plan.mutations.is_empty());
+    let (status, reason, message) = match (plan.conflicts.first(), failure) {
+        (Some(conflict), _) => ("False", "Conflict", conflict.to_string()),
+        (None, Some(failure)) => ("False", "WriteFailed", failure.message),
+        (None, None) => ("True", "Applied", "the ConfigMap is up to date".to_owned()),
     };
     let generation = Some(owner.metadata.generation);
     let ready = Condition {
@@ -39,7 +41,9 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         conditions: set_condition(&owner.status.conditions, ready, lister.now()?),
     };
     let patch = patch_status(&{{Kind}}::KIND, &owner.metadata, &owner.status, &status)?;
-    Ok(Outcome::new().step(Step::parallel(plan.mutations)).step(Step::sequential(patch)))
+    // The next write may fail, too.
+    let report = Step { always: reason == "WriteFailed", ..Step::sequential(patch) };
+    Ok(Outcome::new().step(Step::parallel(plan.mutations)).step(report))
 }
 
 /// The ConfigMap of a {{Kind}}.
