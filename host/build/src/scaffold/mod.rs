@@ -143,6 +143,12 @@ impl Scaffold<'_> {
             Language::TypeScript => ("controller.ts", POOLED),
             Language::Python => ("app.py", POOLED),
         };
+        let sdk = match self.language {
+            Language::Rust => "rust/src/lib.rs",
+            Language::Go => "go/doc.go",
+            Language::JavaScript | Language::TypeScript => "js/README.md",
+            Language::Python => "python/README.md",
+        };
         let mut text = template.to_owned();
         if let Some(kind) = self.kind {
             text = self.with_kind(kind, text);
@@ -153,8 +159,10 @@ impl Scaffold<'_> {
             ("{{language}}", &self.language.to_string()),
             ("{{tutorial}}", &self.language.tutorial()),
             ("{{source}}", source),
+            ("{{sdk}}", &format!(".pintle/sdk/{sdk}")),
             ("{{contract}}", contract::short(contract::version(contract::of(self.language).0))),
             ("{{instances}}\n", instances),
+            ("{{crds}}", ""),
             ("{{commands}}", &format!("```sh\n{commands}\n```")),
         ]
         .iter()
@@ -162,7 +170,6 @@ impl Scaffold<'_> {
     }
 
     /// Fills in what templates of a custom kind have besides.
-            ("{{crds}}", ""),
     fn with_kind(&self, kind: &CustomKind, text: String) -> String {
         let (singular, plural, group) = (kind.singular(), &kind.plural, &kind.group);
         let types = match self.language {
@@ -193,6 +200,8 @@ impl Scaffold<'_> {
             ("{{jsonNamespace}}", if_cluster(", \"namespace\": \"default\"")),
             ("{{jsNamespace}}", if_cluster(", namespace: \"default\"")),
             ("{{types}}", &types),
+            // What Python's `pintle crds` needs.
+            ("{{crds}}", ",crds"),
             ("{{contents}}", if self.example { "members" } else { "text" }),
         ]
         .iter()
@@ -200,8 +209,6 @@ impl Scaffold<'_> {
     }
 
     /// The module file of an example, whose list of libraries is complete.
-            // What Python's `pintle crds` needs.
-            ("{{crds}}", ",crds"),
     fn go_module(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         let of_example = |file: &str| {
             let found = EMBEDDED.iter().find(|(path, _)| *path == format!("sdk/go/examples/webapp/{file}"));
@@ -270,6 +277,9 @@ mod tests {
                 let text = fs::read_to_string(folder.join(file)).unwrap();
                 assert!(!text.contains("{{"), "{language}: {file}: {text}");
             }
+            let readme = fs::read_to_string(folder.join("README.md")).unwrap();
+            let links: Vec<&str> = readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+            assert!(!links.is_empty() && links.iter().all(|link| folder.join(link).is_file()), "{language}: {links:?}");
         }
     }
 
