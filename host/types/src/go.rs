@@ -91,6 +91,8 @@ fn print_struct(out: &mut String, model: &Model, names: &Names, id: usize, found
     out.push('\n');
     let is_kind = found.kind.is_some();
     let about = match what(model, found) {
+        // As Kubernetes' own types are described.
+        _ if found.doc.split_whitespace().next() == Some(own) => found.doc.clone(),
         _ if !found.doc.is_empty() => format!("{own}: {}", found.doc),
         Some(what) => format!("{own} is {what}."),
         None => String::new(),

@@ -191,6 +191,20 @@ fn a_type_without_a_description_is_described_only_by_what_its_name_does_not_tell
 }
 
 #[test]
+fn a_description_that_begins_with_the_name_of_the_type_does_not_repeat_it_in_go() {
+    let tree = "\"io.k8s.api.apps.v1.Tree\": {";
+    for (description, wanted) in [
+        ("Tree is a plant.", "\n// Tree is a plant.\ntype Tree struct {"),
+        ("Trees are plants.", "\n// Tree: Trees are plants.\ntype Tree struct {"),
+    ] {
+        let schemas = SCHEMAS.replace(tree, &format!("{tree} \"description\": \"{description}\","));
+        let target = Target::Go { package: "main".into() };
+        let text = generated(&[("a.json", &openapi(3, &schemas))], &[], None, target).unwrap();
+        assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
+    }
+}
+
+#[test]
 fn the_scope_of_a_kind_is_read_from_the_paths() {
     let operation =
         r#"{"get": {"x-kubernetes-group-version-kind": {"group": "apps", "version": "v1", "kind": "Deployment"}}}"#;
