@@ -293,6 +293,17 @@ fn choose_among(
     Ok(choice)
 }
 
+/// Checks `--controllers` of a host that names no components, whose names would have to be read first.
+///
+/// # Errors
+/// As [`check_names`].
+pub(crate) fn check_controllers(args: &PluginArgs) -> anyhow::Result<()> {
+    if args.plugins.is_empty() {
+        check_names(&ControllersFlag::beside(false, &args.controllers)?, &carried()?)?;
+    }
+    Ok(())
+}
+
 /// Checks that `--controllers` names candidates, or disables controllers of kube-controller-manager.
 ///
 /// # Errors

@@ -33,6 +33,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
     args.plugins.plugins.append(&mut args.more_plugins);
     args.leader.times()?;
+    plugins::check_controllers(&args.plugins)?;
     let source = source(&args);
     // Which Pod it will be is not known here.
     if args.check && matches!(source, Source::InCluster) {

@@ -407,6 +407,14 @@ fn a_clock_and_a_network_in_the_sources_are_warned_of() {
 fn arguments_that_mean_nothing_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
+    // Before a kubeconfig is read.
+    check(
+        folder,
+        &["run", "--controllers", "deploymnt", "--kubeconfig", "nowhere"],
+        expect![[r#"
+            pintle: --controllers: no controller is called deploymnt (did you mean deployment?); known are <controllers>
+        "#]],
+    );
     check(
         folder,
         &["dev", "--controllers", "deploymnt"],
