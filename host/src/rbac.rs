@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command};
 use pintle_core::contract::manifest::Manifest;
 use pintle_inspect::rbac::{self, Account, ElectionNames, Host, Names};
-use pintle_kube::{Connection, Source};
+use pintle_kube::Connection;
 use pintle_oci::{self as oci, Fetcher};
 use serde_json::{Value, json};
 
@@ -34,9 +34,7 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     let names = match &args.kubeconfig {
         None => Names::default(),
         Some(path) => {
-            let source = Source::File { path: path.clone(), context: args.context.clone() };
-            let connection = Connection::open(&source).await?;
-            connection.check().await?;
+            let connection = Connection::to(path, args.context.as_deref()).await?;
             Names::of_cluster(connection.reader().discover().await.context("ask the cluster for its resources")?)
         }
     };

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use pintle_core::contract::manifest::{BuiltIn, CONTRACT_VERSIONS};
 use pintle_core::kubernetes::{self, VERSION};
-use pintle_kube::{Connection, Source};
+use pintle_kube::Connection;
 use serde::Serialize;
 
 use crate::cli::VersionArgs;
@@ -37,9 +37,7 @@ pub(crate) async fn version(args: &VersionArgs) -> anyhow::Result<()> {
     let api_server = match &args.kubeconfig {
         None => None,
         Some(path) => {
-            let source = Source::File { path: path.clone(), context: args.context.clone() };
-            let connection = Connection::open(&source).await?;
-            connection.check().await?;
+            let connection = Connection::to(path, args.context.as_deref()).await?;
             Some(connection.server_version().await.context("the API server did not answer with its version")?)
         }
     };

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 use pintle::output;
 use pintle_build::{Language, crds};
 use pintle_core::ports::api::at_most;
-use pintle_kube::{Connection, Source};
+use pintle_kube::Connection;
 use pintle_types::{Input, Options, Target};
 
 use crate::cli::types::TypesArgs;
@@ -132,9 +132,7 @@ async fn of_cluster(args: &TypesArgs, kubeconfig: &Path) -> anyhow::Result<Vec<T
             paths.push(path);
         }
     }
-    let source = Source::File { path: kubeconfig.to_owned(), context: args.context.clone() };
-    let connection = Connection::open(&source).await?;
-    connection.check().await?;
+    let connection = Connection::to(kubeconfig, args.context.as_deref()).await?;
     let reader = connection.reader();
     let mut texts = Vec::new();
     for path in paths {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -173,6 +173,17 @@ impl Connection {
             root_ca,
             observer,
         })
+    }
+
+    /// A client of the cluster of a kubeconfig, which answers and accepts the credentials. Without a context, it is the current one.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; a retry helps only if the server is [unreachable](ConnectError::Unreachable).
+    pub async fn to(kubeconfig: &Path, context: Option<&str>) -> Result<Self, ConnectError> {
+        let source = Source::File { path: kubeconfig.to_owned(), context: context.map(str::to_owned) };
+        let connection = Self::open(&source).await?;
+        connection.check().await?;
+        Ok(connection)
     }
 
     /// This connection with a new rate limit, and, if the identity has an account, authenticated as that service account of
