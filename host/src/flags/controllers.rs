@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::builder::RangedI64ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use pintle_core::contract::manifest::{AuthorityPart, FeatureGate, Flag, FlagType, FlagValue, Manifest, Sets};
@@ -217,7 +217,8 @@ impl ControllerFlags {
             }
             given.insert(flag.name.clone(), value);
         }
-        let emulated = self.versions.check()?;
+        let (emulated, compatible) = self.versions.check()?;
+        self.gates.check_emulated(emulated, compatible).map_err(|why| anyhow!("--{FEATURE_GATES}: {why}"))?;
         Ok(Tuning { catalogue, given, files, gates: self.gates.clone(), emulated, api_server: None })
     }
 }
@@ -287,6 +288,9 @@ impl Tuning {
 
     /// The value of a gate that differs from the default of its manifest.
     fn value(&self, gate: &FeatureGate) -> Option<bool> {
+        if !gates::is_of(&gate.name, self.emulated) {
+            return Some(false);
+        }
         let is_off = self.is_too_new(gate) || is_older(self.emulated, gate.since.as_deref());
         self.gates.value(&gate.name).or_else(|| is_off.then_some(false))
     }
@@ -614,6 +618,25 @@ mod tests {
         assert_eq!(on("--emulated-version=1.37", None), (None, true));
         // The operator has given the rights.
         assert_eq!(on("--feature-gates=AllowDNSOnlyNodeCSR=true", Some(35)), (Some(Value::Bool(true)), true));
+    }
+
+    #[test]
+    fn the_emulated_version_must_have_the_gates_that_are_named() {
+        static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
+            let gate = "{featureGates: [{name: HPAGeneration, default: true, since: '1.37', sets: {config: on}}]}";
+            Catalogue::new([with_section("widgets", gate)])
+        });
+        let read = |given: &[&str]| parse(given).unwrap().read(&CATALOGUE).map_err(|why| why.to_string());
+        let why = "--feature-gates: cannot set feature gate HPAGeneration to true, feature is PreAlpha at emulated version 1.36, min compatibility version 1.35";
+        let named = "--feature-gates=HPAGeneration=true";
+        assert_eq!(read(&["--emulated-version=kube=1.36", named]).err().as_deref(), Some(why));
+        let older = ["--emulated-version=kube=1.36", "--min-compatibility-version=kube=1.34", named];
+        assert!(read(&older).err().is_some_and(|why| why.ends_with("min compatibility version 1.34")));
+        let on = |given: &[&str]| read(given).unwrap().features()["HPAGeneration"].1;
+        assert!(on(&["--emulated-version=kube=1.37", named]));
+        // As upstream, a group is of the gates that there are.
+        assert!(on(&["--feature-gates=AllBeta=true"]));
+        assert!(!on(&["--emulated-version=kube=1.36", "--feature-gates=AllBeta=true"]));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use pintle_core::contract::manifest::FeatureGate;
+use pintle_core::kubernetes::minor_number;
 use serde::Deserialize;
 
 /// The gates of kube-controller-manager, by their stages.
@@ -37,6 +38,8 @@ pub(crate) struct Gate {
     locked: bool,
     /// Whether the built-in controllers that read it upstream have the behaviour of the default only.
     fixed: bool,
+    /// The first minor version that has it; 0 if all that can be emulated have it.
+    since: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -58,14 +61,17 @@ struct Group {
     locked: bool,
     #[serde(default)]
     fixed: bool,
+    #[serde(default)]
+    since: String,
     gates: Vec<String>,
 }
 
 static KNOWN: LazyLock<BTreeMap<String, Gate>> = LazyLock::new(|| {
     // A test reads the table.
     let groups: Vec<Group> = serde_norway::from_str(TABLE).unwrap_or_default();
-    let gates = groups.into_iter().flat_map(|Group { stage, default, locked, fixed, gates }| {
-        gates.into_iter().map(move |name| (name, Gate { stage, default, locked, fixed }))
+    let gates = groups.into_iter().flat_map(|Group { stage, default, locked, fixed, since, gates }| {
+        let since = minor_number(&since).unwrap_or_default();
+        gates.into_iter().map(move |name| (name, Gate { stage, default, locked, fixed, since }))
     });
     gates.collect()
 });
@@ -116,6 +122,11 @@ pub(crate) fn known(name: &str) -> Option<Gate> {
     KNOWN.get(name).copied()
 }
 
+/// Whether this minor version of Kubernetes has a gate.
+pub(crate) fn is_of(name: &str, minor: u32) -> bool {
+    known(name).is_none_or(|gate| gate.since <= minor)
+}
+
 /// The word of upstream's metrics for the stage of a gate: empty for general availability.
 pub(crate) fn stage(name: &str) -> &'static str {
     match known(name).map(|gate| gate.stage) {
@@ -156,6 +167,19 @@ impl FeatureGates {
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
+    }
+
+    /// Checks that the emulated minor version has the gates that the flag names.
+    ///
+    /// # Errors
+    /// Upstream's sentence for one that it does not have.
+    pub(crate) fn check_emulated(&self, emulated: u32, compatible: u32) -> Result<(), String> {
+        match self.0.iter().find(|(name, _)| !is_of(name, emulated)) {
+            None => Ok(()),
+            Some((name, value)) => Err(format!(
+                "cannot set feature gate {name} to {value}, feature is PreAlpha at emulated version 1.{emulated}, min compatibility version 1.{compatible}"
+            )),
+        }
     }
 
     /// The value that the flag gives a gate; `None` if the default holds. A gate that the flag names takes precedence over

@@ -9,9 +9,6 @@ use pintle_core::kubernetes::{self, minor_number};
 const EMULATED: &str = "emulated-version";
 const COMPATIBLE: &str = "min-compatibility-version";
 
-/// How many minor versions back can be emulated.
-const N_BEFORE: u32 = 3;
-
 /// Versions that are given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Versions {
@@ -27,7 +24,7 @@ pub(super) fn newest() -> u32 {
 /// Parses `[kube=]1.MINOR` into `1.MINOR`.
 fn parse(text: &str) -> Result<String, String> {
     let newest = newest();
-    let (oldest, version) = (newest.saturating_sub(N_BEFORE), text.strip_prefix("kube=").unwrap_or(text));
+    let (oldest, version) = (newest.saturating_sub(kubernetes::EMULATED), text.strip_prefix("kube=").unwrap_or(text));
     let is_known = (oldest..=newest).any(|minor| version == format!("1.{minor}"));
     if is_known {
         Ok(version.to_owned())
@@ -64,18 +61,19 @@ impl Versions {
         self.emulated.as_deref().unwrap_or_else(|| kubernetes::minor())
     }
 
-    /// The minor version that is emulated.
+    /// The minor version that is emulated, and the oldest one to be compatible with.
     ///
     /// # Errors
     /// The version to be compatible with is newer.
-    pub(crate) fn check(&self) -> anyhow::Result<u32> {
+    pub(crate) fn check(&self) -> anyhow::Result<(u32, u32)> {
         let emulated = minor_number(self.emulates()).unwrap_or_default();
-        let compatible = self.compatible.as_deref().and_then(minor_number).unwrap_or_default();
+        let before = || emulated.saturating_sub(1).max(newest().saturating_sub(kubernetes::EMULATED));
+        let compatible = self.compatible.as_deref().and_then(minor_number).unwrap_or_else(before);
         ensure!(
             compatible <= emulated,
             "--{COMPATIBLE} is 1.{compatible}: write at most kube=1.{emulated}, which is emulated"
         );
-        Ok(emulated)
+        Ok((emulated, compatible))
     }
 }
 

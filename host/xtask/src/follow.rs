@@ -43,7 +43,9 @@ pub fn follow(version: &str, since: &str) -> anyhow::Result<String> {
     }
     let (before, after) = (facts(since)?, facts(version)?);
     write(VERSION, &format!("{version}\n"))?;
-    let gates = gates(&after, &fs::read_to_string(root().join(GATES)).with_context(|| format!("read {GATES}"))?)?;
+    let newest = kubernetes::minor_number(version).context("no minor version")?;
+    let gates =
+        gates(&after, newest, &fs::read_to_string(root().join(GATES)).with_context(|| format!("read {GATES}"))?)?;
     write(GATES, &gates)?;
     // A new process: this one was compiled for the old version.
     process::run(process::cargo(&root()).args(["xtask", "generate", "bindings", "pages"]))?;
@@ -123,9 +125,9 @@ fn sources(before: &Path, after: &Path) -> anyhow::Result<String> {
     Ok(changed.into_iter().map(line).collect())
 }
 
-/// The table of gates with those of the facts. The groups of gates that are `fixed`, and the comments, stay as they are.
-fn gates(facts: &str, table: &str) -> anyhow::Result<String> {
-    let mut groups: BTreeMap<(usize, bool, bool), Vec<&str>> = BTreeMap::new();
+/// The table of gates with those of the facts, of the minor version `newest`. The groups of gates that are `fixed`, and the comments, stay as they are.
+fn gates(facts: &str, newest: u32, table: &str) -> anyhow::Result<String> {
+    let mut groups: BTreeMap<(usize, bool, bool, Option<&str>), Vec<&str>> = BTreeMap::new();
     const STAGES: [&str; 4] = ["alpha", "beta", "ga", "deprecated"];
     let (header, rest) = table.split_once("- stage").context("the table of gates has no group")?;
     let own = rest.lines().position(|line| line.starts_with('#')).context("the table of gates has no fixed group")?;
@@ -134,18 +136,23 @@ fn gates(facts: &str, table: &str) -> anyhow::Result<String> {
     let mut known = BTreeSet::new();
     for fact in facts.lines().filter_map(|line| line.strip_prefix("gate ")) {
         let words: Vec<&str> = fact.split(' ').collect();
-        let [name, stage, default, locked] = words.as_slice() else { anyhow::bail!("the fact {fact:?}") };
+        let [name, stage, default, locked, since] = words.as_slice() else { anyhow::bail!("the fact {fact:?}") };
         let stage = STAGES.iter().position(|known| known == stage).with_context(|| format!("the stage of {fact:?}"))?;
         known.insert(*name);
         if !is_fixed(name) && !["AllAlpha", "AllBeta"].contains(name) {
-            groups.entry((stage, *default == "true", *locked == "true")).or_default().push(name);
+            let since = Some(*since)
+                .filter(|since| kubernetes::minor_number(since) > Some(newest.saturating_sub(kubernetes::EMULATED)));
+            groups.entry((stage, *default == "true", *locked == "true", since)).or_default().push(name);
         }
     }
     let mut text = header.to_owned();
-    for ((stage, default, locked), names) in groups {
+    for ((stage, default, locked, since), names) in groups {
         text += &format!("- stage: {}\n  default: {default}\n", STAGES[stage]);
         if locked {
             text += "  locked: true\n";
+        }
+        if let Some(since) = since {
+            text += &format!("  since: '{since}'\n");
         }
         text += "  gates:\n";
         text.extend(names.iter().map(|name| format!("    - {name}\n")));
@@ -167,10 +174,9 @@ mod tests {
     #[test]
     fn the_gates_of_upstream_replace_the_others_and_fixed_ones_stay() -> anyhow::Result<()> {
         let table = "# Comment.\n\n- stage: alpha\n  default: false\n  gates:\n    - Gone\n# Why.\n- stage: beta\n  default: true\n  fixed: true\n  gates:\n    - Fixed\n    - Left\n";
-        let facts =
-            "flag --a int \"1\"\ngate AllBeta beta false false\ngate Fixed beta true false\ngate Allow ga true true\n";
-        let expected = "# Comment.\n\n- stage: ga\n  default: true\n  locked: true\n  gates:\n    - Allow\n# Why.\n- stage: beta\n  default: true\n  fixed: true\n  gates:\n    - Fixed\n";
-        assert_eq!(gates(facts, table)?, expected);
+        let facts = "flag --a int \"1\"\ngate AllBeta beta false false 0.0\ngate Fixed beta true false 1.30\ngate Allow ga true true 1.34\ngate New alpha false false 1.35\n";
+        let expected = "# Comment.\n\n- stage: alpha\n  default: false\n  since: '1.35'\n  gates:\n    - New\n- stage: ga\n  default: true\n  locked: true\n  gates:\n    - Allow\n# Why.\n- stage: beta\n  default: true\n  fixed: true\n  gates:\n    - Fixed\n";
+        assert_eq!(gates(facts, 37, table)?, expected);
         Ok(())
     }
 
