@@ -235,8 +235,7 @@ mod tests {
     use pintle_core::contract::outcome::Outcome;
     use pintle_core::lifecycle::Condition;
     use pintle_runtime::manager::{ManagerConfig, PluginOptions};
-    use pintle_testing::server::eventually;
-    use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, manifest};
+    use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, manifest, until};
 
     use super::*;
 
@@ -257,9 +256,9 @@ mod tests {
         let running = manager.clone();
         let running = tokio::spawn(async move { running.run(std::future::pending()).await });
         let panicked = |n: u64| format!("pintle_task_panics_total{{task=\"informer\"}} {n}\n");
-        eventually("four panics", || manager.metrics_text().contains(&panicked(4))).await;
+        until("four panics", || manager.metrics_text().contains(&panicked(4))).await;
         assert_eq!(answer(Probe::Livez), (true, "ok".to_owned()));
-        eventually("five panics", || manager.metrics_text().contains(&panicked(5))).await;
+        until("five panics", || manager.metrics_text().contains(&panicked(5))).await;
         for probe in [Probe::Livez, Probe::Healthz] {
             let (ok, body) = answer(probe);
             assert!(!ok && body.contains("[-]tasks failed: reason withheld\n"), "{body}");

@@ -2,17 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::controlplane::{Audit, AuditObject};
-use crate::{ApiClient, ControlPlane, HostProcess, Options, eventually, kubectl, pintle};
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+use crate::{ApiClient, ControlPlane, HostProcess, Options, PATIENCE, eventually, kubectl, pintle};
 
 /// Where the service accounts of hosts and plugins are.
 pub const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";

@@ -16,7 +16,7 @@ use crate::workspace_dir;
 
 /// The longest that one step may take.
 const DEADLINE: Duration = Duration::from_secs(600);
-/// Between two looks at the log of `pintle dev`.
+/// Between two looks at the log of `pintle dev`: always the same, because the time until one shows a change is measured.
 const PAUSE: Duration = Duration::from_millis(5);
 /// What every project writes, in the file of its language.
 const CHANGED: &str = "-ports";

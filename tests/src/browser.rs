@@ -9,7 +9,6 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use base64::Engine as _;
@@ -19,10 +18,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::process::Lifeline;
-use crate::{eventually, target_dir};
+use crate::{PATIENCE, eventually, target_dir};
 
-/// How long the browser may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Names of the program.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -157,16 +154,12 @@ impl Browser {
     /// # Errors
     /// It is not, in time.
     pub async fn becomes(&mut self, expression: &str) -> Result<()> {
-        let until = std::time::Instant::now() + PATIENCE;
         // A page that is being loaded has no elements.
-        while self.evaluate(expression).await.ok() != Some(Value::Bool(true)) {
-            if std::time::Instant::now() > until {
-                let text = self.evaluate("document.body.innerText").await?;
-                bail!("{expression} does not become true; the page shows:\n{}", text.as_str().unwrap_or_default());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(())
+        let became =
+            eventually(PATIENCE, expression, async || Ok((self.evaluate(expression).await? == true).then_some(())));
+        let Err(why) = became.await else { return Ok(()) };
+        let text = self.evaluate("document.body.innerText").await?;
+        bail!("{why:#}; the page shows:\n{}", text.as_str().unwrap_or_default());
     }
 
     /// The parameters of all events of this name so far.

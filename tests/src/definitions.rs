@@ -1,19 +1,14 @@
 //! Kinds that tests define.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::objects::has_condition;
-use crate::{ApiClient, eventually, workspace_dir};
+use crate::{ApiClient, PATIENCE, eventually, workspace_dir};
 
 /// The path of all definitions.
 pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// How long a definition, or a discovery of it, may take.
-const DEADLINE: Duration = Duration::from_secs(300);
-
 /// Creates a CustomResourceDefinition, unless it exists, and waits until objects of its first version can be listed.
 ///
 /// # Errors
@@ -27,7 +22,7 @@ pub async fn define(client: &ApiClient, definition: &Value) -> Result<()> {
         // Somebody else may have been faster.
         client.find(&path).await?.with_context(|| format!("{error:#}"))?;
     }
-    eventually(DEADLINE, format!("{name} to be established"), async || {
+    eventually(PATIENCE, format!("{name} to be established"), async || {
         Ok(has_condition(&client.get(&path).await?, "Established", "True").then_some(()))
     })
     .await?;
@@ -36,7 +31,7 @@ pub async fn define(client: &ApiClient, definition: &Value) -> Result<()> {
     let (group, version) = (text(&spec["group"])?, text(&spec["versions"][0]["name"])?);
     let collection = format!("/apis/{group}/{version}/{}", text(&spec["names"]["plural"])?);
     // The API server refuses with 429 until its cache of a new kind is ready.
-    eventually(DEADLINE, format!("{collection} to be served"), async || {
+    eventually(PATIENCE, format!("{collection} to be served"), async || {
         client.list(&collection).await.map(|_| Some(()))
     })
     .await

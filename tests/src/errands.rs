@@ -2,12 +2,11 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::{ApiClient, TestCluster, definitions, eventually};
+use crate::{ApiClient, PATIENCE, TestCluster, definitions, eventually};
 
 /// Errands of the default namespace.
 pub const ERRANDS: &str = "/apis/example.com/v1/namespaces/default/errands";
@@ -15,8 +14,6 @@ pub const ERRANDS: &str = "/apis/example.com/v1/namespaces/default/errands";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const ROUNDS: &str = "errand_controller_rounds_total";
 const GAUGE: &str = "errand_controller_pods{namespace=\"default\"}";
-const PATIENCE: Duration = Duration::from_secs(180);
-
 /// Defines Errands, and waits until they are served.
 ///
 /// # Errors

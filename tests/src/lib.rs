@@ -39,7 +39,6 @@ pub mod dashboard;
 pub mod definitions;
 pub mod deploy;
 pub mod errands;
-pub mod eventually;
 pub mod handover;
 pub mod host;
 pub mod hostile_objects;
@@ -69,10 +68,10 @@ pub mod webhook;
 pub use api::{ApiClient, Failure, PatchKind};
 pub use cluster::TestCluster;
 pub use controlplane::{ControlPlane, Options};
-pub use eventually::eventually;
 pub use host::HostProcess;
 pub use kubectl::kubectl;
 pub use local::LocalHost;
+pub use pintle_testing::{PATIENCE, eventually};
 
 use std::path::PathBuf;
 

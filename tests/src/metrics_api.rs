@@ -13,7 +13,6 @@
 //! Not here: what metrics there are (`host/docs/embedded-cluster.md`), and `metrics.k8s.io`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
@@ -26,7 +25,7 @@ use pintle_sim::{Aggregated, Resource, SimClock};
 use serde_json::{Value, json};
 
 use crate::objects::has_condition;
-use crate::{ApiClient, PatchKind, eventually, tls};
+use crate::{ApiClient, PATIENCE, PatchKind, eventually, tls};
 
 /// Group and version of what is served.
 const SERVED: [(&str, &str); 2] = [("custom.metrics.k8s.io", "v1beta2"), ("external.metrics.k8s.io", "v1beta1")];
@@ -40,9 +39,6 @@ const SERVICE: &str = "metrics-of-tests";
 
 /// A port that nothing listens on.
 const CLOSED_PORT: u16 = 1;
-
-/// How long kube-apiserver may take to serve a group, or to miss it.
-const DEADLINE: Duration = Duration::from_secs(300);
 
 /// The metrics APIs. Dropping it closes the port: the groups are registered and do not answer.
 #[derive(Debug)]
@@ -173,7 +169,7 @@ async fn set_port(client: &ApiClient, path: &str, port: &Value) -> Result<()> {
 /// Waits until a group is available, and discovery shows it, or until it is not.
 async fn until_available(client: &ApiClient, group: &str, wanted: bool) -> Result<()> {
     let path = registration(group)?;
-    eventually(DEADLINE, format!("{group} to be available: {wanted}"), async || {
+    eventually(PATIENCE, format!("{group} to be available: {wanted}"), async || {
         let found = client.get(&path).await?;
         let is_available = has_condition(&found, "Available", "True");
         anyhow::ensure!(is_available == wanted, "it has {}", found["status"]);

@@ -12,10 +12,12 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::eventually;
 
 /// Clock ticks per second in `/proc/<pid>/stat`; 100 on every Linux that Rust supports.
 const TICKS_PER_SECOND: u64 = 100;
@@ -144,15 +146,11 @@ impl Guarded {
     /// Dropping the future leaves a process that was told to end.
     pub async fn stop(&mut self, grace: Duration) -> bool {
         self.signal(Signal::TERM);
-        let until = Instant::now() + grace;
-        while Instant::now() < until {
-            if self.exited().is_some() {
-                return true;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        let has_ended = eventually(grace, "its end", async || Ok(self.exited())).await.is_ok();
+        if !has_ended {
+            self.kill();
         }
-        self.kill();
-        false
+        has_ended
     }
 
     /// Sends SIGTERM.

@@ -3,17 +3,14 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::ports::free_ports;
 use crate::process::Guarded;
-use crate::{ApiClient, eventually};
-
-/// How long it may take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+use crate::{ApiClient, PATIENCE, eventually};
 
 /// A running Prometheus.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -14,12 +13,10 @@ use tempfile::TempDir;
 
 use crate::ports::free_ports;
 use crate::process::Guarded;
-use crate::{eventually, target_dir};
+use crate::{PATIENCE, eventually, target_dir};
 
 /// The program, and Debian's package that has it.
 const PROGRAM: &str = "docker-registry";
-/// How long it may take to listen on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Name and password of [`Access::Password`].
 pub const USER: (&str, &str) = ("pusher", "right");
 /// Their line of an htpasswd file, with few rounds of bcrypt.

@@ -6,18 +6,14 @@ use std::io::{Read as _, Write as _};
 use std::num::NonZero;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::eventually;
 use crate::process::Lifeline;
-
-/// How long a program may take to show something on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::{PATIENCE, eventually};
 
 /// A program in a terminal. Dropping it kills the program.
 #[derive(Debug)]

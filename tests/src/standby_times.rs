@@ -14,13 +14,10 @@ use crate::api::PatchKind;
 use crate::controlplane::{ControlPlane, TimedEntry};
 use crate::scenarios::Subject;
 use crate::scenarios::subject::Running;
-use crate::{ApiClient, eventually};
+use crate::{ApiClient, PATIENCE, eventually};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 const FLAGS: [&str; 1] = ["--leader-elect=true"];
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
-
 /// A write in the audit log.
 struct Write {
     /// When the API server received it.

@@ -1,19 +1,15 @@
 //! The kinds of `tests/webapp`, on a cluster, and when an application of theirs is ready.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use serde_json::Value;
 
 use crate::objects::{has_condition, is_observed};
-use crate::{ApiClient, definitions, eventually};
+use crate::{ApiClient, PATIENCE, definitions, eventually};
 
 /// WebApps of the default namespace.
 pub const WEBAPPS: &str = "/apis/example.com/v1/namespaces/default/webapps";
 /// What they claim outside of the cluster.
 pub const CLAIMS: &str = "/apis/example.com/v1/externalnames";
-
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Defines WebApps and their claims, and waits until they are served.
 ///

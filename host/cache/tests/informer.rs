@@ -8,8 +8,8 @@ use pintle_cache::{ChangeHandler, Delta};
 use pintle_core::object::id::Kind;
 use pintle_core::ports::api::{ApiErrorClass, WatchFrame};
 use pintle_core::ports::view::Query;
-use pintle_testing::FakeServer;
-use pintle_testing::server::{error, eventually, resource, settle};
+use pintle_testing::server::{error, resource, settle};
+use pintle_testing::{FakeServer, until};
 use serde_json::json;
 
 use crate::common::{Heard, caches, context, listed, manifest, subscribe};
@@ -96,7 +96,7 @@ async fn the_cache_is_served_while_the_server_is_away_and_catches_up() {
     assert!((10..35).contains(&attempts.len()), "{} attempts in 10 minutes", attempts.len());
     server.put("pods", "ns", "b", json!({}));
     server.set_down(false);
-    eventually("the change is seen", || listed(&pods, "v1/Pod") == "ns/a@11 ns/b@12").await;
+    until("the change is seen", || listed(&pods, "v1/Pod") == "ns/a@11 ns/b@12").await;
     assert_eq!(heard.take(), "+ns/b@12");
 }
 
@@ -137,7 +137,7 @@ async fn a_relist_after_gone_reports_only_what_differs() {
     server.put("pods", "ns", "d", json!({}));
     server.compact();
     server.requests();
-    eventually("the list is there", || listed(&pods, "v1/Pod") == "ns/a@11 ns/b@14 ns/d@16").await;
+    until("the list is there", || listed(&pods, "v1/Pod") == "ns/a@11 ns/b@14 ns/d@16").await;
     assert_eq!(heard.take(), "~ns/b@14 -ns/c@13 +ns/d@16");
     assert_eq!(server.requests(), ["watch@13 pods", "stream pods"]);
     // A snapshot from before still shows what was.
@@ -153,7 +153,7 @@ async fn a_gone_in_the_middle_of_a_watch_relists() {
     heard.take();
     server.send("pods", || Err(error(ApiErrorClass::Gone, 410)));
     server.put("pods", "ns", "b", json!({}));
-    eventually("the change is seen", || listed(&pods, "v1/Pod") == "ns/a@11 ns/b@12").await;
+    until("the change is seen", || listed(&pods, "v1/Pod") == "ns/a@11 ns/b@12").await;
     assert_eq!(heard.take(), "+ns/b@12");
 }
 
@@ -299,7 +299,7 @@ async fn a_watch_of_every_kind_follows_what_the_server_has() {
     assert_eq!(heard.take(), "*ns/a@11");
     let widgets = resource("example.com/v1/Widget", "widgets");
     server.state().resources.push(widgets.clone());
-    eventually("the new kind is seen", || heard.take() == "*ns/w@12").await;
+    until("the new kind is seen", || heard.take() == "*ns/w@12").await;
     assert_eq!(listed(&all, "example.com/v1/Widget"), "ns/w@12");
     // Its group does not answer for a while: nothing is lost.
     server.state().resources.retain(|resource| resource != &widgets);
@@ -307,7 +307,7 @@ async fn a_watch_of_every_kind_follows_what_the_server_has() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(listed(&all, "example.com/v1/Widget"), "ns/w@12");
     server.state().failed_groups.clear();
-    eventually("the kind is gone", || heard.take() == "-ns/w@12").await;
+    until("the kind is gone", || heard.take() == "-ns/w@12").await;
     assert!(all.snapshot().view(context()).list(&widgets.kind, &Query::default()).is_err());
     assert_eq!(server.n_watches(), 2);
 }
@@ -361,7 +361,7 @@ async fn a_kind_that_is_refused_does_not_hold_up_a_watch_of_every_kind_but_one_t
     server.state().refusals.clear();
     named.synced().await;
     assert_eq!(listed(&named, "v1/Pod"), "ns/a@11");
-    eventually("the other one sees it too", || listed(&every, "v1/Pod") == "ns/a@11").await;
+    until("the other one sees it too", || listed(&every, "v1/Pod") == "ns/a@11").await;
 }
 
 /// API servers answer 403 until they have read their roles.
@@ -399,7 +399,7 @@ async fn answers_about_dependents_are_incomplete_while_a_new_kind_is_not_listed(
     settle().await;
     assert_eq!(is_incomplete().as_deref(), Some("example.com/v1/Widget"));
     server.state().refusals.clear();
-    eventually("it is listed", || is_incomplete().is_none()).await;
+    until("it is listed", || is_incomplete().is_none()).await;
     // What is refused for long counts as empty, as upstream.
     server.state().refusals.insert("gadgets".into(), error(ApiErrorClass::Forbidden, 403));
     server.state().resources.push(resource("example.com/v1/Gadget", "gadgets"));
@@ -434,9 +434,9 @@ async fn an_informer_that_panics_lists_again_and_its_listeners_learn_of_the_gap(
     let pods_only = caches.subscribe(manifest(pods()), fragile.clone());
     pods_only.synced().await;
     server.put("pods", "ns", "b", json!({}));
-    eventually("it has panicked", || caches.supervisor().panics() == [("informer", 1)]).await;
+    until("it has panicked", || caches.supervisor().panics() == [("informer", 1)]).await;
     server.put("pods", "ns", "c", json!({}));
-    eventually("it lists again", || listed(&pods_only, "v1/Pod") == "ns/a@11 ns/b@12 ns/c@13").await;
+    until("it lists again", || listed(&pods_only, "v1/Pod") == "ns/a@11 ns/b@12 ns/c@13").await;
     assert_eq!(fragile.n_gaps.load(Ordering::SeqCst), 1);
     assert!(caches.supervisor().failing().is_empty());
 }
@@ -457,7 +457,7 @@ async fn a_watch_that_is_reopened_continues_where_it_was() {
     settle().await;
     assert!(server.requests().is_empty(), "it was opened a moment ago");
     server.put("pods", "ns", "b", json!({}));
-    eventually("the new watch brings changes", || listed(&subscription, "v1/Pod") == "ns/a@11 ns/b@12").await;
+    until("the new watch brings changes", || listed(&subscription, "v1/Pod") == "ns/a@11 ns/b@12").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -481,6 +481,6 @@ async fn a_named_kind_that_the_server_does_not_have_is_empty_until_it_appears() 
     let (widgets, heard) = subscribe(&caches, json!([{"kind": "example.com/v1/Widget"}])).await;
     assert_eq!(listed(&widgets, "example.com/v1/Widget"), "");
     server.state().resources.push(resource("example.com/v1/Widget", "widgets"));
-    eventually("it is seen", || heard.take() == "*ns/w@11").await;
+    until("it is seen", || heard.take() == "*ns/w@11").await;
     assert_eq!(caches.resource(&"example.com/v9/Widget".parse().unwrap()).unwrap().plural, "widgets");
 }

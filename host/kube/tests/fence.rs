@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use pintle_core::object::id::ObjectKey;
@@ -11,14 +10,11 @@ use pintle_core::ports::api::{
     ApiErrorClass, ApiResource, ApiWriters as _, WriteFence, WriteRequest, WriteVerb, WriterIdentity,
 };
 use pintle_kube::{Connection, Source};
-use pintle_testing::{pod, resource};
+use pintle_testing::{PATIENCE, pod, resource};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-
-/// How long a request may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A fence that a test opens and closes.
 struct Gate(watch::Sender<bool>);

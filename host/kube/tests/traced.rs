@@ -2,19 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::time::Duration;
-
 use pintle_core::object::id::ObjectKey;
 use pintle_core::ports::api::{ApiWriters as _, WriteRequest, WriteVerb, WriterIdentity};
 use pintle_core::ports::trace::SpanRef;
 use pintle_kube::{Connection, Source};
-use pintle_testing::{pod, resource};
+use pintle_testing::{PATIENCE, pod, resource};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-
-/// How long requests may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Answers requests on one connection after the other; returns the header `traceparent` of each.
 async fn serve(listener: TcpListener, n: usize) -> Vec<Option<String>> {

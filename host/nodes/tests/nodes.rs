@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 
 use pintle_nodes::{ApiClient, Connect, SimNodes, SimNodesConfig};
 use pintle_sim::{SimCluster, SimConfig};
+use pintle_testing::{PATIENCE, eventually};
 use serde_json::{Value, json};
-
-/// Bound of each wait.
-const DEADLINE: Duration = Duration::from_secs(300);
 
 async fn start(ready_delay: Duration) -> (SimCluster, SimNodes, ApiClient) {
     let cluster = SimCluster::start(SimConfig::default()).await.unwrap();
@@ -29,17 +27,13 @@ async fn create(client: &ApiClient, pod: &Value) {
     client.send(http::Method::POST, path, "application/json", pod.to_string().into()).await.unwrap();
 }
 
-/// Polls until the condition holds; panics at the deadline.
 async fn until(cluster: &SimCluster, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    let end = Instant::now() + DEADLINE;
-    loop {
+    let seen = eventually(PATIENCE, what, async || {
         let pods: Vec<Value> = cluster.objects("", "pods").iter().map(|pod| (**pod).clone()).collect();
-        if condition(&pods) {
-            return pods;
-        }
-        assert!(Instant::now() < end, "not seen in {DEADLINE:?}: {what}; pods: {pods:#?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        anyhow::ensure!(condition(&pods), "{pods:#?}");
+        Ok(Some(pods))
+    });
+    seen.await.unwrap()
 }
 
 fn is_ready(pod: &Value) -> bool {

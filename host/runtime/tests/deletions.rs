@@ -9,8 +9,8 @@ use pintle_core::lifecycle::{Spec, SwapResult};
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
 use pintle_core::ports::view::{Query, View};
 use pintle_runtime::manager::{Component, Manager, ManagerConfig};
-use pintle_testing::server::{eventually, settle};
-use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, delete, pod, step, steps};
+use pintle_testing::server::settle;
+use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, delete, pod, step, steps, until};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -119,7 +119,7 @@ async fn a_new_version_that_deletes_everything_is_held_until_the_operator_agrees
     let host = Host::start();
     host.apply("1.0.0 0", json!({})).await;
     host.apply("2.0.0 14", json!({"strategy": {"probation": {"runs": 1, "forMs": 1000}}})).await;
-    eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+    until("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
     assert_eq!(host.condition("DeletionsHeld").unwrap(), format!("True DeletionsInProbation: {HELD}"));
     assert_eq!(host.condition("Ready").unwrap(), format!("False DeletionsHeld: {HELD}"));
     // Time proves nothing, and further changes start no run.
@@ -134,12 +134,12 @@ async fn a_new_version_that_deletes_everything_is_held_until_the_operator_agrees
     assert_eq!(host.events(), ["Swapped", "DeletionsHeld"]);
 
     host.manager.approve("guard", "by uid 0").unwrap();
-    eventually("the Pods to go", || host.n_pods() == 0).await;
+    until("the Pods to go", || host.n_pods() == 0).await;
     assert_eq!(
         (host.condition("DeletionsHeld"), host.condition("Ready").unwrap()),
         (None, "True Running: it processes keys".into())
     );
-    eventually("proof", || host.manager.status()[0].last_swap.as_ref().unwrap().result == SwapResult::Proven).await;
+    until("proof", || host.manager.status()[0].last_swap.as_ref().unwrap().result == SwapResult::Proven).await;
     assert_eq!(host.manager.approve("guard", "").unwrap_err().reason, "NothingHeld");
     assert_eq!(host.manager.approve("other", "").unwrap_err().reason, "NotFound");
     assert!(host.events().contains(&"DeletionsApproved".to_owned()));
@@ -150,20 +150,18 @@ async fn a_version_whose_deletions_are_held_can_be_rolled_back_or_replaced() {
     let host = Host::start();
     host.apply("1.0.0 0", json!({})).await;
     host.apply("2.0.0 14", json!({})).await;
-    eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+    until("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
     host.manager.rollback("guard").await.unwrap();
     settle().await;
     assert_eq!((host.n_pods(), host.condition("DeletionsHeld")), (14, None));
     assert_eq!(host.manager.status()[0].current.version, "1.0.0");
 
     host.apply("3.0.0 14", json!({})).await;
-    eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+    until("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
     // The next version is new as well.
     host.apply("4.0.0 14", json!({})).await;
-    eventually("the deletions to be held", || {
-        host.condition("DeletionsHeld").is_some_and(|held| held.contains("4.0.0"))
-    })
-    .await;
+    until("the deletions to be held", || host.condition("DeletionsHeld").is_some_and(|held| held.contains("4.0.0")))
+        .await;
     host.apply("5.0.0 0", json!({})).await;
     assert_eq!((host.n_pods(), host.condition("DeletionsHeld")), (14, None));
     assert!(host.condition("Ready").unwrap().starts_with("True"));
@@ -184,10 +182,8 @@ async fn what_the_bound_allows_is_deleted_and_its_fields_change_it() {
         host.apply("1.0.0 0", json!({})).await;
         host.apply(&format!("2.0.0 {n}"), json!({"strategy": {"probation": strategy}})).await;
         let is_held = n_left == 14;
-        eventually("the version to run", || {
-            host.condition("DeletionsHeld").is_some() == is_held && host.n_pods() == n_left
-        })
-        .await;
+        until("the version to run", || host.condition("DeletionsHeld").is_some() == is_held && host.n_pods() == n_left)
+            .await;
     }
 }
 
@@ -195,13 +191,13 @@ async fn what_the_bound_allows_is_deleted_and_its_fields_change_it() {
 async fn a_plugin_that_is_loaded_is_bounded_and_a_component_that_the_host_carries_is_not() {
     let host = Host::start();
     host.apply("1.0.0 14", json!({})).await;
-    eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+    until("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
     assert_eq!(host.n_pods(), 14);
     host.apply("carried 14", json!({})).await;
-    eventually("the Pods to go", || host.n_pods() == 0).await;
+    until("the Pods to go", || host.n_pods() == 0).await;
     let host = Host::start();
     host.apply("carried 14", json!({})).await;
-    eventually("the Pods to go", || host.n_pods() == 0).await;
+    until("the Pods to go", || host.n_pods() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,13 +205,13 @@ async fn a_component_that_a_host_before_has_proven_is_not_bounded_when_it_is_loa
     let host = Host::start();
     host.manager.set_proven("guard", "1.0.0 14");
     host.apply("1.0.0 14", json!({})).await;
-    eventually("the Pods to go", || host.n_pods() == 0).await;
+    until("the Pods to go", || host.n_pods() == 0).await;
     assert!(!host.manager.status()[0].bounds_deletions);
     for (plugin, digest) in [("guard", "0.9.0 14"), ("other", "1.0.0 14")] {
         let host = Host::start();
         host.manager.set_proven(plugin, digest);
         host.apply("1.0.0 14", json!({})).await;
-        eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+        until("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
         assert_eq!(host.n_pods(), 14, "{plugin} {digest}");
     }
     // The next version is new.
@@ -223,7 +219,7 @@ async fn a_component_that_a_host_before_has_proven_is_not_bounded_when_it_is_loa
     host.manager.set_proven("guard", "1.0.0 0");
     host.apply("1.0.0 0", json!({})).await;
     host.apply("2.0.0 14", json!({})).await;
-    eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+    until("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +236,7 @@ async fn the_status_tells_whether_deletions_are_bounded_until_that_ends() {
     assert!(!is_bounded(&host), "its time is over");
     let host = Host::start();
     host.apply("1.0.0 14", json!({})).await;
-    eventually("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
+    until("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
     assert!(is_bounded(&host));
     host.manager.approve("guard", "test").unwrap();
     assert!(!is_bounded(&host), "an operator has agreed");

@@ -9,8 +9,8 @@ use pintle_core::contract::outcome::{Outcome, ReconcileError};
 use pintle_core::lifecycle::Phase;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions};
-use pintle_testing::server::{error, eventually, resource};
-use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters};
+use pintle_testing::server::{error, resource};
+use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, until};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -81,26 +81,25 @@ async fn a_plugin_is_not_ready_while_a_kind_that_it_watches_is_not_served() {
     let host = Host::start(FakeServer::new(), &[("pods", &["v1/Pod"]), ("teams", &["example.org/v1/Team", "v1/Pod"])]);
     let absent =
         "the API server does not serve example.org/v1/Team: apply the CustomResourceDefinition that defines it";
-    eventually("the plugins to run", || host.manager.status().iter().all(|plugin| plugin.phase == Phase::Running))
-        .await;
+    until("the plugins to run", || host.manager.status().iter().all(|plugin| plugin.phase == Phase::Running)).await;
     assert_eq!(host.ready(1), format!("False KindNotServed: {absent}"));
     assert_eq!(host.ready(0), "True Running: it processes keys", "its neighbour is ready");
     assert_eq!(host.manager.readiness(), Ok(()), "one plugin decides for itself only");
     let event = format!("KindNotServed: plugin teams is not ready: {absent}");
-    eventually("an event", || host.events() == [event.clone()]).await;
+    until("an event", || host.events() == [event.clone()]).await;
 
     let changes = host.manager.changes();
     host.server.state().resources.push(resource("example.org/v1/Team", "teams"));
-    eventually("the plugin to be ready", || host.ready(1) == "True Running: it processes keys").await;
+    until("the plugin to be ready", || host.ready(1) == "True Running: it processes keys").await;
     assert!(changes.has_changed().unwrap(), "whoever shows the status hears of it");
     let served = "KindsServed: the API server serves every kind that plugin teams watches";
-    eventually("an event", || host.events() == [event.clone(), served.to_owned()]).await;
+    until("an event", || host.events() == [event.clone(), served.to_owned()]).await;
 
     // Another version of the kind is not what the plugin watches.
     host.server.state().resources.last_mut().unwrap().kind = "example.org/v2/Team".parse().unwrap();
     let other = "False KindNotServed: the API server does not serve example.org/v1/Team, but version v2 of it: update the \
                  CustomResourceDefinition that defines it, or watch v2";
-    eventually("the plugin not to be ready", || host.ready(1) == other).await;
+    until("the plugin not to be ready", || host.ready(1) == other).await;
     assert_eq!(host.ready(0), "True Running: it processes keys");
 }
 
@@ -114,19 +113,19 @@ async fn a_plugin_whose_kind_may_not_be_listed_leaves_the_host_ready() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(host.manager.readiness(), Err("caches are not synced yet for: pods, sets".into()));
     host.server.set_down(false);
-    eventually("the host to be ready", || host.manager.readiness().is_ok()).await;
+    until("the host to be ready", || host.manager.readiness().is_ok()).await;
     assert_eq!(host.ready(1), "True Running: it processes keys");
     let refused = "False KindNotListed: the API server refuses to list v1/Pod: pods is forbidden; run, as an administrator, \
                    `pintle rbac | kubectl apply -f -`, with the component if it was loaded later";
     assert_eq!(host.ready(0), refused);
     host.server.state().refusals.clear();
-    eventually("the plugin to be ready", || host.ready(0) == "True Running: it processes keys").await;
+    until("the plugin to be ready", || host.ready(0) == "True Running: it processes keys").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_host_is_not_ready_while_its_api_server_is_gone() {
     let host = Host::start(FakeServer::new(), &[("pods", &["v1/Pod"])]);
-    eventually("the host to be ready", || host.manager.readiness().is_ok()).await;
+    until("the host to be ready", || host.manager.readiness().is_ok()).await;
     let requests = host.manager.request_observer();
     let ends = |code| requests.attempted("GET", "cluster.example:6443", code, None);
     ends(Some(200));
@@ -158,21 +157,19 @@ async fn a_plugin_of_which_all_runs_fail_is_neither_ready_nor_healthy() {
         server.put("pods", "ns", name, json!({}));
     }
     let host = Host::start(server, &[("pods", &["v1/Pod"])]);
-    eventually("three runs", || host.manager.status()[0].n_runs == 3).await;
+    until("three runs", || host.manager.status()[0].n_runs == 3).await;
     assert_eq!(host.condition(0, "Healthy"), "True NoFaults: no key has a fault");
     // One object of three is a matter of that object.
     host.fails.lock().unwrap().insert("a");
     host.server.put("pods", "ns", "a", json!({"x": 1}));
-    eventually("ten more runs", || host.manager.status()[0].n_runs >= 13).await;
+    until("ten more runs", || host.manager.status()[0].n_runs >= 13).await;
     assert_eq!(host.ready(0), "True Running: it processes keys");
 
     host.fails.lock().unwrap().extend(["b", "c"]);
     let changes = host.manager.changes();
     host.server.put("pods", "ns", "b", json!({"x": 1}));
-    eventually("the plugin not to be healthy", || {
-        host.condition(0, "Healthy").starts_with("False RunsFail: the last ")
-    })
-    .await;
+    until("the plugin not to be healthy", || host.condition(0, "Healthy").starts_with("False RunsFail: the last "))
+        .await;
     let ready = host.ready(0);
     assert!(
         ready.starts_with("False RunsFail: the last ")
@@ -180,7 +177,7 @@ async fn a_plugin_of_which_all_runs_fail_is_neither_ready_nor_healthy() {
         "{ready}"
     );
     host.fails.lock().unwrap().clear();
-    eventually("the plugin to be healthy", || host.ready(0) == "True Running: it processes keys").await;
+    until("the plugin to be healthy", || host.ready(0) == "True Running: it processes keys").await;
     assert_eq!(host.condition(0, "Healthy"), "True NoFaults: no key has a fault");
     assert!(changes.has_changed().unwrap(), "whoever shows the status hears of it");
 }
@@ -188,11 +185,10 @@ async fn a_plugin_of_which_all_runs_fail_is_neither_ready_nor_healthy() {
 #[tokio::test(start_paused = true)]
 async fn a_reason_that_is_not_given_is_not_printed() {
     let host = Host::start(FakeServer::new(), &[("pods", &["v1/Pod"])]);
-    eventually("the plugin to run", || host.manager.status()[0].phase == Phase::Running).await;
+    until("the plugin to run", || host.manager.status()[0].phase == Phase::Running).await;
     host.manager.disable("pods", "").unwrap();
     host.manager.enable("pods", "").unwrap();
-    eventually("events", || host.events() == ["Disabled: plugin pods is disabled", "Enabled: plugin pods is enabled"])
-        .await;
+    until("events", || host.events() == ["Disabled: plugin pods is disabled", "Enabled: plugin pods is enabled"]).await;
     host.manager.disable("pods", "").unwrap();
     assert_eq!(host.ready(0), "False Disabled: it is disabled");
 }
@@ -216,9 +212,9 @@ async fn a_declared_field_that_a_custom_kind_does_not_have_is_a_condition() {
     let host = Host::start(server, &[("teams", &["example.org/v1/Team spec.membrs spec.members"])]);
     let unknown = "spec.membrs: example.org/v1/Team has no such field; did you mean spec.members?";
     let has = |text: &str| host.manager.status()[0].conditions.iter().any(|condition| condition.message == text);
-    eventually("a condition", || has(unknown)).await;
+    until("a condition", || has(unknown)).await;
     assert_eq!(host.condition(0, "FieldsMissing"), format!("True NotInSchema: {unknown}"));
-    eventually("an event", || host.events() == [format!("UnknownField: plugin teams: {unknown}")]).await;
+    until("an event", || host.events() == [format!("UnknownField: plugin teams: {unknown}")]).await;
     assert!(host.ready(0).starts_with("True"), "what it declares may come with the next definition");
 }
 
@@ -227,17 +223,17 @@ async fn a_declared_field_that_no_object_has_is_a_condition_until_one_has_it() {
     let server = FakeServer::new();
     server.state().resources.push(resource("example.org/v1/Team", "teams"));
     let host = Host::start(server, &[("teams", &["example.org/v1/Team spec.membrs metadata.labels"])]);
-    eventually("the plugin to run", || host.manager.status()[0].phase == Phase::Running).await;
+    until("the plugin to run", || host.manager.status()[0].phase == Phase::Running).await;
     let conditions = || host.manager.status()[0].conditions.iter().map(|found| found.kind.clone()).collect::<Vec<_>>();
     assert_eq!(conditions(), ["Ready", "Healthy", "Progressing"], "there are no objects");
     for name in ["a", "b"] {
         host.server.put("teams", "ns", name, json!({"spec": {"members": []}}));
     }
     let has = |text: &str| host.manager.status()[0].conditions.iter().any(|condition| condition.message == text);
-    eventually("a condition", || has("none of the 2 objects of example.org/v1/Team has spec.membrs")).await;
+    until("a condition", || has("none of the 2 objects of example.org/v1/Team has spec.membrs")).await;
     assert!(host.condition(0, "FieldsMissing").starts_with("True NeverPresent: "));
     host.server.put("teams", "ns", "b", json!({"spec": {"membrs": []}}));
-    eventually("no condition", || conditions() == ["Ready", "Healthy", "Progressing"]).await;
+    until("no condition", || conditions() == ["Ready", "Healthy", "Progressing"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,7 +247,7 @@ async fn an_overview_shows_runs_failures_keys_and_the_last_minutes() {
     let observed = host.manager.clone();
     let observing = tokio::spawn(async move { observed.observe().await });
     let runs = || host.manager.overview().plugins[0].runs;
-    eventually("a success and two failures", || runs().success == 1 && runs().error >= 2).await;
+    until("a success and two failures", || runs().success == 1 && runs().error >= 2).await;
     tokio::time::sleep(Duration::from_secs(62)).await;
     let overview = host.manager.overview();
     assert_eq!((overview.host.leads, overview.host.elections.len(), overview.host.up_seconds / 62), (true, 0, 1));
@@ -275,6 +271,6 @@ async fn an_overview_shows_runs_failures_keys_and_the_last_minutes() {
     let cached = || host.manager.overview().plugins[0].n_cached;
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(cached(), 2, "the same overview");
-    eventually("another overview", || cached() == 3).await;
+    until("another overview", || cached() == 3).await;
     observing.abort();
 }

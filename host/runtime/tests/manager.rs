@@ -13,8 +13,8 @@ use pintle_core::ports::api::ApiReader;
 use pintle_core::ports::guest::Guest;
 use pintle_core::ports::view::{OwnedBy, Query, View};
 use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions, Uptime};
-use pintle_testing::server::{eventually, settle};
-use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, refusal};
+use pintle_testing::server::settle;
+use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, refusal, until};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -210,7 +210,7 @@ async fn late_watches_cause_no_surplus() {
             scale(&server, &format!("s{i}"), 4);
         }
     }
-    eventually("20 Pods", || writes.n_pods().0 == 20).await;
+    until("20 Pods", || writes.n_pods().0 == 20).await;
     host.idle().await;
     assert_eq!(writes.n_pods(), (20, 20));
     assert!(
@@ -254,7 +254,7 @@ async fn a_slow_plugin_does_not_hold_another() {
     let slow = Arc::new(FakeGuest::asynchronous(manifest("slow"), stuck));
     let host = Host::start(server.clone(), &writes, vec![slow, replicasets("replicaset-controller")]);
     let started = tokio::time::Instant::now();
-    eventually("3 Pods", || writes.n_pods().0 == 3).await;
+    until("3 Pods", || writes.n_pods().0 == 3).await;
     assert!(started.elapsed() < Duration::from_secs(1));
     assert_eq!(host.manager.status()[1].queues[0].n_running, 1);
     let stopping = tokio::time::Instant::now();
@@ -293,7 +293,7 @@ async fn plugins_start_one_after_another() {
     let synced = || host.manager.status().iter().filter(|status| status.synced).count();
     for n in 1..=3 {
         let before = tokio::time::Instant::now();
-        eventually("one more plugin", || synced() == n).await;
+        until("one more plugin", || synced() == n).await;
         let waited = before.elapsed().as_secs();
         assert!(n == 1 && waited == 0 || (9..21).contains(&waited), "{waited}");
     }
@@ -401,6 +401,6 @@ async fn the_host_waits_for_an_api_server_that_is_down_at_the_start() {
     assert_eq!(writes.n_pods().0, 0);
     assert!(!host.manager.status()[0].synced);
     server.set_down(false);
-    eventually("2 Pods", || writes.n_pods().0 == 2).await;
+    until("2 Pods", || writes.n_pods().0 == 2).await;
     host.stop().await;
 }

@@ -17,6 +17,7 @@ mod guest;
 pub mod server;
 mod tracer;
 mod view;
+mod wait;
 mod writer;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use self::guest::{FakeGuest, GuestResult};
 pub use self::server::FakeServer;
 pub use self::tracer::FakeTracer;
 pub use self::view::FakeView;
+pub use self::wait::{PATIENCE, eventually, until};
 pub use self::writer::{FakeWriter, FakeWriters};
 
 /// The kind of Pods.

@@ -419,17 +419,6 @@ fn five_in_pages_of_two(target: &ListWatchTarget, limit: u32, page: Option<&str>
     })
 }
 
-/// Waits, on the paused clock, until the condition holds.
-pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..100_000 {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("not within 1,000 s: {what}");
-}
-
 /// Lets everything happen that needs no time.
 pub async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;

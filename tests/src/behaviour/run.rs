@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -10,10 +9,7 @@ use serde_json::{Value, json};
 use super::normalize::{Normalizer, without_wording};
 use super::script::{Case, Look, Step};
 use crate::api::{ApiClient, Watch};
-use crate::eventually;
-
-/// How long an event or an awaited change may take.
-const DEADLINE: Duration = Duration::from_secs(300);
+use crate::{PATIENCE, eventually};
 
 /// Plays `case` in the namespace `ns`, which is created first, and returns the normalized transcript.
 ///
@@ -92,7 +88,7 @@ impl Player<'_> {
                 for i in 1..=*n {
                     let watch = self.watches.get_mut(id).context("no such watch")?;
                     let event = watch
-                        .next(DEADLINE)
+                        .next(PATIENCE)
                         .await
                         .with_context(|| format!("event {i} of watch {id}"))?
                         .with_context(|| format!("watch {id} ended before event {i}"))?;
@@ -102,7 +98,7 @@ impl Player<'_> {
             }
             Step::End { id } => {
                 let mut watch = self.watches.remove(id).context("no such watch")?;
-                while let Some(event) = watch.next(DEADLINE).await? {
+                while let Some(event) = watch.next(PATIENCE).await? {
                     self.record(&format!("{id} event"), &event);
                 }
                 self.transcript.push_str(&format!("{id} ended\n"));
@@ -115,7 +111,7 @@ impl Player<'_> {
             Step::Try { path, code, body } => {
                 let (path, body) = (format!("{}?dryRun=All", self.fill(path)), self.fill(body));
                 let body: Value = serde_norway::from_str(&body).context("the body is not YAML")?;
-                eventually(DEADLINE, format!("{path} to answer {code}"), async || {
+                eventually(PATIENCE, format!("{path} to answer {code}"), async || {
                     let answer = self.client.request("POST", &path, &[], Some(serde_json::to_vec(&body)?)).await?;
                     ensure!(answer.status == *code, "{} {}", answer.status, answer.text());
                     Ok(Some(()))
@@ -190,7 +186,7 @@ impl Player<'_> {
 
     async fn wait(&mut self, path: &str, look: &Look) -> Result<()> {
         let client = self.client;
-        eventually(DEADLINE, format!("{path} {look:?}"), async || {
+        eventually(PATIENCE, format!("{path} {look:?}"), async || {
             let answer = client.request("GET", path, &[], None).await?;
             let body = answer.json().unwrap_or_default();
             let seen = match look {

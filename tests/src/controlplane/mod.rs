@@ -27,25 +27,17 @@ use pintle_core::kubernetes;
 use tokio::sync::{Mutex, OnceCell};
 
 use crate::api::ApiClient;
-use crate::eventually;
 use crate::ports::free_ports;
 use crate::process::Guarded;
-use crate::target_dir;
+use crate::{PATIENCE, eventually, target_dir};
 use pki::Pki;
 
 pub use audit::{Audit, AuditEntry, AuditObject, AuditStatus, AuditUser, TimedEntry};
 pub use xtask::controlplane::ensure as ensure_binary;
 use xtask::controlplane::ensure_version;
 
-/// How long kube-apiserver may take until it is ready. It takes 4 to 6 s on two idle cores; the rest
-/// is for a machine that is busy compiling.
-const READY_DEADLINE: Duration = Duration::from_secs(300);
-
 /// How long a part may take to end after SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-
-/// How long the guard may take to start its program.
-const PROGRAM_DEADLINE: Duration = Duration::from_secs(300);
 
 /// How often a start is tried again when another process took one of the free ports in between.
 const PORT_ATTEMPTS: usize = 3;
@@ -195,7 +187,7 @@ impl ControlPlane {
         let started = match started {
             // The server makes these two by itself, a moment after it calls itself ready.
             Ok(()) => {
-                eventually(READY_DEADLINE, "the system namespaces", async || {
+                eventually(PATIENCE, "the system namespaces", async || {
                     client.get("/api/v1/namespaces/default").await?;
                     client.get("/api/v1/namespaces/kube-system").await?;
                     Ok(Some(()))
@@ -365,7 +357,7 @@ impl ControlPlane {
         let n = N.fetch_add(1, Ordering::Relaxed);
         let log = self.run.path.join(format!("{name}-{n}.log"));
         let started = Guarded::program(name, &self.binary(), program, args, &log)?;
-        eventually(PROGRAM_DEADLINE, format!("{name} to start"), async || started.inner_id().map(Some))
+        eventually(PATIENCE, format!("{name} to start"), async || started.inner_id().map(Some))
             .await
             .with_context(|| started.log_tail())?;
         Ok(started)
@@ -390,7 +382,7 @@ impl ControlPlane {
 /// Waits until `path` answers 200, or says why it never will.
 async fn wait_ready(process: &mut Guarded, client: &ApiClient, path: &str) -> Result<()> {
     let name = process.name().to_owned();
-    let outcome = eventually(READY_DEADLINE, format!("{name} to be ready"), async || {
+    let outcome = eventually(PATIENCE, format!("{name} to be ready"), async || {
         if let Some(status) = process.exited() {
             // An answer, not a "not yet": there is nothing to wait for.
             return Ok(Some(Err(anyhow!("{name} ended: {status}"))));

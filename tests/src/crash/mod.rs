@@ -24,7 +24,7 @@ use pintle_sim::{FaultScript, SimCluster, SimConfig, WriteRecord, WriteVerb};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::eventually::eventually;
+use crate::eventually;
 use crate::objects::has_condition;
 use crate::{ApiClient, HostProcess, PatchKind};
 

@@ -17,7 +17,6 @@ mod full;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -25,12 +24,9 @@ use serde_json::Value;
 use crate::scenarios::history::{Effect, Id, Recorder, text};
 use crate::scenarios::stage::{COMPARED, Stage};
 use crate::scenarios::subject::{Running, Subject};
-use crate::{ControlPlane, eventually};
+use crate::{ControlPlane, PATIENCE, eventually};
 
 pub use full::fill;
-
-/// How long the controllers may take until nothing happens any more.
-const QUIET_DEADLINE: Duration = Duration::from_secs(300);
 
 /// How many looks in a row must show no write and idle controllers.
 const N_QUIET_LOOKS: usize = 25;
@@ -121,7 +117,7 @@ impl Running {
         let recorder = Recorder::start(namespace).await.context("watch the namespace")?;
         let mut census = Census::take(namespace).await?;
         let (mut n_seen, mut n_same) = (0, 0);
-        let outcome = eventually(QUIET_DEADLINE, format!("{} to come to rest", self.name), async || {
+        let outcome = eventually(PATIENCE, format!("{} to come to rest", self.name), async || {
             let now = recorder.n_seen();
             if now != n_seen {
                 (n_seen, n_same, census) = (now, 0, Census::take(namespace).await?);

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
@@ -13,10 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use super::normalize;
 use super::script::{Action, Step, matches};
-use crate::{eventually, process};
-
-/// How long one command may take; kubectl itself waits for nothing longer in the script.
-const DEADLINE: Duration = Duration::from_secs(300);
+use crate::{PATIENCE, eventually, process};
 
 /// What a step printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +68,7 @@ impl Session {
             }
             Action::Poll(command) => {
                 let mut last = Vec::new();
-                let done = eventually(DEADLINE, command, async || {
+                let done = eventually(PATIENCE, command, async || {
                     let (success, text) = self.run(command).await?;
                     last = normalize::normalize(&text);
                     Ok((success && matches(&step.expected, &last)).then_some(()))
@@ -97,7 +93,7 @@ impl Session {
                 let (_, lines) = self.watches.get_mut(id).context("no such watch")?;
                 let mut read = Vec::new();
                 for _ in 0..*n {
-                    let line = tokio::time::timeout(DEADLINE, lines.next_line()).await;
+                    let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
                     let line = line.with_context(|| format!("{id} printed only {read:#?}"))??;
                     read.push(normalize::line(&line.context("the watch ended")?));
                 }
@@ -114,7 +110,7 @@ impl Session {
 
     async fn run(&self, command: &str) -> Result<(bool, String)> {
         let running = self.command(command).stderr(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).output();
-        let Ok(output) = tokio::time::timeout(DEADLINE, running).await else { bail!("{command}: it does not end") };
+        let Ok(output) = tokio::time::timeout(PATIENCE, running).await else { bail!("{command}: it does not end") };
         let output = output.context("run a shell")?;
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         Ok((output.status.success(), text))

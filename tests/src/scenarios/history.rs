@@ -20,13 +20,10 @@ use tokio::task::JoinSet;
 
 use super::stage::Stage;
 use crate::api::Watch;
-use crate::eventually;
+use crate::{PATIENCE, eventually};
 
 /// How long a watch may be silent; longer than any test.
 const SILENCE: Duration = Duration::from_secs(3600);
-
-/// How long the watches may take to show what a look has shown already.
-const SEEN_DEADLINE: Duration = Duration::from_secs(300);
 
 /// (Plural, uid): an object, whatever happens to it.
 pub type Id = (&'static str, String);
@@ -150,7 +147,7 @@ impl Recorder {
     /// A watch broke, or told something else.
     pub async fn until(&self, last: &BTreeMap<Id, Value>) -> Result<History> {
         let caught_up =
-            eventually(SEEN_DEADLINE, "the watches to tell all", async || self.so_far()?.leading_to(last).map(Some));
+            eventually(PATIENCE, "the watches to tell all", async || self.so_far()?.leading_to(last).map(Some));
         caught_up.await.context("the watches did not see all that happened")
     }
 }

@@ -11,14 +11,11 @@ use pintle_runtime::manager::WallClock;
 use serde_json::{Map, Value, json};
 
 use crate::api::{ApiClient, PatchKind};
-use crate::eventually;
 use crate::kubectl;
 use crate::objects::{count, is_observed};
 use crate::scenarios::history::Recorder;
 use crate::scenarios::undo;
-
-/// How long one thing that a scenario waits for may take.
-const DEADLINE: Duration = Duration::from_secs(300);
+use crate::{PATIENCE, eventually};
 
 /// How many looks in a row must show no write before all is quiet. Each is a request, so that they take longer on a busy machine.
 const N_QUIET_LOOKS: usize = 60;
@@ -225,7 +222,7 @@ impl Stage {
             // No quota controller runs: the admission counts from here.
             let counted = json!({"status": {"hard": hard, "used": used}});
             self.client.patch(&status, PatchKind::Merge, &counted).await?;
-            eventually(DEADLINE, "the quota to be obeyed", async || {
+            eventually(PATIENCE, "the quota to be obeyed", async || {
                 let tried = self.client.create(&try_only, one).await;
                 Ok((tried.is_ok() == is_allowed).then_some(()))
             })
@@ -280,7 +277,7 @@ impl Stage {
     /// # Errors
     /// It did not in time; the message holds how it looked last.
     pub async fn until(&self, plural: &str, name: &str, what: &str, looks: impl Fn(&Value) -> bool) -> Result<()> {
-        eventually(DEADLINE, format!("{plural} {name} to {what}"), async || {
+        eventually(PATIENCE, format!("{plural} {name} to {what}"), async || {
             let object = self.get(plural, name).await?;
             if !looks(&object) {
                 bail!("status {} spec.replicas {}", object["status"], object["spec"]["replicas"]);
@@ -295,7 +292,7 @@ impl Stage {
     /// # Errors
     /// It is not, in time.
     pub async fn until_gone(&self, plural: &str, name: &str) -> Result<()> {
-        eventually(DEADLINE, format!("{plural} {name} to be gone"), async || {
+        eventually(PATIENCE, format!("{plural} {name} to be gone"), async || {
             Ok(self.client.find(&self.one(plural, name)).await?.is_none().then_some(()))
         })
         .await
@@ -306,7 +303,7 @@ impl Stage {
     /// # Errors
     /// It did not in time.
     pub async fn until_all(&self, plural: &str, what: &str, looks: impl Fn(&[Value]) -> bool) -> Result<Vec<Value>> {
-        eventually(DEADLINE, format!("{plural} to {what}"), async || {
+        eventually(PATIENCE, format!("{plural} to {what}"), async || {
             let objects = self.list(plural).await?;
             ensure!(looks(&objects), "there are {}", objects.len());
             Ok(Some(objects))
@@ -434,9 +431,9 @@ impl Stage {
                 n_same = 0;
             }
         };
-        match tokio::time::timeout(DEADLINE, quiet).await {
+        match tokio::time::timeout(PATIENCE, quiet).await {
             Ok(left) => left,
-            Err(_) => bail!("waited {DEADLINE:?} for silence; the last writes: {}", recorder.last_writes()),
+            Err(_) => bail!("waited {PATIENCE:?} for silence; the last writes: {}", recorder.last_writes()),
         }
     }
 }

@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use pintle_tests::{ApiClient, HostProcess, TestCluster, components, eventually};
+use pintle_tests::{ApiClient, HostProcess, PATIENCE, TestCluster, components, eventually};
 use serde_json::Value;
 
 #[allow(dead_code, reason = "how the host meets an attack is tested there")]
 #[path = "../system/hostile/attacks.rs"]
 mod corpus;
 
-const PATIENCE: Duration = Duration::from_secs(300);
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const LEASE: &str = "pintle";
 /// Renewals that each attack lasts for.

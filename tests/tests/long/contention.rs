@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use pintle_tests::controlplane::{Audit, KubeControllerManager, Options, User};
-use pintle_tests::{ApiClient, ControlPlane, HostProcess, PatchKind, eventually};
+use pintle_tests::{ApiClient, ControlPlane, HostProcess, PATIENCE, PatchKind, eventually};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
@@ -20,8 +20,6 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/
 const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// How long a leader is paused: longer than the Lease.
 const PAUSE: Duration = Duration::from_secs(30);
 /// ReplicaSets that a user scales all the time.

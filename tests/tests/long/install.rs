@@ -4,17 +4,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pintle_tests::audited::in_force;
 use pintle_tests::deploy::{self, NAMESPACE, controllers, documents, only};
 use pintle_tests::pintle::{self, Answer};
-use pintle_tests::{ControlPlane, Options, eventually, kubectl, target_dir};
+use pintle_tests::{ControlPlane, Options, PATIENCE, eventually, kubectl, target_dir};
 use serde_json::{Value, json};
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where a Pod has the files of its account.
 const ACCOUNT_FILES: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

@@ -14,12 +14,12 @@ use pintle_core::contract::manifest::MetricType;
 use pintle_metrics::{ALL, MetricKind, NOT_SERVED, NotServed, Origin};
 use pintle_tests::ports::free_ports;
 use pintle_tests::prometheus::{Family, Prometheus, families, promtool};
-use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, components, dashboard, eventually, kubectl};
+use pintle_tests::{
+    ApiClient, HostProcess, PATIENCE, PatchKind, TestCluster, components, dashboard, eventually, kubectl,
+};
 use pintle_tests::{target_dir, workspace_dir};
 use serde_json::{Value, json};
 
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Scrapes before the dashboard is drawn.
 const N_POINTS: f64 = 30.0;
 

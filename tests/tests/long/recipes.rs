@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pintle_tests::audited::{Audited, in_force, items, rbac};
@@ -11,11 +10,8 @@ use pintle_tests::collector::Collector;
 use pintle_tests::pintle::{self, Answer};
 use pintle_tests::registry::{Access, Registry};
 use pintle_tests::tutorial::{Machine, Page, Player, ports};
-use pintle_tests::{eventually, kubectl, workspace_dir};
+use pintle_tests::{PATIENCE, eventually, kubectl, workspace_dir};
 use serde_json::Value;
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 const PAGE: &str = "host/docs/recipes.md";
 const REFERENCE: &str = "host/docs/reference.md";

@@ -7,16 +7,14 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pintle_core::kubernetes;
 use pintle_tests::audited::{Audited, items, rbac};
 use pintle_tests::scenarios::{Sample, Subject, chosen, report, run_with_roles};
-use pintle_tests::{ApiClient, HostProcess, Options, PatchKind, eventually};
+use pintle_tests::{ApiClient, HostProcess, Options, PATIENCE, PatchKind, eventually};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(300);
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const GATE: &str = "--feature-gates=GenericWorkload=true";

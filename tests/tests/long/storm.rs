@@ -16,7 +16,7 @@ use pintle_tests::components::{guest, manifest_of, plugin, with_manifest};
 use pintle_tests::scenarios::history::{History, Recorder};
 use pintle_tests::scenarios::rules::{self, UserActions};
 use pintle_tests::scenarios::stage::{COMPARED, Stage};
-use pintle_tests::{LocalHost, TestCluster, eventually};
+use pintle_tests::{LocalHost, PATIENCE, TestCluster, eventually};
 use pintle_wasm::{WasmConfig, WasmEngine};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,8 +26,6 @@ const DEPLOYMENTS: usize = 300;
 const PODS: usize = 10;
 /// Time between two swaps of one plugin.
 const EVERY: Duration = Duration::from_millis(100);
-/// How long the load may take; the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Requests of the test's own client in flight.
 const IN_FLIGHT: usize = 16;
 

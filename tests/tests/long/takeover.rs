@@ -9,14 +9,11 @@ use pintle_tests::scenarios::history::{Effect, History, Recorder};
 use pintle_tests::scenarios::stage::{Stage, deployment};
 use pintle_tests::scenarios::subject::Running;
 use pintle_tests::scenarios::{Subject, UserActions, rules};
-use pintle_tests::{ControlPlane, TestCluster, eventually};
+use pintle_tests::{ControlPlane, PATIENCE, TestCluster, eventually};
 use serde_json::{Value, json};
 
 mod autoscaler;
 mod workloads;
-
-/// How long Deployments may take to get into the middle of something.
-const MIDWAY_DEADLINE: Duration = Duration::from_secs(300);
 
 /// How the one in charge goes.
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +101,7 @@ async fn sets_of(s: &Stage, name: &str) -> Result<BTreeMap<String, (u64, u64)>> 
 
 /// Waits until a Deployment has this many replicas or more of image 2.
 async fn until_new(s: &Stage, name: &str, n: u64) -> Result<()> {
-    eventually(MIDWAY_DEADLINE, format!("{name} to have {n} new replicas"), async || {
+    eventually(PATIENCE, format!("{name} to have {n} new replicas"), async || {
         let sets = sets_of(s, name).await?;
         ensure!(sets.get("image:2").is_some_and(|(replicas, _)| *replicas >= n), "it has {sets:?}");
         Ok(Some(()))
@@ -131,7 +128,7 @@ async fn go_midway(s: &Stage) -> Result<()> {
     s.set_image("rolling", "image:2").await?;
     until_new(s, "rolling", 2).await?;
     s.set_image("recreate", "image:2").await?;
-    eventually(MIDWAY_DEADLINE, "recreate to end its old Pods", async || {
+    eventually(PATIENCE, "recreate to end its old Pods", async || {
         let sets = sets_of(s, "recreate").await?;
         ensure!(sets.get("image:1").is_some_and(|(replicas, _)| *replicas == 0), "it has {sets:?}");
         Ok(Some(()))

@@ -12,17 +12,14 @@ mod stories;
 mod writes;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_tests::audited::{Audited, items, rbac};
 use pintle_tests::process::Memory;
 use pintle_tests::scenarios::stage::{Stage, deployment};
-use pintle_tests::{ApiClient, HostProcess, components, eventually, languages, operator, webapps};
+use pintle_tests::{ApiClient, HostProcess, PATIENCE, components, eventually, languages, operator, webapps};
 use serde_json::{Value, json};
-
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Language and folder, in the order in which they are loaded.
 const EIGHT: [(&str, &str); 8] = [

@@ -2,14 +2,10 @@
 //! cluster. What each gets of WASI is the same: the time of the run, random numbers of the key, the log; and no files, no network and no
 //! end of the process.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use pintle_tests::toolchains::{self, Toolchain};
-use pintle_tests::{ApiClient, HostProcess, TestCluster, eventually};
+use pintle_tests::{ApiClient, HostProcess, PATIENCE, TestCluster, eventually};
 use serde_json::{Value, json};
-
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a toolchain's library makes of what a plugin does not have.
 struct Expected {

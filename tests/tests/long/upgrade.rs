@@ -1,8 +1,6 @@
 //! A cluster of the minor version before goes from its kube-controller-manager to Pintle, the API server is upgraded under load, and
 //! kube-controller-manager of the new version takes over, then Pintle again: what rests stays as it is.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join;
 use pintle_core::kubernetes;
@@ -10,7 +8,7 @@ use pintle_tests::controlplane::{Audit, AuditEntry, SUBJECT};
 use pintle_tests::handover::{fill, hand_over};
 use pintle_tests::scenarios::Subject;
 use pintle_tests::scenarios::stage::{Stage, deployment};
-use pintle_tests::{ControlPlane, Options, TestCluster, eventually};
+use pintle_tests::{ControlPlane, Options, PATIENCE, TestCluster, eventually};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -18,8 +16,6 @@ use tokio::sync::watch;
 const BEFORE: &str = "1.36.3";
 
 const RESTING: &str = "resting";
-const PATIENCE: Duration = Duration::from_secs(300);
-
 /// How many Deployments begin before the upgrade, and how many after it.
 const N_AROUND: usize = 8;
 

@@ -1,18 +1,14 @@
 //! The same controller in every language, one after the other on the real control plane, beside the built-in ones: each brings up an
 //! application of its own within its grants, leaves what the languages before it have made as it is, and all of them clean up.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use pintle_tests::components;
 use pintle_tests::languages::built;
 use pintle_tests::scenarios::Subject;
 use pintle_tests::scenarios::subject::{CONTROLLERS, Running};
 use pintle_tests::webapps::{CLAIMS, WEBAPPS, define, ready};
-use pintle_tests::{ApiClient, PatchKind, TestCluster, eventually};
+use pintle_tests::{ApiClient, PATIENCE, PatchKind, TestCluster, eventually};
 use serde_json::json;
-
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where the children of an application are.
 const CHILDREN: [&str; 4] = [

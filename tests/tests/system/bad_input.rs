@@ -6,16 +6,12 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
-use pintle_tests::pintle;
 use pintle_tests::ports::free_ports;
 use pintle_tests::scenarios::subject::CONTROLLERS;
-use pintle_tests::target_dir;
-
-/// How long the binary may take to see that something is wrong; what is right runs for ever.
-const DEADLINE: Duration = Duration::from_secs(300);
+use pintle_tests::{PATIENCE, eventually, pintle, target_dir};
+use tokio::runtime::Runtime;
 
 /// Runs the binary, which must fail with one line; the folder's path is shown as `$DIR`.
 fn check(folder: &Path, arguments: &[&str], expected: Expect) {
@@ -52,13 +48,10 @@ fn failing(folder: &Path, arguments: &[&str]) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let until = Instant::now() + DEADLINE;
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > until {
-            child.kill().unwrap();
-            panic!("{arguments:?} was taken for good: {:?}", child.wait_with_output());
-        }
-        std::thread::sleep(Duration::from_millis(10));
+    let ended = eventually(PATIENCE, "its end", async || Ok(child.try_wait()?));
+    if Runtime::new().unwrap().block_on(ended).is_err() {
+        child.kill().unwrap();
+        panic!("{arguments:?} was taken for good: {:?}", child.wait_with_output());
     }
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap().replace(&folder.display().to_string(), "$DIR");

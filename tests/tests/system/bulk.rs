@@ -1,13 +1,10 @@
 //! Runs that decide on many Pods at once. Each of their writes has samples, which must not count as too many.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _};
-use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, eventually};
+use pintle_tests::{ApiClient, HostProcess, PATIENCE, PatchKind, TestCluster, eventually};
 use serde_json::json;
 
-const PATIENCE: Duration = Duration::from_secs(300);
 /// More than a run may have samples without writes, with two for each Pod.
 const MANY: usize = 600;
 const IN_FLIGHT: usize = 16;

@@ -3,14 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pintle_tests::{ControlPlane, Options, eventually};
+use pintle_tests::{ControlPlane, Options, PATIENCE, eventually};
 use serde_json::Value;
-
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The whole family must go with the test process, whatever ends it: a control plane that is left
 /// over holds 700 MB and a guarded program might go on writing to somebody's cluster.

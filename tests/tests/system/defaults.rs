@@ -3,17 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pintle_tests::{HostProcess, PatchKind, TestCluster, components, eventually, target_dir};
+use pintle_tests::{HostProcess, PATIENCE, PatchKind, TestCluster, components, eventually, target_dir};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const RESOURCES: &str = "/apis/pintle.dev/v1alpha1/controllerplugins";
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A component that is not built in, in a folder.
 fn component(name: &str) -> Result<TempDir> {

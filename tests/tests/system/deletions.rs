@@ -6,16 +6,12 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, components, eventually, target_dir};
+use pintle_tests::{ApiClient, HostProcess, PATIENCE, PatchKind, TestCluster, components, eventually, target_dir};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
-
-/// How long the host may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 const NAME: &str = "replicas";
 const RESOURCE: &str = "/apis/pintle.dev/v1alpha1/controllerplugins/replicas";

@@ -1,16 +1,13 @@
 //! Runs that failed in a host become cases of `pintle test`: they fail in the same way, and pass with a fixed plugin.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pintle_tests::pintle::{self, Answer};
-use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, components, eventually, target_dir};
+use pintle_tests::{ApiClient, HostProcess, PATIENCE, PatchKind, TestCluster, components, eventually, target_dir};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long the host may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Of the Secret, as objects hold it.
 const TOKEN: &str = "dmVyeSBzZWNyZXQ=";
 /// What every failing run has counted.

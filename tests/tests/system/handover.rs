@@ -1,18 +1,13 @@
 //! A cluster is handed over from kube-controller-manager to Pintle and back, without changes of its objects.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use pintle_tests::handover::{Census, Comparison, fill, hand_over};
 use pintle_tests::scenarios::Subject;
 use pintle_tests::scenarios::history::Recorder;
 use pintle_tests::scenarios::stage::{Stage, replica_set};
 use pintle_tests::scenarios::subject::Running;
-use pintle_tests::{TestCluster, eventually};
+use pintle_tests::{PATIENCE, TestCluster, eventually};
 use serde_json::{Value, json};
-
-/// How long a watch may take to show a write.
-const SEEN_DEADLINE: Duration = Duration::from_secs(300);
 
 /// Work under the one in charge, on what the other one made. `images` are the newest and an older image.
 async fn work_on(s: &Stage, in_charge: &Running, replicas: u32, new: &str, old: &str) -> Result<Census> {
@@ -78,7 +73,7 @@ async fn writes_that_are_undone_are_reported_too() -> Result<()> {
     namespace.create("configmaps", &json!({"metadata": {"name": "brief"}})).await?;
     namespace.client.delete(&namespace.one("configmaps", "brief"), None).await?;
     let after = Census::take(&namespace).await?;
-    eventually(SEEN_DEADLINE, "five writes to be seen", async || Ok((recorder.n_seen() == 5).then_some(()))).await?;
+    eventually(PATIENCE, "five writes to be seen", async || Ok((recorder.n_seen() == 5).then_some(()))).await?;
 
     let comparison = Comparison::of(&recorder, &before, &after).await?;
     assert_eq!(

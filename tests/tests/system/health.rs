@@ -4,20 +4,16 @@
 
 use std::fs::File;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_tests::ports::free_ports;
-use pintle_tests::{ApiClient, HostProcess, TestCluster, eventually, pintle, target_dir};
+use pintle_tests::{ApiClient, HostProcess, PATIENCE, TestCluster, eventually, pintle, target_dir};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The address of an API server, which can be closed: then connections are refused, as by a process that has ended.
 struct Door {

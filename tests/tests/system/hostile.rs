@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use attacks::{ATTACKS, Attack, Met, with_source};
-use fixture::{Fixture, Latency, PATIENCE};
+use fixture::{Fixture, Latency};
 use pintle_core::contract::manifest::Instances;
 use pintle_runtime::manager::PluginStatus;
-use pintle_tests::eventually;
 use pintle_tests::scenarios::sample::seed;
+use pintle_tests::{PATIENCE, eventually};
 
 #[test]
 fn every_attack_that_has_a_source_has_a_row_and_the_reverse() -> Result<()> {

@@ -5,16 +5,11 @@
 
 mod large_inputs;
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use pintle_tests::hostile_objects::{corpus, no_faults, play};
 use pintle_tests::scenarios::subject::CONTROLLERS;
-use pintle_tests::{HostProcess, TestCluster, eventually};
+use pintle_tests::{HostProcess, PATIENCE, TestCluster, eventually};
 use serde_json::json;
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The runs with the largest objects take a second on an idle machine, which is a tenth of the deadline by default.
 async fn be_patient(cluster: &TestCluster, host: &HostProcess) -> Result<()> {

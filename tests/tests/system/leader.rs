@@ -11,16 +11,13 @@ use pintle_tests::proxy::{Proxy, kubeconfig_through};
 use pintle_tests::scenarios::history::Recorder;
 use pintle_tests::scenarios::stage::{Stage, replica_set};
 use pintle_tests::scenarios::{UserActions, by_id, rules};
-use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, eventually};
+use pintle_tests::{ApiClient, HostProcess, PATIENCE, PatchKind, TestCluster, eventually};
 use serde_json::{Value, json};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const EVENTS: &str = "/api/v1/namespaces/kube-system/events";
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Waits until a host of these leads; returns its position.
 async fn leader(client: &ApiClient, hosts: &[HostProcess]) -> Result<usize> {

@@ -2,18 +2,14 @@
 //!
 //! What it does, and that kube-controller-manager does the same, is in `src/scenarios/list/namespace.rs`.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use pintle_tests::controlplane::{Audit, AuditEntry, SUBJECT};
 use pintle_tests::scenarios::Stage;
 use pintle_tests::scenarios::Subject;
 use pintle_tests::scenarios::stage::{deployment, pod};
 use pintle_tests::scenarios::subject::Running;
-use pintle_tests::{Options, TestCluster, eventually};
+use pintle_tests::{Options, PATIENCE, TestCluster, eventually};
 use serde_json::json;
-
-const DEADLINE: Duration = Duration::from_secs(300);
 
 const NAMESPACE: &str = "/api/v1/namespaces/doomed";
 
@@ -28,7 +24,7 @@ async fn start() -> Result<(TestCluster, Running, Stage)> {
 }
 
 async fn gone(stage: &Stage) -> Result<()> {
-    eventually(DEADLINE, "the namespace to go", async || {
+    eventually(PATIENCE, "the namespace to go", async || {
         let namespace = stage.client.find(NAMESPACE).await?;
         ensure!(namespace.is_none(), "{:#}", namespace.unwrap_or_default()["status"]);
         Ok(Some(()))
@@ -85,7 +81,7 @@ async fn what_keeps_the_pods_of_a_namespace_goes_with_it() -> Result<()> {
     client.create(&format!("{group}/validatingadmissionpolicies"), &policy).await?;
     client.create(&format!("{group}/validatingadmissionpolicybindings"), &binding).await?;
     let dry_run = json!({"dryRun": ["All"]});
-    eventually(DEADLINE, "the policy to be in force", async || {
+    eventually(PATIENCE, "the policy to be in force", async || {
         let tried = client.delete(&stage.one("pods", "stays"), Some(&dry_run)).await;
         Ok(tried.is_err().then_some(()))
     })

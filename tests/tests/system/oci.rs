@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use base64::Engine as _;
@@ -12,14 +11,13 @@ use base64::engine::general_purpose::STANDARD;
 use expect_test::{Expect, expect};
 use pintle_tests::pintle::{self, Answer};
 use pintle_tests::registry::{Access, Registry, USER};
-use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, components, eventually, process, target_dir};
+use pintle_tests::{
+    ApiClient, HostProcess, PATIENCE, PatchKind, TestCluster, components, eventually, process, target_dir,
+};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use wasm_encoder::{ComponentSection as _, CustomSection};
-
-/// How long the host may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 const RESOURCES: &str = "/apis/pintle.dev/v1alpha1/controllerplugins";
 

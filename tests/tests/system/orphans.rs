@@ -1,16 +1,13 @@
 //! Dependents that stay behind their owner are kept, also those of a kind that cannot be listed for a moment.
 
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use pintle_sim::faults::{Failure, RequestMatch, When};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_tests::crash::HOST;
-use pintle_tests::{ApiClient, HostProcess, eventually};
+use pintle_tests::{ApiClient, HostProcess, PATIENCE, eventually};
 use serde_json::json;
-
-const PATIENCE: Duration = Duration::from_secs(300);
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";

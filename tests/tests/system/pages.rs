@@ -4,18 +4,14 @@
 //! *Not here*: the first hour (`first_hour.rs`), the recipes (`tests/tests/long/recipes.rs`), the manifests (`deploy.rs`).
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pintle_nodes::{Connect, SimNodes, SimNodesConfig};
 use pintle_tests::audited::Audited;
 use pintle_tests::pintle::{self, Answer};
 use pintle_tests::tutorial::{Machine, Page, Player, ports};
-use pintle_tests::{components, eventually, kubectl, process, static_pod, workspace_dir};
+use pintle_tests::{PATIENCE, components, eventually, kubectl, process, static_pod, workspace_dir};
 use serde_json::json;
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 const OPERATORS: &str = "host/docs/operators.md";
 const IN_CLUSTER: &str = "host/docs/in-cluster.md";

@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use expect_test::expect;
@@ -15,12 +14,9 @@ use pintle_core::contract::outcome::{Action, Mutation, Order, Outcome, PatchType
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_runtime::manager::PluginOptions;
 use pintle_testing::FakeGuest;
-use pintle_tests::{ApiClient, LocalHost, TestCluster};
+use pintle_tests::{ApiClient, LocalHost, PATIENCE, TestCluster};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-
-/// How long the host may take.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A case: what is written, under which name.
 type Case = (String, Action);

@@ -5,16 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_tests::audited::{ACCOUNTS, Audited, items, rbac};
 use pintle_tests::deploy::CONTROLLER;
-use pintle_tests::{ControlPlane, HostProcess, components, eventually, kubectl};
+use pintle_tests::{ControlPlane, HostProcess, PATIENCE, components, eventually, kubectl};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(300);
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// Two controllers read all kinds, which would hide what the roles of others lack.

@@ -3,18 +3,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pintle_sim::{SimCluster, SimConfig};
 use pintle_tests::audited::{ACCOUNTS, Audited, items, rbac};
-use pintle_tests::{ApiClient, ControlPlane, HostProcess, eventually};
+use pintle_tests::{ApiClient, ControlPlane, HostProcess, PATIENCE, eventually};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
-/// How long anything may take on a busy machine. Answers of reviews are remembered for 10 s.
-const PATIENCE: Duration = Duration::from_secs(300);
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 
 /// A host's HTTPS port.

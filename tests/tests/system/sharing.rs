@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
-use pintle_tests::{ApiClient, HostProcess, Options, PatchKind, TestCluster, eventually};
+use pintle_tests::{ApiClient, HostProcess, Options, PATIENCE, PatchKind, TestCluster, eventually};
 use serde_json::{Value, json};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
@@ -13,9 +11,6 @@ const CANDIDATES: &str = "/apis/coordination.k8s.io/v1beta1/namespaces/kube-syst
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Short times, so that a killed host is replaced soon, and long enough for a busy machine to renew its Leases.
 const TIMES: [&str; 3] =

@@ -9,19 +9,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use pintle_tests::{
-    ApiClient, Failure, HostProcess, PatchKind, TestCluster, components, eventually, pintle, target_dir,
+    ApiClient, Failure, HostProcess, PATIENCE, PatchKind, TestCluster, components, eventually, pintle, target_dir,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
-
-/// How long the host may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 const RESOURCES: &str = "/apis/pintle.dev/v1alpha1/controllerplugins";
 

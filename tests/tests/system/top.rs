@@ -9,7 +9,9 @@ use pintle_sim::{SimCluster, SimConfig};
 use pintle_tests::browser::Browser;
 use pintle_tests::pintle::Answer;
 use pintle_tests::screen::Screen;
-use pintle_tests::{ApiClient, HostProcess, PatchKind, TestCluster, components, eventually, pintle, target_dir};
+use pintle_tests::{
+    ApiClient, HostProcess, PATIENCE, PatchKind, TestCluster, components, eventually, pintle, target_dir,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
@@ -19,9 +21,6 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 /// What no page and no terminal may take for more than text. API servers accept it as the name of a role.
 const MARKUP: &str = "<img src=x onerror=document.title='owned'>";
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// Where the tests leave their photographs.
 fn photographs() -> Result<PathBuf> {
     let folder = target_dir().join("photographs");

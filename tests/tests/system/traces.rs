@@ -4,16 +4,13 @@
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use pintle_tests::collector::{Collector, SeenSpan};
 use pintle_tests::ports::free_ports;
-use pintle_tests::{HostProcess, TestCluster, eventually, tls};
+use pintle_tests::{HostProcess, PATIENCE, TestCluster, eventually, tls};
 use serde_json::{Value, json};
 
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// A free port of loopback.
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 

@@ -2,14 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
-use pintle_tests::{HostProcess, TestCluster, eventually};
+use pintle_tests::{HostProcess, PATIENCE, TestCluster, eventually};
 use serde_json::json;
-
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A host with these controllers, on a cluster with a ReplicaSet and a quota.
 async fn started(cluster: &TestCluster, flags: &[&str]) -> Result<HostProcess> {

@@ -20,9 +20,10 @@ use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::grants::Grants;
 use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, Guest, PluginFault};
-use pintle_testing::server::{eventually, settle};
+use pintle_testing::server::settle;
 use pintle_testing::{
-    FakeGuest, FakeServer, FakeWriter, GuestResult, create, event, key, manifest, pod, refusal, step, steps, wall_clock,
+    FakeGuest, FakeServer, FakeWriter, GuestResult, create, event, key, manifest, pod, refusal, step, steps, until,
+    wall_clock,
 };
 use tokio::time::Instant;
 

@@ -10,8 +10,7 @@ use pintle_core::ports::api::{
     ApiClient, ApiReader, ApiResource, ApiWriter, ApiWriters, Discovery, Fences, ListPage, ListWatchTarget, Room,
     WatchStart, WriteFence, WriteRequest,
 };
-use pintle_testing::refusal;
-use pintle_testing::server::eventually;
+use pintle_testing::{refusal, until};
 use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
@@ -271,7 +270,7 @@ async fn after(seconds: u64) {
 async fn one_of_two_leads_and_the_other_takes_over_at_once_after_a_release() {
     let server = Server::new(false);
     let a = Host::start(&server, "a");
-    eventually("a to lead", || a.leads()).await;
+    until("a to lead", || a.leads()).await;
     let b = Host::start(&server, "b");
     after(60).await;
     assert!(a.leads() && !b.leads());
@@ -280,10 +279,10 @@ async fn one_of_two_leads_and_the_other_takes_over_at_once_after_a_release() {
     assert!(gets <= 3, "a standby that watches does not read: {gets}");
     let stopped = Instant::now();
     a.stop().await;
-    eventually("b to lead", || b.leads()).await;
+    until("b to lead", || b.leads()).await;
     assert_eq!(stopped.elapsed(), Duration::ZERO);
     assert_eq!(server.lease("lease").unwrap()["spec"]["leaseTransitions"], 1);
-    eventually("events", || server.events.lock().len() == 3).await;
+    until("events", || server.events.lock().len() == 3).await;
     assert_eq!(*server.events.lock(), ["a became leader", "a stopped leading", "b became leader"]);
     let text = b.manager.metrics_text();
     assert!(text.contains("leader_election_master_status{name=\"lease\"} 1\n"), "{text}");
@@ -296,13 +295,13 @@ async fn one_of_two_leads_and_the_other_takes_over_at_once_after_a_release() {
 async fn the_lease_of_a_leader_that_abandons_runs_expires() {
     let server = Server::new(false);
     let a = Host::start(&server, "a");
-    eventually("a to lead", || a.leads()).await;
+    until("a to lead", || a.leads()).await;
     let b = Host::start(&server, "b");
     a.manager.note_abandoned_runs();
     a.stop().await;
     assert_eq!(server.holder(), "a");
     let stopped = Instant::now();
-    eventually("b to lead", || b.leads()).await;
+    until("b to lead", || b.leads()).await;
     assert!(stopped.elapsed() >= Duration::from_secs(13), "{:?}", stopped.elapsed());
 }
 
@@ -311,7 +310,7 @@ async fn the_lease_of_a_killed_leader_is_taken_after_its_duration_with_and_witho
     for no_watch in [false, true] {
         let server = Server::new(no_watch);
         let a = Host::start(&server, "a");
-        eventually("a to lead", || a.leads()).await;
+        until("a to lead", || a.leads()).await;
         let b = Host::start(&server, "b");
         after(7).await;
         a.task.abort();
@@ -332,19 +331,19 @@ async fn the_lease_of_a_killed_leader_is_taken_after_its_duration_with_and_witho
 async fn a_leader_whose_api_server_hangs_stops_at_its_deadline_and_leads_again_later() {
     let server = Server::new(false);
     let a = Host::start(&server, "a");
-    eventually("a to lead", || a.leads()).await;
+    until("a to lead", || a.leads()).await;
     server.hangs.send_replace(true);
     let closed = a.leadership.closed();
     let hung = Instant::now();
     closed.await;
     let took = hung.elapsed();
     assert!(took <= Duration::from_secs(10) && took >= Duration::from_secs(8), "{took:?}");
-    eventually("a to stand by", || !a.manager.leads()).await;
+    until("a to stand by", || !a.manager.leads()).await;
     let n_before = server.log.lock().len();
     after(120).await;
     assert_eq!(server.log.lock().len(), n_before);
     server.hangs.send_replace(false);
-    eventually("a to lead", || a.leads()).await;
+    until("a to lead", || a.leads()).await;
     assert_eq!(server.lease("lease").unwrap()["spec"]["leaseTransitions"], 0, "it held the Lease all along");
 }
 
@@ -352,15 +351,15 @@ async fn a_leader_whose_api_server_hangs_stops_at_its_deadline_and_leads_again_l
 async fn a_lease_that_somebody_else_takes_by_force_ends_the_term_at_once() {
     let server = Server::new(false);
     let a = Host::start(&server, "a");
-    eventually("a to lead", || a.leads()).await;
+    until("a to lead", || a.leads()).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     server.edit("holderIdentity", "by hand".into());
     let edited = Instant::now();
     a.leadership.closed().await;
     assert_eq!(edited.elapsed(), Duration::ZERO);
-    eventually("a to stand by", || !a.manager.leads()).await;
+    until("a to stand by", || !a.manager.leads()).await;
     // Nobody renews it.
-    eventually("a to lead again", || a.leads()).await;
+    until("a to lead again", || a.leads()).await;
     assert!(edited.elapsed() >= Duration::from_secs(15));
 }
 
@@ -380,7 +379,7 @@ async fn a_lease_that_was_taken_without_an_answer_is_released_at_the_end() {
 async fn a_release_that_conflicts_is_sent_again() {
     let server = Server::new(true);
     let a = Host::start(&server, "a");
-    eventually("a to lead", || a.leads()).await;
+    until("a to lead", || a.leads()).await;
     // Others write the Lease each time before the release arrives.
     *server.races.lock() = 3;
     a.stop().await;
@@ -411,9 +410,9 @@ async fn hosts_share_groups_and_take_those_of_a_host_that_goes() {
     let server = Server::new(false);
     let groups = || Groups::new(["a", "b"].map(|name| (name.to_owned(), vec![format!("plugin-{name}")]))).unwrap();
     let one = Host::sharing(&server, "one", groups());
-    eventually("one host to lead all", || n_held(&server, "one") == 3).await;
+    until("one host to lead all", || n_held(&server, "one") == 3).await;
     let two = Host::sharing(&server, "two", groups());
-    eventually("two to get a group", || n_held(&server, "two") == 1).await;
+    until("two to get a group", || n_held(&server, "two") == 1).await;
     let three = Host::sharing(&server, "three", groups());
     after(60).await;
     assert_eq!(["one", "two", "three"].map(|host| n_held(&server, host)), [1, 1, 1]);
@@ -423,7 +422,7 @@ async fn hosts_share_groups_and_take_those_of_a_host_that_goes() {
     let n_updates = server.log.lock().len() - n_updates;
     assert!((140..=160).contains(&n_updates), "{n_updates}");
     one.kill();
-    eventually("the others to take over", || n_held(&server, "one") == 0).await;
+    until("the others to take over", || n_held(&server, "one") == 0).await;
     after(30).await;
     let counts = ["two", "three"].map(|host| n_held(&server, host));
     assert!(counts == [2, 1] || counts == [1, 2], "two to one is even: {counts:?}");
@@ -432,7 +431,7 @@ async fn hosts_share_groups_and_take_those_of_a_host_that_goes() {
         assert_ne!(*two, three);
     }
     two.stop().await;
-    eventually("the last one to lead all", || n_held(&server, "three") == 3).await;
+    until("the last one to lead all", || n_held(&server, "three") == 3).await;
     three.stop().await;
     assert_eq!(holders(&server), [""; 3]);
 }

@@ -3,7 +3,7 @@
 use pintle_core::contract::manifest::Grant;
 use pintle_core::lifecycle::Phase;
 use pintle_core::policy::election::GroupId;
-use pintle_testing::server::eventually;
+use pintle_testing::until;
 use serde_json::json;
 
 use super::testing::Fixture;
@@ -367,12 +367,12 @@ async fn what_is_not_applied_is_an_event_about_the_resource_whether_or_not_the_p
         control.problem("ControllerPlugin new", "new", &refusal);
     }
     let told = "ControllerPlugin new uid-7: NotApplied ControllerPlugin new: Unpinned: set spec.digest";
-    eventually("one event", || events(&host) == [told]).await;
+    until("one event", || events(&host) == [told]).await;
 
     // The manager has reported what it rejected itself.
     let bad = control.apply(PluginSource::Resource, "p", wanted("nonsense")).await.unwrap_err();
     control.problem("ControllerPlugin p", "p", &bad);
-    eventually("another event", || events(&host).len() > 1).await;
+    until("another event", || events(&host).len() > 1).await;
     assert_eq!(events(&host).len(), 2, "{:?}", events(&host));
     assert!(events(&host)[1].contains("SwapRefused"), "{:?}", events(&host));
 }

@@ -4,9 +4,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use pintle_tests::scenarios::subject;
-use pintle_tests::{ControlPlane, Options, eventually};
+use pintle_tests::{ControlPlane, Options, PATIENCE, eventually};
 
-use crate::DEADLINE;
 use crate::arguments::Args;
 use crate::memory::memory;
 use crate::objects::{count, create_all, deployment, prepare, small_pod};
@@ -88,14 +87,14 @@ async fn rollout(args: &Args, implementation: Implementation, deployments: usize
         }
     }
     let total = deployments * pods;
-    eventually(DEADLINE, format!("{total} Pods"), || async {
+    eventually(PATIENCE, format!("{total} Pods"), || async {
         Ok((count(&client).await? >= total as u64).then_some(()))
     })
     .await?;
     let pods_per_second = total as f64 / begun.elapsed().as_secs_f64();
     let mut sample = Sample { pods_per_second, ..Sample::default() };
     if let (Some(subject), Some(before)) = (&subject, before) {
-        eventually(DEADLINE, "every status", || async {
+        eventually(PATIENCE, "every status", || async {
             let all = client.list("/apis/apps/v1/namespaces/bench/deployments").await?;
             Ok(all.iter().all(|deployment| deployment["status"]["replicas"] == pods).then_some(()))
         })
@@ -125,7 +124,7 @@ async fn namespace(args: &Args, implementation: Implementation, deployments: usi
     let subject = start(args, &plane, implementation, &subject::CONTROLLERS).await?.context("nothing runs")?;
     let all = (0..deployments).map(|number| deployment(&format!("app-{number}"), pods));
     create_all(&client, "/apis/apps/v1/namespaces/bench/deployments", all).await?;
-    eventually(DEADLINE, "every status", || async {
+    eventually(PATIENCE, "every status", || async {
         let all = client.list("/apis/apps/v1/namespaces/bench/deployments").await?;
         Ok(all.iter().all(|deployment| deployment["status"]["replicas"] == pods).then_some(()))
     })
@@ -133,7 +132,7 @@ async fn namespace(args: &Args, implementation: Implementation, deployments: usi
     let before = usage_at_rest(&subject).await?;
     let begun = Instant::now();
     client.delete(PATH, None).await?;
-    eventually(DEADLINE, "the namespace to go", || async { Ok(client.find(PATH).await?.is_none().then_some(())) })
+    eventually(PATIENCE, "the namespace to go", || async { Ok(client.find(PATH).await?.is_none().then_some(())) })
         .await
         .with_context(|| subject.process().log_tail())?;
     let seconds = begun.elapsed().as_secs_f64();

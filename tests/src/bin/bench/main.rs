@@ -23,14 +23,10 @@ mod standby;
 mod workloads;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::arguments::Args;
-
-/// The longest that one scenario may take.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -7,9 +7,8 @@ use anyhow::{Context, Result};
 use pintle_tests::process::Usage;
 use pintle_tests::scenarios::Subject;
 use pintle_tests::scenarios::subject::Running;
-use pintle_tests::{ControlPlane, eventually};
+use pintle_tests::{ControlPlane, PATIENCE, eventually};
 
-use crate::DEADLINE;
 use crate::arguments::Args;
 use crate::objects::deployment;
 use crate::report::Implementation;
@@ -68,7 +67,7 @@ pub(crate) async fn start(
     let client = plane.client();
     let name = &probe_name();
     client.create("/apis/apps/v1/namespaces/probe/deployments", &deployment(name, 1)).await?;
-    eventually(DEADLINE, "the Pod of the probe", || async {
+    eventually(PATIENCE, "the Pod of the probe", || async {
         let pods = client.list("/api/v1/namespaces/probe/pods").await?;
         Ok(pods.iter().any(|pod| pod["metadata"]["labels"]["app"] == *name).then_some(()))
     })

@@ -11,12 +11,9 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use pintle_tests::{ApiClient, eventually};
+use pintle_tests::{ApiClient, PATIENCE, eventually};
 
 use time_line::TimeLine;
-
-/// The longest that any step may take; most take a second.
-const STEP_DEADLINE: Duration = Duration::from_secs(300);
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -61,7 +58,7 @@ async fn story(pintle: &Path) -> Result<()> {
 }
 
 async fn tell(line: &TimeLine, host: &mut tokio::process::Child, kubeconfig: &Path) -> Result<()> {
-    let client = eventually(STEP_DEADLINE, "the cluster's kubeconfig", async || {
+    let client = eventually(PATIENCE, "the cluster's kubeconfig", async || {
         if let Some(status) = host.try_wait()? {
             bail!("pintle dev has ended ({status})");
         }

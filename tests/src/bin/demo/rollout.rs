@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use pintle_tests::objects::{count, has_condition, is_observed};
-use pintle_tests::{ApiClient, PatchKind, eventually};
+use pintle_tests::{ApiClient, PATIENCE, PatchKind, eventually};
 use serde_json::{Value, json};
 
+use crate::PODS;
 use crate::time_line::TimeLine;
-use crate::{PODS, STEP_DEADLINE};
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -27,7 +27,7 @@ pub(crate) async fn tell(line: &TimeLine, client: &ApiClient) -> Result<()> {
     line.title("delete a Pod and see it replaced");
     let victim = first.keys().next().context("no Pod to delete")?.clone();
     client.delete(&format!("{PODS}/{victim}"), None).await?;
-    eventually(STEP_DEADLINE, "a Pod in the place of the deleted one", || async {
+    eventually(PATIENCE, "a Pod in the place of the deleted one", || async {
         let now = pods(client).await?;
         Ok((now.len() == 3 && !now.contains_key(&victim)).then_some(()))
     })
@@ -71,7 +71,7 @@ pub(crate) async fn tell(line: &TimeLine, client: &ApiClient) -> Result<()> {
 
     line.title("delete the Deployment and see everything go that it owned");
     client.delete(DEPLOYMENT, Some(&json!({"propagationPolicy": "Background"}))).await?;
-    eventually(STEP_DEADLINE, "ReplicaSets and Pods to go", || async {
+    eventually(PATIENCE, "ReplicaSets and Pods to go", || async {
         Ok((client.list(REPLICA_SETS).await?.is_empty() && pods(client).await?.is_empty()).then_some(()))
     })
     .await?;
@@ -100,7 +100,7 @@ async fn set_image(client: &ApiClient, image: &str) -> Result<()> {
 
 /// Waits until the roll-out is complete by the rules of `kubectl rollout status`; the Pods by name, with their images.
 async fn available(client: &ApiClient, replicas: u64) -> Result<BTreeMap<String, String>> {
-    eventually(STEP_DEADLINE, format!("{replicas} available Pods"), || async {
+    eventually(PATIENCE, format!("{replicas} available Pods"), || async {
         let deployment = client.get(DEPLOYMENT).await?;
         let complete = ["replicas", "updatedReplicas", "availableReplicas"]
             .iter()

@@ -3,11 +3,11 @@
 
 use anyhow::{Context as _, Result, ensure};
 use pintle_tests::objects::{count, has_condition, is_observed, template};
-use pintle_tests::{ApiClient, Failure, PatchKind, eventually};
+use pintle_tests::{ApiClient, Failure, PATIENCE, PatchKind, eventually};
 use serde_json::{Value, json};
 
+use crate::PODS;
 use crate::time_line::TimeLine;
-use crate::{PODS, STEP_DEADLINE};
 
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -32,7 +32,7 @@ pub(crate) async fn tell(line: &TimeLine, client: &ApiClient) -> Result<()> {
 
 /// Waits until an object looks as wanted, and returns it.
 async fn until(client: &ApiClient, path: &str, what: &str, looks: impl Fn(&Value) -> bool) -> Result<Value> {
-    eventually(STEP_DEADLINE, format!("{path} to {what}"), async || {
+    eventually(PATIENCE, format!("{path} to {what}"), async || {
         let object = client.get(path).await?;
         ensure!(looks(&object), "{}", object["status"]);
         Ok(Some(object))
@@ -114,7 +114,7 @@ async fn eviction(line: &TimeLine, client: &ApiClient) -> Result<()> {
     let refused = evict("db-1").await.err().context("the second eviction was allowed")?;
     ensure!(Failure::code_of(&refused) == Some(429), "{refused:#}");
     line.say("db-1 is not: the budget refuses");
-    eventually(STEP_DEADLINE, "another db-2", async || {
+    eventually(PATIENCE, "another db-2", async || {
         let is_back = |pod: &Value| pod["metadata"]["uid"] != evicted && has_condition(pod, "Ready", "True");
         Ok(client.find(&pod).await?.filter(is_back))
     })

@@ -1,21 +1,16 @@
 //! ClusterRoles that have the rules of others.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::Group;
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+use crate::{PATIENCE, eventually};
 
 /// What these scenarios are about.
 pub(super) const GROUPS: &[Group] = &[(&["clusterrole-aggregation-controller"], &[SCENARIOS])];
-
-/// How long a change may take to arrive.
-const DEADLINE: Duration = Duration::from_secs(300);
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
@@ -84,7 +79,7 @@ impl Roles<'_> {
 
     /// Waits until a ClusterRole has rules for these verbs, in this order, and notes its rules and who has written them.
     async fn has(&self, name: &str, verbs: &[&str], when: &str) -> Result<()> {
-        let role = eventually(DEADLINE, format!("{name} to have the rules {verbs:?}"), async || {
+        let role = eventually(PATIENCE, format!("{name} to have the rules {verbs:?}"), async || {
             let role = self.s.client.get(&self.path(name)).await?;
             let rules = role["rules"].as_array().cloned().unwrap_or_default();
             let found: Vec<&str> = rules.iter().filter_map(|rule| rule["verbs"][0].as_str()).collect();
@@ -181,7 +176,7 @@ async fn emptied(s: &Stage) -> Result<()> {
 /// Each of them is part of the next, so the last one is complete once it has the rules of all.
 async fn user_facing(s: &Stage) -> Result<()> {
     const NAMES: [&str; 3] = ["view", "edit", "admin"];
-    let roles = eventually(DEADLINE, "the user-facing ClusterRoles to have their rules", async || {
+    let roles = eventually(PATIENCE, "the user-facing ClusterRoles to have their rules", async || {
         let mut roles = Vec::new();
         for name in NAMES {
             roles.push(s.client.get(&format!("{ROLES}/{name}")).await?);

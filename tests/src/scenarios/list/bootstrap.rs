@@ -6,11 +6,11 @@ use base64::prelude::BASE64_STANDARD;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 
-use super::{DEADLINE, Group, until_gone};
+use super::{Group, until_gone};
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+use crate::{PATIENCE, eventually};
 
 /// What these scenarios are about.
 pub(super) const GROUPS: &[Group] =
@@ -123,7 +123,7 @@ async fn cluster_info(s: &Stage, data: &Value) -> Result<()> {
 
 /// Waits until the entries of the ConfigMap are so, and notes them.
 async fn until(s: &Stage, when: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
-    let data = eventually(DEADLINE, format!("cluster-info {when}"), async || {
+    let data = eventually(PATIENCE, format!("cluster-info {when}"), async || {
         let data = s.client.get(CLUSTER_INFO).await?["data"].take();
         ensure!(is_so(&data), "it has {data}");
         Ok(Some(data))

@@ -9,12 +9,12 @@ mod rollout;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{DEADLINE, Group};
+use super::Group;
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::objects::{count, is_observed, pinned_node};
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+use crate::{PATIENCE, eventually};
 
 /// What these scenarios are about.
 pub(super) const GROUPS: &[Group] =
@@ -157,7 +157,7 @@ fn pinned_to(pod: &Value) -> &str {
 /// Runs Pods until DaemonSet and Pods look as wanted: each new Pod is bound and becomes ready, but those of the image that is broken
 /// do not become ready.
 async fn run_until(s: &Stage, what: &str, looks: impl Fn(&Value, &[Value]) -> bool) -> Result<()> {
-    eventually(DEADLINE, format!("agent to {what}"), async || {
+    eventually(PATIENCE, format!("agent to {what}"), async || {
         let pods = s.list("pods").await?;
         for pod in &pods {
             if pod["spec"]["schedulerName"] == SCHEDULER && pod["spec"]["nodeName"].is_null() {

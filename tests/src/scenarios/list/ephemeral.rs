@@ -6,13 +6,10 @@ use serde_json::{Map, Value, json};
 use super::Group;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, pod};
-use crate::{Failure, eventually};
+use crate::{Failure, PATIENCE, eventually};
 
 /// What these scenarios are about.
 pub(super) const GROUPS: &[Group] = &[(&["ephemeral-volume-controller"], &[SCENARIOS])];
-
-/// How long a change may take to arrive.
-const DEADLINE: std::time::Duration = std::time::Duration::from_secs(300);
 
 const CLAIMS: &str = "persistentvolumeclaims";
 
@@ -44,7 +41,7 @@ async fn create(s: &Stage, name: &str, volumes: &[Value]) -> Result<()> {
 /// Waits until there is a claim that the Pod owns.
 async fn until_owned(s: &Stage, claim: &str, pod: &str) -> Result<()> {
     let uid = s.get("pods", pod).await?["metadata"]["uid"].clone();
-    eventually(DEADLINE, format!("{claim} to be the claim of {pod}"), async || {
+    eventually(PATIENCE, format!("{claim} to be the claim of {pod}"), async || {
         let found = s.client.find(&s.one(CLAIMS, claim)).await?;
         Ok(found.filter(|found| found["metadata"]["ownerReferences"][0]["uid"] == uid).map(drop))
     })
@@ -101,7 +98,7 @@ async fn recreated(s: &Stage) -> Result<()> {
     until_owned(s, "web-0-data", "web-0").await?;
     let first = s.get(CLAIMS, "web-0-data").await?["metadata"]["uid"].clone();
     delete_claim(s, "web-0-data").await?;
-    eventually(DEADLINE, "another claim", async || {
+    eventually(PATIENCE, "another claim", async || {
         let found = s.client.find(&s.one(CLAIMS, "web-0-data")).await?;
         Ok(found.filter(|found| found["metadata"]["uid"] != first).map(drop))
     })
@@ -171,7 +168,7 @@ async fn with_its_pod(s: &Stage) -> Result<()> {
     until_owned(s, "web-0-data", "web-0").await?;
     s.delete("pods", "web-0", "Background").await?;
     s.until_gone("pods", "web-0").await?;
-    eventually(DEADLINE, "the claim to be deleted", async || {
+    eventually(PATIENCE, "the claim to be deleted", async || {
         let found = s.client.find(&s.one(CLAIMS, "web-0-data")).await?;
         Ok(found.is_none_or(|claim| claim["metadata"]["deletionTimestamp"].is_string()).then_some(()))
     })

@@ -2,12 +2,10 @@
 
 automod::dir!(pub(in crate::scenarios) "src/scenarios/list");
 
-use std::time::Duration;
-
 use anyhow::Result;
 
 use super::{Chance, Scenario, Stage};
-use crate::eventually;
+use crate::{PATIENCE, eventually};
 
 /// In how many steps a ReplicaSet is scaled.
 const STEPS: Chance = Chance { steps: true, ..Chance::NONE };
@@ -30,12 +28,9 @@ pub fn all() -> Vec<Scenario> {
     all
 }
 
-/// How long one thing that a scenario waits for may take.
-const DEADLINE: Duration = Duration::from_secs(300);
-
 /// Waits until nothing is at the path.
 async fn until_gone(s: &Stage, path: &str) -> Result<()> {
-    eventually(DEADLINE, format!("{path} to be gone"), async || Ok(s.client.find(path).await?.is_none().then_some(())))
+    eventually(PATIENCE, format!("{path} to be gone"), async || Ok(s.client.find(path).await?.is_none().then_some(())))
         .await
 }
 

@@ -3,18 +3,16 @@
 //! Each scenario deletes a second namespace, `<namespace>-x`. What is seen of it while something holds it is compared, and the order in
 //! which its objects went is checked.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::Group;
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::history::{Effect, Recorder};
 use crate::scenarios::stage::{Stage, deployment, pod};
 use crate::webhook::Webhook;
+use crate::{PATIENCE, eventually};
 
 mod kinds;
 
@@ -23,9 +21,6 @@ pub(super) const GROUPS: &[Group] = &[(
     &["namespace-controller", "root-ca-certificate-publisher-controller", "serviceaccount-controller"],
     &[SCENARIOS],
 )];
-
-/// How long a stage of a deletion may take: some tries a minute apart.
-const DEADLINE: Duration = Duration::from_secs(300);
 
 /// The API of admission policies and webhooks.
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -80,7 +75,7 @@ impl Doomed {
 
     /// Waits until the conditions, `TYPE STATUS REASON MESSAGE` in their order, are as wanted.
     async fn conditions(&self, what: &str, wanted: impl Fn(&[String]) -> bool) -> Result<Vec<String>> {
-        eventually(DEADLINE, format!("the namespace to {what}"), async || {
+        eventually(PATIENCE, format!("the namespace to {what}"), async || {
             let namespace = self.x.client.get(&self.path()).await?;
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let all = namespace["status"]["conditions"].as_array().into_iter().flatten();
@@ -114,7 +109,7 @@ impl Doomed {
     async fn refused(self, s: &Stage, by: &[String]) -> Result<()> {
         self.x.create("pods", &pod("one", "none")).await?;
         let try_only = json!({"dryRun": ["All"]});
-        eventually(DEADLINE, "the deletion of a Pod to be refused", async || {
+        eventually(PATIENCE, "the deletion of a Pod to be refused", async || {
             let tried = self.x.client.delete(&self.x.one("pods", "one"), Some(&try_only)).await;
             Ok(tried.is_err().then_some(()))
         })
@@ -132,7 +127,7 @@ impl Doomed {
 
     /// Waits until the namespace is gone.
     async fn went(&self) -> Result<()> {
-        eventually(DEADLINE, "the namespace to go", async || match self.x.client.find(&self.path()).await? {
+        eventually(PATIENCE, "the namespace to go", async || match self.x.client.find(&self.path()).await? {
             None => Ok(Some(())),
             Some(namespace) => bail!("its status is {:#}", namespace["status"]),
         })
@@ -149,7 +144,7 @@ impl Doomed {
     /// Waits until the namespace is gone, and checks that no object went before the last Pod, and that nothing was reported in it.
     async fn gone(self) -> Result<()> {
         self.went().await?;
-        let history = eventually(DEADLINE, "the watches to show the end of the ConfigMap", async || {
+        let history = eventually(PATIENCE, "the watches to show the end of the ConfigMap", async || {
             let history = self.recorder.so_far()?;
             let ended = |plural: &str| history.of(plural).any(|w| w.effect == Effect::Deleted && w.name() == "kept");
             Ok(ended("configmaps").then_some(history))
@@ -281,7 +276,7 @@ async fn unavailable(s: &Stage) -> Result<()> {
         "insecureSkipTLSVerify": true, "service": {"namespace": s.ns, "name": "away"},
     }});
     s.client.create(SERVICES, &service).await?;
-    eventually(DEADLINE, "the API to be unavailable", async || {
+    eventually(PATIENCE, "the API to be unavailable", async || {
         let service = s.client.get(&format!("{SERVICES}/v1.away.example.com")).await?;
         let mut conditions = service["status"]["conditions"].as_array().into_iter().flatten();
         Ok(conditions.any(|c| c["type"] == "Available" && c["status"] == "False").then_some(()))
@@ -307,7 +302,7 @@ async fn define(s: &Stage, plural: &str, kind: &str) -> Result<String> {
     }});
     s.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
     let path = format!("/apis/{group}/v1/namespaces/{}-x/{plural}", s.ns);
-    eventually(DEADLINE, format!("{plural} to be served"), async || Ok(s.client.find(&path).await?.map(drop)))
+    eventually(PATIENCE, format!("{plural} to be served"), async || Ok(s.client.find(&path).await?.map(drop)))
         .await
         .with_context(|| format!("define {kind}"))?;
     Ok(path)

@@ -1,21 +1,16 @@
 //! What is written on Nodes. The Nodes of these scenarios have no kubelets.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::Group;
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+use crate::{PATIENCE, eventually};
 
 /// What these scenarios are about.
 pub(super) const GROUPS: &[Group] = &[(&["ttl-controller"], &[SCENARIOS])];
-
-/// How long a change may take to arrive.
-const DEADLINE: Duration = Duration::from_secs(300);
 
 const NODES: &str = "/api/v1/nodes";
 
@@ -51,7 +46,7 @@ async fn touch(s: &Stage, name: &str, label: &str) -> Result<()> {
 
 /// Waits until a Node has this annotation, and notes all of them.
 async fn has(s: &Stage, name: &str, seconds: &str, when: &str) -> Result<()> {
-    let node = eventually(DEADLINE, format!("{name} to have the annotation {seconds}"), async || {
+    let node = eventually(PATIENCE, format!("{name} to have the annotation {seconds}"), async || {
         let node = s.client.get(&path(s, name)).await?;
         let annotations = &node["metadata"]["annotations"];
         ensure!(annotations[TTL] == seconds, "it has {annotations}");

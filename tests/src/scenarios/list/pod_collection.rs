@@ -2,23 +2,18 @@
 //!
 //! A finalizer holds each of them, so that it is seen how it went. Their Nodes have no kubelets.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::Group;
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::{Stage, pod};
 use crate::scenarios::subject::TERMINATED_POD_GC_THRESHOLD;
+use crate::{PATIENCE, eventually};
 
 /// What these scenarios are about.
 pub(super) const GROUPS: &[Group] = &[(&["pod-garbage-collector-controller"], &[SCENARIOS])];
-
-/// How long a change may take to arrive: some periods of 20 s, and a quarantine of 40 s.
-const DEADLINE: Duration = Duration::from_secs(300);
 
 const NODES: &str = "/api/v1/nodes";
 
@@ -188,7 +183,7 @@ async fn terminated(s: &Stage) -> Result<()> {
     for name in ["evicted-1", "evicted-2"] {
         deleted(s, name).await?;
     }
-    let left = eventually(DEADLINE, "no more Pods than the threshold", async || {
+    let left = eventually(PATIENCE, "no more Pods than the threshold", async || {
         let pods = s.list("pods").await?;
         let left = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).count();
         Ok((left == names.len()).then_some(left))

@@ -4,10 +4,10 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{DEADLINE, Group};
+use super::Group;
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::scenarios::stage::Stage;
+use crate::{PATIENCE, eventually};
 
 mod claims;
 mod classes;
@@ -40,7 +40,7 @@ async fn patch_status(s: &Stage, path: &str, status: &Value) -> Result<()> {
 
 /// Waits until an object has exactly these finalizers.
 async fn until_finalizers(s: &Stage, path: &str, wanted: &[&str]) -> Result<()> {
-    eventually(DEADLINE, format!("{path} to have the finalizers {wanted:?}"), async || {
+    eventually(PATIENCE, format!("{path} to have the finalizers {wanted:?}"), async || {
         let object = s.client.get(path).await?;
         let finalizers = object["metadata"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
         ensure!(finalizers == json!(wanted), "it has {finalizers}");

@@ -3,11 +3,11 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{DEADLINE, Group, until_gone};
+use super::{Group, until_gone};
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+use crate::{PATIENCE, eventually};
 
 /// What these scenarios are about.
 pub(super) const GROUPS: &[Group] = &[(&["service-cidr-controller"], &[SCENARIOS])];
@@ -42,7 +42,7 @@ async fn range(s: &Stage, name: &str, cidrs: &[&str]) -> Result<()> {
 
 /// Waits until the condition of a range has this status.
 async fn until(s: &Stage, range: &str, status: &str) -> Result<()> {
-    eventually(DEADLINE, format!("Ready of {range} to be {status}"), async || {
+    eventually(PATIENCE, format!("Ready of {range} to be {status}"), async || {
         let object = s.client.get(&path(s, range)).await?;
         ensure!(object["status"]["conditions"][0]["status"] == status, "it has {}", object["status"]);
         Ok(Some(()))
@@ -52,8 +52,7 @@ async fn until(s: &Stage, range: &str, status: &str) -> Result<()> {
 
 /// Creates an address as the API server does for a Service.
 async fn address(s: &Stage, address: &str, family: &str) -> Result<()> {
-    let labels =
-        json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": family});
+    let labels = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": family});
     let parent = json!({"resource": "services", "namespace": s.ns, "name": "web"});
     let object = json!({"metadata": {"name": address, "labels": labels}, "spec": {"parentRef": parent}});
     s.client.create(ADDRESSES, &object).await.map(drop)
@@ -166,7 +165,7 @@ async fn restored(s: &Stage) -> Result<()> {
 }
 
 async fn until_finalizers(s: &Stage, range: &str, n: usize) -> Result<()> {
-    eventually(DEADLINE, format!("{range} to have {n} finalizers"), async || {
+    eventually(PATIENCE, format!("{range} to have {n} finalizers"), async || {
         let object = s.client.get(&path(s, range)).await?;
         let finalizers = &object["metadata"]["finalizers"];
         ensure!(finalizers.as_array().is_some_and(|all| all.len() == n), "it has {finalizers}");

@@ -13,7 +13,7 @@ use pintle_tests::objects::{has_condition, pinned_node};
 use pintle_tests::proxy::{Proxy, kubeconfig_through};
 use pintle_tests::scenarios::history::Recorder;
 use pintle_tests::scenarios::{Chance, GATED_APIS, GATES, Stage, Subject, by_id, measure, snapshot, stage, subject};
-use pintle_tests::{Failure, PatchKind, TestCluster};
+use pintle_tests::{Failure, PATIENCE, PatchKind, TestCluster};
 use serde_json::{Value, json};
 use similar::TextDiff;
 use tokio::time::Instant;
@@ -25,9 +25,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// How many looks in a row must show no write in the end.
 const N_LAST_LOOKS: usize = 40;
-
-/// How long both may take to be quiet.
-const DEADLINE: Duration = Duration::from_secs(300);
 
 /// How long sides that differ may take to become equal: longer than the delay of a retry that one of them has to wait for.
 const LATE: Duration = Duration::from_secs(40);
@@ -302,10 +299,10 @@ pub(super) async fn quiet(both: &[Watched; 2], n_looks: usize) -> Result<()> {
         }
         anyhow::Ok(())
     };
-    match tokio::time::timeout(DEADLINE, look).await {
+    match tokio::time::timeout(PATIENCE, look).await {
         Ok(quiet) => quiet,
         Err(_) => bail!(
-            "{}: not quiet after {DEADLINE:?}; the last writes: {} and {}",
+            "{}: not quiet after {PATIENCE:?}; the last writes: {} and {}",
             both[0].stage.ns,
             both[0].recorder.last_writes(),
             both[1].recorder.last_writes()

@@ -5,20 +5,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use pintle_core::contract::manifest::Limits;
 use pintle_core::lifecycle::{FailurePolicy, Spec};
 use pintle_core::ports::guest::Guest;
 use pintle_runtime::manager::{Component, Manager, PluginOptions, PluginStatus};
-use pintle_tests::{ApiClient, LocalHost, PatchKind, TestCluster, components};
+use pintle_tests::{ApiClient, LocalHost, PATIENCE, PatchKind, TestCluster, components, eventually};
 use pintle_wasm::{WasmConfig, WasmEngine, inspect};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::attacks::{KEYS, create_targets};
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// Changes that the neighbour must follow during each attack.
 const N_PROBES: usize = 25;
 /// Objects beside the one that the neighbour changes.
@@ -90,17 +88,11 @@ impl Fixture {
 
     /// Waits until the status of a plugin is so.
     pub(crate) fn wait(&self, name: &str, what: &str, is: impl Fn(&PluginStatus) -> bool) -> Result<PluginStatus> {
-        let until = Instant::now() + PATIENCE;
-        loop {
+        self.outside.block_on(eventually(PATIENCE, what, async || {
             let status = self.status(name)?;
-            if is(&status) {
-                return Ok(status);
-            }
-            if Instant::now() > until {
-                bail!("waited for {what}: {status:?}");
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+            ensure!(is(&status), "{status:?}");
+            Ok(Some(status))
+        }))
     }
 
     /// Events with this reason about objects of the attacked namespace.

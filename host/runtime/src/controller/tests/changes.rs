@@ -54,12 +54,12 @@ async fn a_plugin_that_takes_no_changes_does_not_delay_another() {
     });
     is_locked.await.unwrap();
     server.put("pods", "ns", "a", json!({}));
-    eventually("a run of the other plugin", || !log.lock().is_empty()).await;
+    until("a run of the other plugin", || !log.lock().is_empty()).await;
     quick.idle(Duration::ZERO).await;
     assert_eq!(*log.lock(), ["quick"]);
     drop(free);
     holder.join().unwrap();
-    eventually("a run of the stuck plugin", || log.lock().len() > 1).await;
+    until("a run of the stuck plugin", || log.lock().len() > 1).await;
     assert_eq!(*log.lock(), ["quick", "stuck"]);
 }
 
@@ -196,7 +196,7 @@ async fn every_key_runs_after_the_dispatcher_has_panicked_and_a_held_key_stays_h
     let version = fixture.controller.version();
     let subscription = version.subscription().unwrap();
     version.detach();
-    eventually("a panic", || fixture.panics() == [("dispatcher", 1)]).await;
+    until("a panic", || fixture.panics() == [("dispatcher", 1)]).await;
     version.attach(subscription);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(names(&calls)[2..], ["lost"]);
@@ -217,13 +217,13 @@ async fn a_key_whose_result_cannot_be_handled_runs_again_after_the_bound() {
     fixture.api.paused.send_replace(true);
     fixture.start();
     fixture.add(&["a"]);
-    eventually("a write", || !fixture.api.log().is_empty()).await;
+    until("a write", || !fixture.api.log().is_empty()).await;
     // There is nothing that the result can be compared with.
     let version = fixture.controller.version();
     let subscription = version.subscription().unwrap();
     version.detach();
     fixture.api.paused.send_replace(false);
-    eventually("a panic", || fixture.panics() == [("worker", 1)]).await;
+    until("a panic", || fixture.panics() == [("worker", 1)]).await;
     version.attach(subscription);
     fixture.idle(Duration::from_secs(3600)).await;
     assert_eq!(times(&calls), [(0, 0), (30_010, 0)]);
@@ -285,7 +285,7 @@ async fn a_key_that_runs_because_of_its_own_writes_alone_is_reported_once() {
     assert_eq!((n_reported(), n_runs.load(Ordering::Relaxed)), ((0, 0), 151));
     assert_eq!(fixture.condition("Healthy"), ("True".into(), "NoFaults".into()));
     fixture.add(&["p"]);
-    eventually("runs", || n_runs.load(Ordering::Relaxed) == 300).await;
+    until("runs", || n_runs.load(Ordering::Relaxed) == 300).await;
     assert_eq!(fixture.condition("Healthy"), ("False".into(), "WritesRepeat".into()));
     // Until it stops.
     fixture.idle(Duration::ZERO).await;

@@ -29,7 +29,7 @@ async fn on_standby_nothing_runs_and_a_term_begins_with_every_object() {
     assert_eq!(runs(), 0);
     let start = Instant::now();
     fixture.controller.lead();
-    eventually("runs", || calls.lock().len() == 3).await;
+    until("runs", || calls.lock().len() == 3).await;
     assert!(start.elapsed() <= Duration::from_millis(20), "at once");
     let mut all = names(&calls);
     all.sort();
@@ -49,7 +49,7 @@ async fn the_end_of_a_term_waits_for_runs_in_flight_and_forgets_all_keys() {
     let (fixture, calls) = standing_by(|i| if i == 0 { creates(&["p"]) } else { retry(None) });
     fixture.api.paused.send_replace(true);
     fixture.controller.lead();
-    eventually("a write", || !fixture.api.log().is_empty()).await;
+    until("a write", || !fixture.api.log().is_empty()).await;
     let n_calls = calls.lock().len();
     let ended = tokio::spawn({
         let controller = fixture.controller.clone();
@@ -69,7 +69,7 @@ async fn the_end_of_a_term_waits_for_runs_in_flight_and_forgets_all_keys() {
     );
     // The next term knows nothing of failures before.
     fixture.controller.lead();
-    eventually("runs", || calls.lock().len() >= n_calls + 3).await;
+    until("runs", || calls.lock().len() >= n_calls + 3).await;
     assert!(calls.lock()[n_calls..n_calls + 3].iter().all(|(_, _, attempt)| *attempt == 0), "{:?}", calls.lock());
 }
 

@@ -105,7 +105,7 @@ async fn errors_faults_and_denied_writes_keep_the_values_and_refused_writes_repl
     fixture.start();
     for (i, expected) in ["red=1.0", "red=1.0", "red=1.0", "red=1.0", "red=1.0", "red=3.0"].into_iter().enumerate() {
         fixture.add(&["a"]);
-        eventually("the next run", || calls.lock().len() > i).await;
+        until("the next run", || calls.lock().len() > i).await;
         tokio::time::sleep(Duration::from_micros(100)).await;
         assert_eq!(series(&fixture), expected, "run {i}");
     }

@@ -211,7 +211,7 @@ async fn a_run_that_ends_after_the_term_is_reported_as_such() {
     fixture.api.paused.send_replace(true);
     fixture.start();
     fixture.add(&["a"]);
-    eventually("a write", || !fixture.api.log().is_empty()).await;
+    until("a write", || !fixture.api.log().is_empty()).await;
     let api = fixture.api.clone();
     tokio::join!(fixture.controller.stand_by(), async {
         let _ = api.paused.send_replace(false);

@@ -54,7 +54,7 @@ async fn keys_are_woken_before_the_writes_and_not_by_an_outcome_with_a_denied_wr
     let fixture = Fixture::new(guest, FakeWriter::new(|_, _| Err(refusal(500))));
     fixture.start();
     fixture.add(&["a"]);
-    eventually("a run of the woken key", || calls.lock().len() >= 2).await;
+    until("a run of the woken key", || calls.lock().len() >= 2).await;
     assert_eq!(calls_of(&calls)[..2], ["0:a", "0:woken"]);
     fixture.idle(Duration::from_secs(3600)).await;
     assert!(calls_of(&calls).iter().all(|call| !call.ends_with(":not-woken")), "{calls:?}");

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pintle_tests::definitions::define_metrics;
-use pintle_tests::{ApiClient, ControlPlane, Options, eventually};
+use pintle_tests::{ApiClient, ControlPlane, Options, PATIENCE, eventually};
 use serde_json::{Value, json};
 
 use super::finisher::{Fate, status};
 use super::watched::Watched;
-use crate::DEADLINE;
 use crate::arguments::Args;
 use crate::objects::{create_all, deployment, patch_all, prepare};
 use crate::report::{Implementation, Sample};
@@ -136,7 +135,7 @@ async fn probe(client: &ApiClient) -> Result<()> {
     let target = format!("{}/{name}", targets_of("probe"));
     targets(client, "probe", vec![name.clone()]).await?;
     client.create(&autoscalers_of("probe"), &autoscaler(&name)).await?;
-    eventually(DEADLINE, "the probe to be scaled", async || {
+    eventually(PATIENCE, "the probe to be scaled", async || {
         Ok((client.get(&target).await?["spec"]["replicas"] == 3).then_some(()))
     })
     .await?;

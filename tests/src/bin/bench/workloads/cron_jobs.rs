@@ -5,11 +5,10 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _, Unit};
-use pintle_tests::{ApiClient, ControlPlane, Options, PatchKind, eventually};
+use pintle_tests::{ApiClient, ControlPlane, Options, PATIENCE, PatchKind, eventually};
 use serde_json::{Value, json};
 
 use super::watched::Watched;
-use crate::DEADLINE;
 use crate::arguments::Args;
 use crate::objects::{create_all, prepare};
 use crate::report::{Implementation, Sample};
@@ -63,7 +62,7 @@ async fn probe(client: &ApiClient) -> Result<()> {
         "uid": "00000000-0000-0000-0000-000000000000",
     });
     client.patch(&format!("{path}/status"), PatchKind::Merge, &json!({"status": {"active": [gone]}})).await?;
-    eventually(DEADLINE, "the status of the probe", async || {
+    eventually(PATIENCE, "the status of the probe", async || {
         let found = client.get(&path).await?;
         Ok(found["status"]["active"].as_array().is_none_or(Vec::is_empty).then_some(()))
     })

@@ -4,12 +4,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use pintle_tests::objects::has_condition;
-use pintle_tests::{ApiClient, ControlPlane, Options, eventually};
+use pintle_tests::{ApiClient, ControlPlane, Options, PATIENCE, eventually};
 use serde_json::{Value, json};
 
 use super::finisher::{Fate, Finisher};
 use super::watched::Watched;
-use crate::DEADLINE;
 use crate::arguments::Args;
 use crate::objects::{count, create_all, prepare};
 use crate::report::{Implementation, Sample};
@@ -174,7 +173,7 @@ pub(super) async fn measure(args: &Args, implementation: Implementation, workloa
 /// Waits until the subject has made the Pod of a small workload: only then are its caches filled.
 async fn probe(client: &ApiClient, workloads: Workloads) -> Result<()> {
     client.create(&workloads.path("probe"), &workloads.probe(&probe_name())).await?;
-    eventually(DEADLINE, "the Pod of the probe", async || {
+    eventually(PATIENCE, "the Pod of the probe", async || {
         Ok((!client.list("/api/v1/namespaces/probe/pods").await?.is_empty()).then_some(()))
     })
     .await

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use pintle_tests::api::Watch;
-use pintle_tests::{ApiClient, Failure};
+use pintle_tests::{ApiClient, Failure, PATIENCE};
 use serde_json::Value;
-
-use crate::DEADLINE;
 
 /// The events of a collection. A fresh API server has little room for each watch, and ends one that is not read for a moment; it is
 /// opened again where it ended.
@@ -30,7 +28,7 @@ impl Events {
     /// The type of the next event and its object. Objects may be added again.
     pub(super) async fn next(&mut self) -> Result<(String, Value)> {
         loop {
-            let event = self.watch.next(DEADLINE).await?;
+            let event = self.watch.next(PATIENCE).await?;
             if let Some(mut event) = event
                 && let Some(kind) = event["type"].as_str().filter(|kind| *kind != "ERROR").map(str::to_owned)
             {
@@ -66,7 +64,7 @@ impl Watched {
     /// Waits until `n` objects look as wanted at the same time.
     pub(super) async fn until(&mut self, n: usize, looks: impl Fn(&Value) -> bool) -> Result<()> {
         let mut so_far = BTreeSet::new();
-        let waited = tokio::time::timeout(DEADLINE, async {
+        let waited = tokio::time::timeout(PATIENCE, async {
             while so_far.len() < n {
                 let (kind, object) = self.0.next().await?;
                 let name = object["metadata"]["name"].as_str().context("an object without a name")?;
@@ -80,7 +78,7 @@ impl Watched {
         });
         match waited.await {
             Ok(outcome) => outcome,
-            Err(_) => bail!("{} of {n} objects of {} are as wanted after {DEADLINE:?}", so_far.len(), self.0.path),
+            Err(_) => bail!("{} of {n} objects of {} are as wanted after {PATIENCE:?}", so_far.len(), self.0.path),
         }
     }
 }

@@ -7,11 +7,10 @@ use super::{AUTOSCALERS, KINDS, at_once, autoscale, define, define_metrics, depl
 use super::{reason, sized};
 use crate::api::PatchKind;
 use crate::definitions::DEFINITIONS;
-use crate::eventually;
 use crate::objects::set_fields;
 use crate::scenarios::Scenario;
-use crate::scenarios::list::DEADLINE;
 use crate::scenarios::stage::{Stage, pod, replica_set};
+use crate::{PATIENCE, eventually};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a HorizontalPodAutoscaler waits for its target", |s| Box::pin(late(s))).comparing(KINDS),
@@ -141,7 +140,7 @@ async fn forget_fleet(s: &Stage) -> Result<()> {
 }
 
 async fn until_fleet(s: &Stage, replicas: i64) -> Result<()> {
-    eventually(DEADLINE, format!("the Fleet to have {replicas} replicas"), async || {
+    eventually(PATIENCE, format!("the Fleet to have {replicas} replicas"), async || {
         Ok((s.client.get(&fleet(s)).await?["spec"]["replicas"] == replicas).then_some(()))
     })
     .await

@@ -3,12 +3,11 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::super::DEADLINE;
 use super::{KINDS, active, create, due, event, job_of, job_spec, look, observe_jobs, run, set_back};
 use crate::api::PatchKind;
-use crate::eventually;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
+use crate::{PATIENCE, eventually};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario::new("a CronJob creates a Job when its time has come", |s| Box::pin(allowed(s))).comparing(KINDS),
@@ -93,7 +92,7 @@ async fn quota(s: &Stage) -> Result<()> {
     set("0").await?;
     let probe = json!({"metadata": {"name": "probe"}, "spec": job_spec()});
     let dry_run = format!("{}?dryRun=All", s.all("jobs"));
-    eventually(DEADLINE, "a quota that is obeyed", async || {
+    eventually(PATIENCE, "a quota that is obeyed", async || {
         Ok(s.client.create(&dry_run, &probe).await.err().map(drop))
     })
     .await?;

@@ -1,10 +1,14 @@
-//! Waiting for a condition with a deadline: the only way in which these tests let time pass.
+//! Waiting for a condition with a deadline: the only way in which tests let time pass.
 
 use std::fmt::Display;
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use tokio::time::Instant;
+
+/// How long anything may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long to wait after the first look. Short, because most conditions come true within milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -25,11 +29,30 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 pub async fn eventually<T>(
     deadline: Duration,
     description: impl Display,
+    look: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    wait(deadline, FIRST_PAUSE..LONGEST_PAUSE, description, look).await
+}
+
+/// [`eventually`] for a condition on the paused clock, where looks cost no time and a test goes on soon after the condition holds.
+///
+/// # Panics
+/// It does not hold within 1,000 s.
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
+    let look = async || Ok(condition().then_some(()));
+    let pause = Duration::from_millis(10);
+    wait(Duration::from_secs(1_000), pause..pause, what, look).await.unwrap();
+}
+
+async fn wait<T>(
+    deadline: Duration,
+    pauses: Range<Duration>,
+    description: impl Display,
     mut look: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let until = Instant::now() + deadline;
     let mut last = String::from("condition not met");
-    let mut pause = FIRST_PAUSE;
+    let mut pause = pauses.start;
     loop {
         match tokio::time::timeout_at(until, look()).await {
             Ok(Ok(Some(value))) => return Ok(value),
@@ -41,6 +64,6 @@ pub async fn eventually<T>(
             bail!("waited {deadline:?} for {description}: {last}");
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        pause = (pause * 3 / 2).min(pauses.end);
     }
 }
