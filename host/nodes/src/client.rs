@@ -1,26 +1,22 @@
-//! A small HTTP client for an API server: single requests and watches.
+//! Requests of kube's client to an API server: single ones and watches.
 //!
 //! Not here: retries, which callers do.
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use futures::Stream;
+use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http::{Method, Response};
-use http_body_util::BodyExt as _;
-use kube::client::Body;
+use kube::api::WatchEvent;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::Connect;
 
 /// Longest wait for the answer to a single request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest silence on a watch before it is reopened; the server closes watches earlier, on request.
-const WATCH_SILENCE: Duration = Duration::from_secs(330);
-/// Longest line of a watch, in bytes; the server's own limit on an object is far lower.
-const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// Name of this client, and so of the manager of the fields that it writes.
 const AGENT: &str = "pintle-sim-nodes";
@@ -128,34 +124,6 @@ impl ApiClient {
         Ok(Self { http: Client::try_from(config)? })
     }
 
-    async fn open(
-        &self,
-        method: Method,
-        path: &str,
-        content_type: &'static str,
-        body: Bytes,
-    ) -> Result<Response<Body>, ClientError> {
-        let request = http::Request::builder()
-            .method(method)
-            .uri(path)
-            .header(ACCEPT, JSON)
-            .header(CONTENT_TYPE, content_type)
-            .header(USER_AGENT, AGENT)
-            .body(Body::from(body.to_vec()))
-            .map_err(|why| ClientError::Transport(why.to_string()))?;
-        let response = answered(self.http.send(request)).await?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let code = response.status().as_u16();
-        let body = answered(response.into_body().collect()).await.map(|body| body.to_bytes()).unwrap_or_default();
-        let message = match serde_json::from_slice::<Value>(&body) {
-            Ok(status) if status["message"].is_string() => status["message"].as_str().unwrap_or_default().to_owned(),
-            _ => String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned(),
-        };
-        Err(ClientError::Refused { code, message })
-    }
-
     /// Sends one request and returns the body of the answer.
     ///
     /// # Errors
@@ -168,34 +136,54 @@ impl ApiClient {
         method: Method,
         path: &str,
         content_type: &'static str,
-        body: Bytes,
-    ) -> Result<Bytes, ClientError> {
-        let response = self.open(method, path, content_type, body).await?;
-        Ok(answered(response.into_body().collect()).await?.to_bytes())
+        body: Vec<u8>,
+    ) -> Result<String, ClientError> {
+        answered(self.http.request_text(request(method, path, content_type, body)?)).await
     }
 
     /// Sends a request that changes an object, as [`ApiClient::send`].
-    pub(crate) async fn perform(&self, request: &Request) -> Result<Bytes, ClientError> {
-        let body = Bytes::from(request.body.to_string());
+    pub(crate) async fn perform(&self, request: &Request) -> Result<String, ClientError> {
+        let body = request.body.to_string().into_bytes();
         self.send(request.method.clone(), &request.path, request.content_type, body).await
     }
 
-    /// Opens a watch.
+    /// Opens a watch. After an error of its events, it has to be opened again.
     ///
     /// # Errors
     /// As [`ApiClient::send`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing on the server.
-    pub async fn watch(&self, path: &str) -> Result<Lines, ClientError> {
-        let response = self.open(Method::GET, path, JSON, Bytes::new()).await?;
-        Ok(Lines { body: response.into_body(), buffer: BytesMut::new(), searched: 0 })
+    pub(crate) async fn watch<T: Clone + DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<impl Stream<Item = kube::Result<WatchEvent<T>>> + use<T>, ClientError> {
+        answered(self.http.request_events(request(Method::GET, path, JSON, Vec::new())?)).await
     }
+}
+
+fn request(
+    method: Method,
+    path: &str,
+    content_type: &'static str,
+    body: Vec<u8>,
+) -> Result<http::Request<Vec<u8>>, ClientError> {
+    http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header(ACCEPT, JSON)
+        .header(CONTENT_TYPE, content_type)
+        .header(USER_AGENT, AGENT)
+        .body(body)
+        .map_err(|why| ClientError::Transport(why.to_string()))
 }
 
 async fn answered<T>(reading: impl Future<Output = kube::Result<T>>) -> Result<T, ClientError> {
     match tokio::time::timeout(REQUEST_TIMEOUT, reading).await {
         Err(_) => Err(ClientError::Transport("timed out".to_owned())),
+        Ok(Err(kube::Error::Api(status))) => {
+            Err(ClientError::Refused { code: status.code, message: status.message.clone() })
+        }
         Ok(done) => done.map_err(|error| ClientError::Transport(with_causes(&error))),
     }
 }
@@ -208,41 +196,4 @@ fn with_causes(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// The lines of an open watch.
-pub struct Lines {
-    body: Body,
-    buffer: BytesMut,
-    /// Bytes at the front of the buffer without a line end.
-    searched: usize,
-}
-
-impl Lines {
-    /// The next line, or `None` when the server ended the watch.
-    ///
-    /// # Errors
-    /// `Transport` when the connection broke, stayed silent or sent a line over the limit; reopen the watch.
-    ///
-    /// # Cancel safety
-    /// Safe: bytes that were read stay in the buffer.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
-        loop {
-            if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.split_to(self.searched + end + 1).freeze();
-                self.searched = 0;
-                return Ok(Some(line));
-            }
-            self.searched = self.buffer.len();
-            if self.buffer.len() > MAX_LINE_BYTES {
-                return Err(ClientError::Transport("a watch event exceeds the length limit".to_owned()));
-            }
-            let frame = tokio::time::timeout(WATCH_SILENCE, self.body.frame()).await;
-            match frame.map_err(|_| ClientError::Transport("the watch went silent".to_owned()))? {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(ClientError::Transport(with_causes(&error))),
-                Some(Ok(frame)) => self.buffer.extend(frame.into_data()),
-            }
-        }
-    }
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::json;
@@ -76,9 +75,8 @@ fn is_passing(error: &ClientError) -> bool {
 
 /// Removes the taint that admission gives a new node, before the first Pod is bound.
 async fn untaint(client: &ApiClient, config: &SimNodesConfig, path: &str) -> Result<(), ClientError> {
-    let node = client.send(Method::GET, path, JSON, Bytes::new()).await?;
-    let node: ObservedNode =
-        serde_json::from_slice(&node).map_err(|error| ClientError::Transport(error.to_string()))?;
+    let node = client.send(Method::GET, path, JSON, Vec::new()).await?;
+    let node: ObservedNode = serde_json::from_str(&node).map_err(|error| ClientError::Transport(error.to_string()))?;
     settle(client, &node, config).await
 }
 

@@ -124,7 +124,7 @@ async fn carry_out(client: &ApiClient, write: Write) -> (Write, Outcome) {
     let outcome = match client.perform(&write.request).await {
         Ok(_) if matches!(write.step, Step::Bind | Step::Delete) => Outcome::Done(0),
         Ok(answer) => {
-            let answer: Answer = serde_json::from_slice(&answer).unwrap_or_default();
+            let answer: Answer = serde_json::from_str(&answer).unwrap_or_default();
             Outcome::Done(answer.metadata.resource_version.parse().unwrap_or_default())
         }
         Err(error) => match (error.code(), write.step) {

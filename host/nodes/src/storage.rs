@@ -18,7 +18,7 @@ const N_WAITING: usize = 256;
 const RETRY: Duration = Duration::from_secs(1);
 
 /// An object of any kind.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(transparent)]
 struct Object(Value);
 

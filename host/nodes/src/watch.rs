@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use futures::StreamExt as _;
 use http::Method;
+use kube::api::WatchEvent;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -18,9 +18,11 @@ use crate::client::{ApiClient, ClientError, JSON};
 const N_PER_PAGE: usize = 500;
 /// First and longest delay before list and watch are retried.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Longest silence on a watch before it is reopened; the server closes watches earlier, on request.
+const SILENCE: Duration = Duration::from_secs(330);
 
 /// An object of a watched kind.
-pub(crate) trait Watched: DeserializeOwned + Send {
+pub(crate) trait Watched: Clone + DeserializeOwned + Send {
     /// The resource version.
     fn version(&self) -> &str;
     /// The uid.
@@ -51,13 +53,6 @@ struct Page<T> {
 struct ListMeta {
     resource_version: String,
     r#continue: String,
-}
-
-#[derive(Deserialize)]
-struct Event<'a> {
-    r#type: &'a str,
-    #[serde(borrow)]
-    object: &'a RawValue,
 }
 
 /// Lists and watches until cancelled: again from the start after 410, after a delay when the server is unreachable. `path`: that of
@@ -110,32 +105,40 @@ async fn list_and_watch<T: Watched>(
         }
     };
     let path = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion={version}");
-    let mut lines = match client.watch(&path).await {
+    let events = match client.watch::<T>(&path).await {
         Err(error) if error.code() == Some(410) => return Ok(None),
-        lines => lines?,
+        events => events?,
     };
+    tokio::pin!(events);
     *pause = RECONNECT.0;
     loop {
-        let line = match lines.next().await {
-            Ok(Some(line)) => line,
+        let (object, is_deleted) = match tokio::time::timeout(SILENCE, events.next()).await {
+            Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => (object, false),
+            Ok(Some(Ok(WatchEvent::Deleted(object)))) => (object, true),
+            Ok(Some(Ok(WatchEvent::Bookmark(mark)))) => {
+                version = mark.metadata.resource_version;
+                continue;
+            }
+            // Mostly 410; a new list repairs any cause.
+            Ok(Some(Ok(WatchEvent::Error(_)))) => return Ok(None),
+            Ok(Some(Err(kube::Error::SerdeError(error)))) => {
+                return Err(ClientError::Transport(format!("malformed watch event: {error}")));
+            }
             Ok(None) => return Ok(Some(version)),
-            Err(error) => {
+            Ok(Some(Err(error))) => {
                 tracing::debug!(%error, "watch ended early");
                 return Ok(Some(version));
             }
+            Err(_) => {
+                tracing::debug!("the watch went silent");
+                return Ok(Some(version));
+            }
         };
-        let malformed = |error: serde_json::Error| ClientError::Transport(format!("malformed watch event: {error}"));
-        let event: Event<'_> = serde_json::from_slice(&line).map_err(malformed)?;
-        if event.r#type == "ERROR" {
-            // Mostly 410; a new list repairs any cause.
-            return Ok(None);
-        }
-        let object: T = serde_json::from_str(event.object.get()).map_err(malformed)?;
         object.version().clone_into(&mut version);
-        let seen = match event.r#type {
-            "ADDED" | "MODIFIED" => Observation::Changed(Box::new(object)),
-            "DELETED" => Observation::Deleted(object.uid().to_owned()),
-            _ => continue,
+        let seen = if is_deleted {
+            Observation::Deleted(object.uid().to_owned())
+        } else {
+            Observation::Changed(Box::new(object))
         };
         if sender.send(seen).await.is_err() {
             return Ok(Some(version));
@@ -152,9 +155,9 @@ async fn list<T: Watched>(client: &ApiClient, path: &str) -> Result<(String, Vec
             path.push_str("&continue=");
             path.extend(token.bytes().map(escaped));
         }
-        let body = client.send(Method::GET, &path, JSON, Bytes::new()).await?;
-        let page: Page<T> = serde_json::from_slice(&body)
-            .map_err(|error| ClientError::Transport(format!("malformed list: {error}")))?;
+        let body = client.send(Method::GET, &path, JSON, Vec::new()).await?;
+        let page: Page<T> =
+            serde_json::from_str(&body).map_err(|error| ClientError::Transport(format!("malformed list: {error}")))?;
         objects.extend(page.items);
         token = page.metadata.r#continue;
         if token.is_empty() {

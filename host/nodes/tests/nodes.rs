@@ -57,7 +57,7 @@ async fn pods_are_bound_become_ready_and_end_when_they_are_deleted() {
     assert!((6..=7).contains(&on_first), "{on_first} of 20 Pods on one of three nodes");
     assert_eq!(pods[0]["status"]["phase"], "Running");
     client
-        .send(http::Method::DELETE, "/api/v1/namespaces/default/pods/p3", "application/json", Vec::new().into())
+        .send(http::Method::DELETE, "/api/v1/namespaces/default/pods/p3", "application/json", Vec::new())
         .await
         .unwrap();
     until(&cluster, "p3 gone", |pods| pods.len() == 19).await;
@@ -188,7 +188,7 @@ async fn claims_of_a_class_are_bound_to_volumes_that_go_with_them() {
     })
     .await;
     let claim = "/api/v1/namespaces/default/persistentvolumeclaims/data";
-    client.send(http::Method::DELETE, claim, "application/json", Vec::new().into()).await.unwrap();
+    client.send(http::Method::DELETE, claim, "application/json", Vec::new()).await.unwrap();
     // No controller removes the finalizers that protect a volume in use; here, none added them.
     until(&cluster, "the volume gone", |_| phase("persistentvolumes").is_none()).await;
     nodes.stop().await;
