@@ -1,51 +1,39 @@
-//! A small client that speaks JSON to any Kubernetes API server, the real one and the embedded one.
+//! JSON over kube's client to any Kubernetes API server, the real one and the embedded one.
 //!
 //! It knows paths and JSON, no kinds: tests must see what the server says, not what a typed client
 //! makes of it. Not here: retries, caches, discovery.
 
 use std::fmt;
-use std::io::BufReader;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
+use http_body_util::BodyExt as _;
+use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use pintle_kube::{Dial, Route};
-use rustls::client::WantsClientCert;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
 /// How long one request may take, a watch aside. A request that is stuck must fail its test, not
 /// hang it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A client of one server as one user. Cheap to clone; bound to the async runtime that uses it first.
+/// A client of one server as one user. Cheap to clone; bound to the async runtime in which it is made.
 #[derive(Clone)]
 pub struct ApiClient {
-    http: Http,
-    /// One connection for each watch: a connection of HTTP/2 has room for 100.
-    watches: Http,
+    pub(crate) http: Client,
     base: String,
-    token: Option<String>,
     user_agent: String,
     pause: Duration,
 }
-
-type Http = Client<HttpsConnector<Route>, Full<Bytes>>;
-
-/// TLS of a client that has no certificate yet.
-type Unidentified = ConfigBuilder<ClientConfig, WantsClientCert>;
 
 /// The answer to one request, whatever its status.
 #[derive(Debug, Clone)]
@@ -83,109 +71,63 @@ pub enum PatchKind {
 }
 
 /// The events of one watch.
-#[derive(Debug)]
 pub struct Watch {
-    body: Incoming,
-    buffer: BytesMut,
+    lines: BoxStream<'static, std::io::Result<String>>,
 }
 
 impl ApiClient {
     /// A client for `base` (scheme, host and port). `ca_pem` is the authority that signed the
     /// server's certificate; none is needed for plain HTTP.
+    ///
+    /// # Panics
+    /// `base` is no URL.
     pub fn new(base: &str, token: Option<&str>, ca_pem: Option<&str>) -> ApiClient {
-        ApiClient::anonymous(base, token, ca_pem, tcp())
+        let mut config = Config::new(base.parse().expect("the address of a server is a URL"));
+        // A certificate that does not parse is missing later, and every request says so.
+        let authorities = ca_pem.into_iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem.as_bytes()));
+        config.root_cert = Some(authorities.flatten().map(|authority| authority.to_vec()).collect());
+        config.auth_info.token = token.map(Into::into);
+        ApiClient::of(config).expect("there is no certificate to be wrong")
     }
 
     /// A client of a server in this process.
     pub fn in_process(base: &str, dial: Dial) -> ApiClient {
-        ApiClient::anonymous(base, None, None, Route::InProcess(dial))
+        let http = HttpClient::builder(TokioExecutor::new()).build(Route::InProcess(dial));
+        ApiClient::over(Client::new(http, "default"), base)
     }
 
-    fn anonymous(base: &str, token: Option<&str>, ca_pem: Option<&str>, route: Route) -> ApiClient {
-        let anonymous = |tls: Unidentified| Ok(tls.with_no_client_auth());
-        ApiClient::with_tls(base, token, ca_pem, route, anonymous).expect("there is no certificate to be wrong")
-    }
-
-    fn with_tls(
-        base: &str,
-        token: Option<&str>,
-        ca_pem: Option<&str>,
-        route: Route,
-        identify: impl FnOnce(Unidentified) -> Result<ClientConfig>,
-    ) -> Result<ApiClient> {
-        let mut roots = RootCertStore::empty();
-        if let Some(pem) = ca_pem {
-            let certs = CertificateDer::pem_reader_iter(BufReader::new(pem.as_bytes()));
-            // A certificate that does not parse is missing later, and every request says so.
-            roots.add_parsable_certificates(certs.flatten());
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("ring supports the default protocol versions");
-        let tls = identify(tls.with_root_certificates(roots))?;
-        let secured = || HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
-        let mut builder = Client::builder(TokioExecutor::new());
-        if base.starts_with("https:") && token.is_none() && !tls.client_auth_cert_resolver.has_certs() {
-            // Servers of Kubernetes end an HTTP/2 connection after the answer to a client without credentials. A request on
-            // it would fail if the server's GOAWAY is on its way.
-            builder.pool_max_idle_per_host(0);
-        }
-        let client = |connector| builder.build(connector);
-        Ok(ApiClient {
-            http: client(secured().enable_http1().enable_http2().wrap_connector(route.clone())),
-            watches: client(secured().enable_http1().wrap_connector(route)),
-            base: base.trim_end_matches('/').to_owned(),
-            token: token.map(str::to_owned),
-            user_agent: "pintle-tests/1".to_owned(),
-            pause: Duration::ZERO,
-        })
-    }
-
-    /// A client for the current context of a kubeconfig file, with a token, a certificate in it, or no credentials.
+    /// A client for the current context of a kubeconfig file.
     ///
     /// # Errors
-    /// The file does not parse, or names a cluster that it does not hold.
-    pub fn from_kubeconfig(path: &Path) -> Result<ApiClient> {
+    /// The file does not parse, or names a cluster or credentials that it does not hold.
+    pub async fn from_kubeconfig(path: &Path) -> Result<ApiClient> {
         let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
-        ApiClient::from_kubeconfig_text(&text)
+        ApiClient::from_kubeconfig_text(&text).await
     }
 
     /// [`ApiClient::from_kubeconfig`] of what such a file holds.
     ///
     /// # Errors
     /// As `from_kubeconfig`.
-    pub fn from_kubeconfig_text(text: &str) -> Result<ApiClient> {
-        let config: Value = serde_norway::from_str(text).context("parse the kubeconfig")?;
-        let named = |list: &str, name: &Value, inner: &str| -> Option<Value> {
-            let entries = config[list].as_array()?;
-            let entry = entries.iter().find(|e| &e["name"] == name)?;
-            Some(entry[inner].clone())
-        };
-        let context = named("contexts", &config["current-context"], "context")
-            .context("the kubeconfig has no current context")?;
-        let cluster =
-            named("clusters", &context["cluster"], "cluster").context("the kubeconfig has no such cluster")?;
-        let user = named("users", &context["user"], "user").unwrap_or_default();
-        let server = cluster["server"].as_str().context("no server")?;
-        let ca = match (cluster["certificate-authority"].as_str(), cluster["certificate-authority-data"].as_str()) {
-            (Some(file), _) => Some(std::fs::read_to_string(file).context("read the CA")?),
-            (None, Some(data)) => {
-                let bytes = STANDARD.decode(data).context("decode the CA")?;
-                Some(String::from_utf8(bytes).context("the CA is not PEM")?)
-            }
-            (None, None) => None,
-        };
-        ApiClient::with_tls(server, user["token"].as_str(), ca.as_deref(), tcp(), |tls| {
-            let data = |name: &str| user[name].as_str().map(|data| STANDARD.decode(data)).transpose();
-            match (data("client-certificate-data")?, data("client-key-data")?) {
-                (Some(certificate), Some(key)) => {
-                    let chain = CertificateDer::pem_slice_iter(&certificate).collect::<Result<_, _>>()?;
-                    Ok(tls.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(&key)?)?)
-                }
-                _ => Ok(tls.with_no_client_auth()),
-            }
-        })
+    pub async fn from_kubeconfig_text(text: &str) -> Result<ApiClient> {
+        let kubeconfig = Kubeconfig::from_yaml(text).context("parse the kubeconfig")?;
+        ApiClient::of(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+    }
+
+    fn of(mut config: Config) -> Result<ApiClient> {
+        // The authorities of the system are not read.
+        config.root_cert.get_or_insert_default();
+        config.proxy_url = None;
+        // Watches may be silent, and tests see each answer.
+        config.read_timeout = None;
+        config.default_retry = false;
+        let base = config.cluster_url.to_string();
+        Ok(ApiClient::over(Client::try_from(config)?, &base))
+    }
+
+    fn over(http: Client, base: &str) -> ApiClient {
+        let base = base.trim_end_matches('/').to_owned();
+        ApiClient { http, base, user_agent: "pintle-tests/1".to_owned(), pause: Duration::ZERO }
     }
 
     /// The same client under another user agent, which is also its default field manager.
@@ -199,11 +141,6 @@ impl ApiClient {
     #[must_use]
     pub fn with_pause(self, pause: Duration) -> ApiClient {
         ApiClient { pause, ..self }
-    }
-
-    /// The server's scheme, host and port.
-    pub fn base_url(&self) -> &str {
-        &self.base
     }
 
     /// Sends one request and returns the answer, refusals included.
@@ -221,7 +158,7 @@ impl ApiClient {
             tokio::time::sleep(self.pause).await;
         }
         let whole = async {
-            let response = self.send(&self.http, method, path, headers, body).await?;
+            let response = self.send(method, path, headers, body).await?;
             let (parts, body) = response.into_parts();
             let body = body.collect().await.context("read the answer")?.to_bytes();
             let content_type = parts
@@ -240,19 +177,15 @@ impl ApiClient {
 
     async fn send(
         &self,
-        client: &Http,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: Option<Vec<u8>>,
-    ) -> Result<http::Response<Incoming>> {
+    ) -> Result<http::Response<Body>> {
         let mut request = http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header(http::header::USER_AGENT, &self.user_agent);
-        if let Some(token) = &self.token {
-            request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
-        }
         let named = |name: &str| headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
         if !named("accept") {
             request = request.header(http::header::ACCEPT, "application/json");
@@ -263,9 +196,8 @@ impl ApiClient {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let body = Full::new(Bytes::from(body.unwrap_or_default()));
-        let request = request.body(body).context("make the request")?;
-        Ok(client.request(request).await?)
+        let request = request.body(Body::from(body.unwrap_or_default())).context("make the request")?;
+        Ok(self.http.send(request).await?)
     }
 
     async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
@@ -369,7 +301,7 @@ impl ApiClient {
     /// # Errors
     /// As [`ApiClient::get`].
     pub async fn watch_with(&self, path: &str, headers: &[(&str, &str)]) -> Result<Watch> {
-        let send = self.send(&self.watches, "GET", path, headers, None);
+        let send = self.send("GET", path, headers, None);
         let response = tokio::time::timeout(REQUEST_TIMEOUT, send)
             .await
             .map_err(|_| anyhow!("no answer in {REQUEST_TIMEOUT:?}"))?
@@ -379,15 +311,9 @@ impl ApiClient {
             let body = response.into_body().collect().await?.to_bytes();
             return Err(Failure::new(status, &body).into());
         }
-        Ok(Watch { body: response.into_body(), buffer: BytesMut::new() })
+        let body = response.into_body().into_data_stream().map_err(std::io::Error::other);
+        Ok(Watch { lines: body.into_async_read().lines().boxed() })
     }
-}
-
-/// The way to servers of other processes.
-fn tcp() -> Route {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    Route::Tcp(tcp)
 }
 
 impl fmt::Debug for ApiClient {
@@ -464,21 +390,11 @@ impl Watch {
     /// # Cancel safety
     /// Safe: what has arrived stays in the buffer.
     pub async fn next(&mut self, deadline: Duration) -> Result<Option<Value>> {
-        let until = tokio::time::Instant::now() + deadline;
-        loop {
-            if let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
-                let line = self.buffer.split_to(end + 1);
-                return Ok(Some(serde_json::from_slice(&line).context("parse an event")?));
-            }
-            match tokio::time::timeout_at(until, self.body.frame()).await {
-                Err(_) => bail!("no event in {deadline:?}"),
-                Ok(None) => return Ok(None),
-                Ok(Some(frame)) => {
-                    let frame = frame.context("the watch broke")?;
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
-                }
+        match tokio::time::timeout(deadline, self.lines.next()).await {
+            Err(_) => bail!("no event in {deadline:?}"),
+            Ok(None) => Ok(None),
+            Ok(Some(line)) => {
+                Ok(Some(serde_json::from_str(&line.context("the watch broke")?).context("parse an event")?))
             }
         }
     }

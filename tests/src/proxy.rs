@@ -19,14 +19,11 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube::Client;
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -34,14 +31,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
 
-use crate::{ControlPlane, tls};
+use crate::{ApiClient, ControlPlane, tls};
 
 /// Frames of one watch that wait for their time.
 const MAX_WAITING: usize = 100_000;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Body = UnsyncBoxBody<Bytes, Failure>;
-type Upstream = Client<HttpsConnector<HttpConnector>, Incoming>;
 
 /// What is wrong with the API server as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,8 +127,8 @@ type Counts = Arc<Mutex<BTreeMap<String, Count>>>;
 /// What the requests of a proxy share.
 #[derive(Clone)]
 struct Shared {
-    upstream: Upstream,
-    base: Uri,
+    /// Adds no credentials to those of a request.
+    upstream: Client,
     rules: watch::Receiver<Rules>,
     attempts: Attempts,
     counts: Counts,
@@ -148,10 +144,8 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (rules, attempts, counts) = (watch::Sender::new(Rules::default()), Attempts::default(), Counts::default());
-        let base = plane.base_url().parse()?;
         let shared = Shared {
-            upstream: upstream(plane)?,
-            base,
+            upstream: ApiClient::new(&plane.base_url(), None, Some(plane.authority())).http,
             rules: rules.subscribe(),
             attempts: attempts.clone(),
             counts: counts.clone(),
@@ -268,17 +262,6 @@ fn server_tls(plane: &ControlPlane) -> Result<TlsAcceptor> {
     tls::acceptor(chain, PrivateKeyDer::from_pem_file(key)?, &["h2"])
 }
 
-fn upstream(plane: &ControlPlane) -> Result<Upstream> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(plane.authority().as_bytes()).flatten());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let tls = builder.with_root_certificates(roots).with_no_client_auth();
-    // A connection for each request in flight, so that none waits for another.
-    let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
-    Ok(Client::builder(TokioExecutor::new()).build(connector))
-}
-
 /// The plural that a request watches.
 fn watched(uri: &Uri) -> Option<String> {
     let mut parameters = uri.query().unwrap_or_default().split('&');
@@ -366,11 +349,9 @@ async fn pass(shared: Shared, request: Request<Incoming>) -> Result<Response<Bod
         Trouble::None | Trouble::Down | Trouble::ShortWatches(_) => Duration::ZERO,
     };
     let (mut parts, body) = request.into_parts();
-    let mut uri = shared.base.into_parts();
-    uri.path_and_query = parts.uri.into_parts().path_and_query;
-    parts.uri = Uri::from_parts(uri)?;
     parts.version = Version::HTTP_11;
-    let response = shared.upstream.request(Request::from_parts(parts, body)).await?;
+    let body = body.collect().await?.to_bytes();
+    let response = shared.upstream.send(Request::from_parts(parts, body.into())).await?;
     sleep(delay).await;
     let (mut parts, body) = response.into_parts();
     for of_connection in [header::CONNECTION, header::TRANSFER_ENCODING] {
@@ -389,7 +370,7 @@ async fn pass(shared: Shared, request: Request<Incoming>) -> Result<Response<Bod
 
 /// The frames of a watch, each at its time.
 fn delayed(
-    mut body: Incoming,
+    mut body: kube::client::Body,
     plural: String,
     rules: watch::Receiver<Rules>,
 ) -> impl Stream<Item = Result<Frame<Bytes>, Failure>> + Send {

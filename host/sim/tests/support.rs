@@ -1,4 +1,5 @@
-//! A cluster with a small client, for tests.
+//! A cluster with a small client, for tests. The client is reqwest and not kube's: the crate is a server, and its tests look at headers and
+//! at bodies that are no objects.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails the test")]
 
 use std::time::Duration;

@@ -189,7 +189,7 @@ async fn definitions_are_applied_when_they_change_and_a_wrong_one_changes_nothin
     dev.line(0, &["serviceaccount-controller: read in", "loaded in"]).await?;
     let log = dev.log();
     ensure!(log.find("applied teams.example.org") < log.find("read in"), "{log}");
-    let client = ApiClient::from_kubeconfig(&dev.folder.path().join("pintle.kubeconfig"))?;
+    let client = ApiClient::from_kubeconfig(&dev.folder.path().join("pintle.kubeconfig")).await?;
     let properties = async |plural: &str| -> Result<String> {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.example.org");
         let found = client.get(&path).await?;
@@ -242,7 +242,7 @@ async fn what_it_prints_begins_with_its_cluster() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_pod_is_seen_going() -> Result<()> {
     let dev = Process::start().await?;
-    let client = ApiClient::from_kubeconfig_text(&std::fs::read_to_string(dev.kubeconfig())?)?;
+    let client = ApiClient::from_kubeconfig_text(&std::fs::read_to_string(dev.kubeconfig())?).await?;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "m", "image": "example.com/p:1"}]}});
     client.create(pods, &pod).await?;
@@ -276,7 +276,7 @@ async fn the_api_server_answers_only_who_has_the_certificate_of_the_kubeconfig()
     for (name, user) in users {
         let mut config = own.clone();
         config["users"][0]["user"] = user;
-        let client = ApiClient::from_kubeconfig_text(&config.to_string())?;
+        let client = ApiClient::from_kubeconfig_text(&config.to_string()).await?;
         for path in ["/api/v1/namespaces/kube-system/secrets", "/version", "/healthz", "/apis"] {
             let answer = client.get(path).await;
             ensure!(answer.is_err(), "{name}, {path}: {answer:?}");
@@ -286,7 +286,7 @@ async fn the_api_server_answers_only_who_has_the_certificate_of_the_kubeconfig()
     let plain = ApiClient::new(&server.replace("https://", "http://"), None, None);
     assert!(plain.get("/version").await.is_err(), "there is no answer without TLS");
     // The server is there.
-    ApiClient::from_kubeconfig_text(&text)?.get("/api/v1/namespaces/kube-system/secrets").await?;
+    ApiClient::from_kubeconfig_text(&text).await?.get("/api/v1/namespaces/kube-system/secrets").await?;
     Ok(())
 }
 
@@ -320,7 +320,7 @@ async fn a_kubeconfig_of_somebody_else_is_neither_replaced_nor_removed() -> Resu
     })
     .await?;
     let text = std::fs::read_to_string(&own)?;
-    ApiClient::from_kubeconfig_text(&text)?.get("/version").await?;
+    ApiClient::from_kubeconfig_text(&text).await?.get("/version").await?;
     let why = refused("--kubeconfig=own").await?;
     ensure!(why.contains("another `pintle dev` that is running"), "{why}");
     assert_eq!(std::fs::read_to_string(&own)?, text);
@@ -361,7 +361,7 @@ async fn a_program_learns_from_a_file_that_everything_runs_and_takes_it_along() 
     let found = Answer::of(describe.arg(&socket))?.json()?;
     assert_eq!(found["plugin"]["phase"], "Running", "{found}");
     assert_eq!(about["kubeconfig"], json!(folder.path().join("config")));
-    let client = ApiClient::from_kubeconfig_text(&std::fs::read_to_string(folder.path().join("config"))?)?;
+    let client = ApiClient::from_kubeconfig_text(&std::fs::read_to_string(folder.path().join("config"))?).await?;
     client.get("/version").await?;
     let server = about["server"].as_str().unwrap();
     assert!(std::fs::read_to_string(folder.path().join("config"))?.contains(server), "{about}");

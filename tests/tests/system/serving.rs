@@ -169,12 +169,12 @@ async fn the_cluster_decides_who_may_read_the_metrics() -> Result<()> {
     }
 
     // Nobody has named the authority: the API server publishes it.
-    let file = |name: &str| -> Result<ApiClient> {
+    let file = async |name: &str| -> Result<ApiClient> {
         let kubeconfig = signed_by_the_cluster(&cluster.plane, &port, &authority, name)?;
-        ApiClient::from_kubeconfig(&cluster.write(&format!("{name}.kubeconfig"), &kubeconfig)?)
+        ApiClient::from_kubeconfig(&cluster.write(&format!("{name}.kubeconfig"), &kubeconfig)?).await
     };
-    ensure!(get(&file("person")?, "/metrics").await?.0 == 200);
-    ensure!(get(&file("stranger")?, "/metrics").await?.0 == 403);
+    ensure!(get(&file("person").await?, "/metrics").await?.0 == 200);
+    ensure!(get(&file("stranger").await?, "/metrics").await?.0 == 403);
 
     // What is taken away has an effect once the answers are forgotten.
     admin.delete(&format!("{BINDINGS}/scrapers"), None).await?;

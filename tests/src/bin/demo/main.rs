@@ -65,7 +65,7 @@ async fn tell(line: &TimeLine, host: &mut tokio::process::Child, kubeconfig: &Pa
         if !kubeconfig.exists() {
             return Ok(None);
         }
-        let client = ApiClient::from_kubeconfig(kubeconfig)?;
+        let client = ApiClient::from_kubeconfig(kubeconfig).await?;
         client.get("/readyz").await.map(|_| ()).or_else(ready_anyway)?;
         Ok(Some(client))
     })
