@@ -17,9 +17,14 @@ impl fmt::Display for Printable<'_> {
 /// Untrusted text in one line ([`Printable`]) of at most `max_bytes` before escapes; a longer text ends in `...`. Tokens in it are
 /// of no use ([`without_tokens`]).
 pub fn printable(text: &str, max_bytes: usize) -> String {
-    let cut = &text[..text.floor_char_boundary(max_bytes)];
-    let ellipsis = if cut.len() < text.len() { "..." } else { "" };
-    format!("{}{ellipsis}", Printable(&without_tokens(cut)))
+    let shown = cut(text, max_bytes);
+    let ellipsis = if shown.len() < text.len() { "..." } else { "" };
+    format!("{}{ellipsis}", Printable(&without_tokens(shown)))
+}
+
+/// The longest prefix of at most this many bytes with whole characters.
+pub fn cut(text: &str, max_bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(max_bytes)]
 }
 
 /// Stands for the signature of a token, in base64, which readers of tokens expect.

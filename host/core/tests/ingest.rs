@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pintle_core::contract::manifest::SelectorForm;
 use pintle_core::object::Object;
-use pintle_core::object::field::{FieldMask, FieldPath, Projector};
+use pintle_core::object::field::{FieldMask, FieldPath};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
-use pintle_core::object::texts::{MAX_TEXTS, Projection, Reader};
+use pintle_core::object::project::{MAX_TEXTS, Projector};
+use pintle_core::object::selector::SelectorForm;
+use pintle_core::object::texts::{Projection, Reader};
 use pintle_core::object::version::{ResourceVersion, Uid};
 use pintle_core::ports::api::Detail;
 use proptest::prelude::*;

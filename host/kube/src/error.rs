@@ -7,8 +7,8 @@ use std::io;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
-use pintle_core::policy::correlator::cut;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
+use pintle_core::text::cut;
 use pintle_core::text::without_tokens;
 use serde::Deserialize;
 

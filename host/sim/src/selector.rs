@@ -2,8 +2,7 @@
 //!
 //! *Not here*: selectors in queries (`server::selector`); which labels a selector selects (`pintle_core::object::selector`).
 
-use pintle_core::contract::manifest::SelectorForm;
-use pintle_core::object::selector::Selector;
+use pintle_core::object::selector::{Selector, SelectorForm};
 use serde_json::Value;
 
 use crate::names;

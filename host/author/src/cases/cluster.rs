@@ -12,8 +12,9 @@ use pintle_cache::{Caches, CachesConfig, ChangeHandler, Delta, RunContext, Subsc
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Answers, CertificateRequest, LiveDetail, Need, NeedError, Outcome};
 use pintle_core::contract::settings;
-use pintle_core::object::field::{FieldMask, FieldPathError, Projector};
+use pintle_core::object::field::{FieldMask, FieldPathError};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::object::project::Projector;
 use pintle_core::object::selector::Selector;
 use pintle_core::ports::api::{
     ApiError, ApiErrorClass, ApiReader, ApiResource, Discovery, ListPage, ListWatchTarget, Room, WatchFrame,

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use pintle_core::contract::manifest::SelectorForm;
 use pintle_core::object::field::{FieldMask, FieldPath};
 use pintle_core::object::id::Kind;
 use pintle_core::object::ingest::{IngestPlan, Needs};
+use pintle_core::object::selector::SelectorForm;
 use pintle_core::object::texts::Projection;
 
 /// What one watch of one plugin needs of every object.

@@ -19,10 +19,10 @@ use pintle_core::object::selector::Selector;
 use pintle_core::object::version::Uid;
 use pintle_core::object::work::Work;
 use pintle_core::object::{Meta, Object};
-use pintle_core::policy::correlator::cut;
 use pintle_core::policy::rules::RuleCache;
 use pintle_core::ports::api::ApiResource;
 use pintle_core::ports::view::{OwnedBy, Query, View, ViewError};
+use pintle_core::text::cut;
 
 use self::read_log::{BulkRead, ReadLog};
 use crate::bindings::{KindBinding, PreparedWatch};

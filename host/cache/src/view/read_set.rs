@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use pintle_core::contract::manifest::SelectorForm;
 use pintle_core::lifecycle::read_set::{Form, ReadObject, ReadSet};
 use pintle_core::object::Object;
 use pintle_core::object::field::FieldPath;
+use pintle_core::object::selector::SelectorForm;
 use pintle_core::object::version::Uid;
 use pintle_core::object::work::Work;
 

@@ -12,9 +12,10 @@ use crate::contract::outcome::{
     Action, Event, LiveDetail, Moment, Mutation, Need, Outcome, PatchType, Place, Preconditions, Wake,
 };
 use crate::object::id::{Key, Kind, ObjectKey};
-use crate::policy::correlator::{MAX_MESSAGE_BYTES, cut};
+use crate::policy::correlator::MAX_MESSAGE_BYTES;
 use crate::policy::grants::is_path_segment;
 use crate::policy::outside::CALL_TIMEOUT;
+use crate::text::cut;
 
 /// Largest number in the contract.
 pub const MAX_U32: u32 = i32::MAX as u32;

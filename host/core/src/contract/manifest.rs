@@ -29,7 +29,7 @@ pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};
 pub use number::Number;
 pub use setting::{Setting, SettingType};
-pub use watch::{Change, EmptySelector, Enqueue, Every, Index, SelectorForm, Selects, To, Watch};
+pub use watch::{Change, EmptySelector, Enqueue, Every, Index, Selects, To, Watch};
 
 /// Name of the custom section.
 pub const SECTION: &str = "pintle:manifest";

@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::manifest::SelectorForm;
 use crate::contract::outcome::Answers;
 use crate::object::field::FieldPath;
 use crate::object::id::Kind;
-use crate::object::selector::Selector;
+use crate::object::selector::{Selector, SelectorForm};
 use crate::object::{Object, OwnerRef};
 use crate::ports::api::ApiResource;
 

@@ -12,8 +12,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-pub use crate::object::project::Projector;
-use crate::policy::correlator::cut;
+use crate::text::cut;
 
 /// Most names of a path: walks call themselves once for each name.
 pub const MAX_NAMES: usize = 32;

@@ -19,10 +19,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::contract::manifest::SelectorForm;
 use crate::object::field::FieldPath;
 use crate::object::id::{Kind, ObjectKey};
 use crate::object::project::{Bits, Capture, Name, Node, Sink, ValueSeed, push_json_string};
+use crate::object::selector::SelectorForm;
 use crate::object::texts::{Projection, TextSet};
 use crate::object::version::{ResourceVersion, Uid};
 use crate::object::{Labels, Meta, Object, OwnerRef};

@@ -9,7 +9,7 @@
 pub mod field;
 pub mod id;
 pub mod ingest;
-mod project;
+pub mod project;
 pub mod schema;
 pub mod selector;
 pub mod texts;

@@ -17,10 +17,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
-use crate::contract::manifest::SelectorForm;
 use crate::object::field::{FieldMask, FieldPath};
-use crate::object::selector::Selector;
-use crate::object::texts::MAX_TEXTS;
+use crate::object::selector::{Selector, SelectorForm};
+
+/// Most texts of one object. Each costs memory for every object; each one fewer makes readers cut longer texts.
+pub const MAX_TEXTS: usize = 4;
 
 /// A set of projections: bit i stands for the i-th.
 pub(crate) type Bits = u8;

@@ -7,10 +7,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::contract::manifest::SelectorForm;
+/// Formats of selectors inside objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SelectorForm {
+    /// `matchLabels` and `matchExpressions`, as in a ReplicaSet.
+    LabelSelector,
+    /// A map of labels, as in a Service.
+    Map,
+}
 
 /// All requirements must hold. Without any, everything is selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,10 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::object::field::{FieldMask, FieldPath};
-use crate::object::project::Projector;
-
-/// Most texts of one object. Each costs memory for every object; each one fewer makes readers cut longer texts.
-pub const MAX_TEXTS: usize = 4;
+use crate::object::project::{MAX_TEXTS, Projector};
 
 /// What a plugin reads of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

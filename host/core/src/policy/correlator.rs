@@ -25,6 +25,7 @@ use lru::LruCache;
 use crate::contract::outcome::Event;
 use crate::object::id::ObjectKey;
 use crate::policy::ratelimit::TokenBucket;
+use crate::text::cut;
 
 /// Maximum keys of each stage.
 pub const CACHE_ENTRIES: usize = 4096;
@@ -184,11 +185,6 @@ fn is_subdomain(name: &str) -> bool {
         !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
     };
     name.len() <= MAX_NAME_BYTES && name.split('.').all(label)
-}
-
-/// The longest prefix of at most this many bytes with whole characters.
-pub fn cut(text: &str, max_bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(max_bytes)]
 }
 
 #[cfg(test)]

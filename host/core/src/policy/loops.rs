@@ -17,7 +17,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::object::version::{ResourceVersion, Uid};
 use crate::policy::pending::{Leaves, PendingWrite};
-use crate::policy::rules::Delta;
 
 /// Runs in a row after which a key is reported. A controller that makes its changes step by step, each after it has seen the last one,
 /// ends before that.
@@ -32,11 +31,11 @@ const MAX_WRITES: usize = 16;
 pub struct Stamp(u64);
 
 impl Stamp {
-    fn version(version: &ResourceVersion) -> Self {
+    pub(crate) fn version(version: &ResourceVersion) -> Self {
         Self::of(version)
     }
 
-    fn gone(uid: &Uid) -> Self {
+    pub(crate) fn gone(uid: &Uid) -> Self {
         Self::of(uid)
     }
 
@@ -44,15 +43,6 @@ impl Stamp {
         let mut hasher = DefaultHasher::new();
         part.hash(&mut hasher);
         Self(hasher.finish())
-    }
-
-    /// Of a change.
-    pub fn of_change(delta: &Delta) -> Option<Self> {
-        match (&delta.old, &delta.new) {
-            (_, Some(new)) => Some(Self::version(&new.meta.resource_version)),
-            (Some(old), None) => Some(Self::gone(&old.meta.uid)),
-            (None, None) => None,
-        }
     }
 
     /// Of the changes that a write leads to.

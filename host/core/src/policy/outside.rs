@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::contract::outcome::{CertificateRequest, Need, NeedError};
-use crate::policy::correlator::cut;
+use crate::text::cut;
 
 /// Longest claims of a token.
 pub const MAX_CLAIMS_BYTES: usize = 64 << 10;

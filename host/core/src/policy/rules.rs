@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use crate::contract::check::is_possible;
 use crate::contract::manifest::{Change, Enqueue, Manifest, To, Watch};
-use crate::object::field::{FieldMask, FieldPath, FieldPathError, Projector};
+use crate::object::field::{FieldMask, FieldPath, FieldPathError};
 use crate::object::id::{Key, Kind, ObjectKey};
+use crate::object::project::Projector;
 use crate::object::version::Uid;
 use crate::object::{Meta, Object, OwnerRef};
 use crate::policy::loops::Stamp;
@@ -54,6 +55,15 @@ impl Delta {
     /// The object's name.
     pub fn object(&self) -> Option<&ObjectKey> {
         self.new.as_ref().or(self.old.as_ref()).map(|object| &object.meta.key)
+    }
+
+    /// The stamp of the state that it leads to.
+    fn stamp(&self) -> Option<Stamp> {
+        match (&self.old, &self.new) {
+            (_, Some(new)) => Some(Stamp::version(&new.meta.resource_version)),
+            (Some(old), None) => Some(Stamp::gone(&old.meta.uid)),
+            (None, None) => None,
+        }
     }
 }
 
@@ -211,7 +221,7 @@ impl Rules {
             }
         }
         let mut keys: Vec<Enqueued> = Vec::new();
-        let cause = Stamp::of_change(delta);
+        let cause = delta.stamp();
         for ((target, state), delay) in targets {
             target.map(&change, state, &mut |kind, object| {
                 let key = Key { queue: target.queue.clone(), kind, object };

@@ -11,9 +11,9 @@ use pintle_core::lifecycle::success::{AllFail, Successes};
 use pintle_core::lifecycle::supervisor::{Recent, Supervisor, WINDOW};
 use pintle_core::lifecycle::{Condition, FailurePolicy, Faults, Phase, Stage};
 use pintle_core::object::id::Key;
-use pintle_core::policy::correlator::cut;
 use pintle_core::policy::queue::Suspect;
 use pintle_core::ports::guest::{FaultKind, PluginFault};
+use pintle_core::text::cut;
 
 use super::observers::MAX_TEXT_BYTES;
 use super::status::FaultingKey;

@@ -23,11 +23,11 @@ use pintle_core::object::field::{FieldMask, FieldPathError};
 use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
 use pintle_core::object::texts::Projection;
-use pintle_core::policy::correlator::cut;
 use pintle_core::policy::grants::is_path_segment;
 use pintle_core::policy::outside::{self as decide, refused as refusal};
 use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, Detail, ListWatchTarget, WriteFence};
 use pintle_core::ports::outside::Outside;
+use pintle_core::text::cut;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;

@@ -15,13 +15,13 @@ use pintle_core::lifecycle::kinds::MissingKind;
 use pintle_core::lifecycle::supervisor::Change;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::overview::{Latency, RunCounts};
-use pintle_core::policy::correlator::cut;
 use pintle_core::policy::election::LastWrites;
 use pintle_core::policy::keys::{Disposition, Next};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::queue::{LONGEST_HOLD, Suspect};
 use pintle_core::policy::rules::RuleCache;
 use pintle_core::ports::trace::{RunTracer, TracedWait};
+use pintle_core::text::cut;
 use tokio::sync::watch;
 
 use super::Version;

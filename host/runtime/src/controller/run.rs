@@ -23,12 +23,12 @@ use pintle_core::contract::outcome::{
     Answers, Moment, MutationFailure, NeedError, Observation, Outcome, ReconcileError, Wake,
 };
 use pintle_core::object::id::{Key, Kind};
-use pintle_core::policy::correlator::cut;
 use pintle_core::policy::keys::{MIN_REQUEUE, RunEnd};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::queue::Priority;
 use pintle_core::ports::guest::{FaultKind, LogLine, PluginFault, Run};
 use pintle_core::ports::view::View;
+use pintle_core::text::cut;
 
 use super::dispatch;
 use super::mapping::MAX_KEYS;

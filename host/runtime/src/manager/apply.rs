@@ -19,10 +19,10 @@ use pintle_core::contract::manifest::{Grant, Manifest};
 use pintle_core::contract::outcome::Event;
 use pintle_core::lifecycle::{Spec, Stage, SwapReport, SwapResult, Ungranted, VersionInfo, resource_kind};
 use pintle_core::object::id::ObjectKey;
-use pintle_core::policy::correlator::cut;
 use pintle_core::policy::grants::{self, Grants, Missing};
 use pintle_core::ports::api::WriterIdentity;
 use pintle_core::ports::guest::{Guest, Inspected, LoadFailure, Loader};
+use pintle_core::text::cut;
 use tokio::time::Instant;
 
 use super::{Manager, ManagerError, PluginOptions, RateLimit};

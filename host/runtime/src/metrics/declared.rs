@@ -19,7 +19,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::{Metric, MetricSource, MetricType};
 use pintle_core::contract::outcome::{Moment, Observation};
-use pintle_core::policy::correlator::cut;
+use pintle_core::text::cut;
 use pintle_metrics::is_reserved;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;

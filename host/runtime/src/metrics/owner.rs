@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pintle_core::contract::manifest::EffectiveLimits;
-use pintle_core::policy::correlator::cut;
 use pintle_core::ports::api::RequestObserver as _;
 use pintle_core::ports::guest::{FaultKind, Usage};
+use pintle_core::text::cut;
 use pintle_metrics::{MAX_KINDS, OTHER};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;

@@ -35,10 +35,10 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pintle_core::contract::outcome::{Action, Event, MutationFailure, Order, Place, Refusal, Step};
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::policy::correlator::cut;
 use pintle_core::policy::pending::{Leaves, PendingWrite};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, ApiWriter, WriteVerb, Written};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
+use pintle_core::text::cut;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

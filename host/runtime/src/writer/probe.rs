@@ -25,9 +25,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_core::object::id::{Kind, ObjectKey};
-use pintle_core::policy::correlator::cut;
 use pintle_core::policy::pending::{Leaves, PendingWrite};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiReader, Detail, ListWatchTarget, WriteRequest, WriteVerb};
+use pintle_core::text::cut;
 use serde::Deserialize;
 
 use super::request::WriteTarget;

@@ -15,7 +15,8 @@ mod guest;
 mod harness;
 
 use pintle_core::contract::manifest::{Limits, Manifest};
-use pintle_core::object::field::{FieldMask, FieldPath, Projector};
+use pintle_core::object::field::{FieldMask, FieldPath};
+use pintle_core::object::project::Projector;
 use pintle_core::object::selector::Selector;
 use pintle_core::ports::guest::FaultKind;
 use pintle_wasm::{WasmConfig, WasmEngine};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Number, serde_name};
 use crate::object::id::Kind;
-use crate::object::selector::Selector;
+use crate::object::selector::{Selector, SelectorForm};
 
 /// A kind that the plugin reads, or all kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -111,16 +111,6 @@ impl EmptySelector {
             },
         )
     }
-}
-
-/// Formats of selectors inside objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum SelectorForm {
-    /// `matchLabels` and `matchExpressions`, as in a ReplicaSet.
-    LabelSelector,
-    /// A map of labels, as in a Service.
-    Map,
 }
 
 /// A rule that maps a changed object to keys. Both old and new state are mapped.

@@ -5,7 +5,7 @@ use std::cell::{OnceCell, RefCell};
 
 use super::{Delta, RuleCache};
 use crate::object::Object;
-use crate::object::field::Projector;
+use crate::object::project::Projector;
 
 /// One of the two states of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

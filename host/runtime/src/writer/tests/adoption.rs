@@ -1,8 +1,7 @@
 //! Which writes adopt objects without a controller, and which namespaces the key reaches.
 
-use pintle_core::contract::manifest::SelectorForm;
 use pintle_core::contract::outcome::PatchType;
-use pintle_core::object::selector::Selector;
+use pintle_core::object::selector::{Selector, SelectorForm};
 use pintle_core::object::version::ResourceVersion;
 use pintle_testing::cached;
 use serde_json::Value;
