@@ -25,6 +25,7 @@ mod settings;
 mod transport;
 mod write;
 
-pub use connect::{ConnectError, Connection, Source};
+pub use connect::Connection;
 pub use route::{Dial, Route};
+pub use settings::{ConnectError, Source};
 pub use transport::Limits;

@@ -16,9 +16,97 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use kube::Config;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig};
 
-use crate::connect::{ConnectError, Source};
 use crate::error;
 use crate::route::Dial;
+
+/// Source of the address and the credentials.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Kubeconfig files and the name of a context in them (default: the current context).
+    File {
+        /// Path of the file, or a list of paths as in the environment variable KUBECONFIG.
+        path: PathBuf,
+        /// Name of the context.
+        context: Option<String>,
+    },
+    /// The text of a kubeconfig.
+    Text(String),
+    /// The service account of the Pod that this process runs in.
+    InCluster,
+    /// An API server within this process, without credentials.
+    InProcess {
+        /// The address that requests name: `http://HOST`.
+        server: http::Uri,
+        /// Opens connections to it.
+        dial: Dial,
+    },
+    /// Another source, or none, with the API server at another address, as `--master` of Kubernetes' components.
+    At {
+        /// Address of the API server: `http://HOST:PORT` or `https://HOST:PORT`.
+        server: http::Uri,
+        /// What else there is; without it, requests have no credentials.
+        of: Option<Box<Source>>,
+    },
+}
+
+/// Reasons why the API server cannot be used. Each message names the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig is missing, unreadable or wrong.
+    #[error("cannot use kubeconfig {path}: {why}; name another with --kubeconfig FILE")]
+    Kubeconfig {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Not in a Pod.
+    #[error(
+        "no cluster: this process is not in a Pod of one (KUBERNETES_SERVICE_HOST is not set); name a kubeconfig with --kubeconfig FILE, for example --kubeconfig ~/.kube/config"
+    )]
+    NoCluster,
+    /// In a Pod without a service account token, for example.
+    #[error(
+        "cannot use the in-cluster configuration: {0}; outside a cluster, name a kubeconfig with --kubeconfig FILE"
+    )]
+    InCluster(String),
+    /// The proxy on the way to the server cannot be used.
+    #[error(
+        "cannot use the proxy {url:?}; `proxy-url` of the kubeconfig, HTTPS_PROXY and HTTP_PROXY accept http://HOST:PORT, https://HOST:PORT and socks5://HOST:PORT"
+    )]
+    Proxy {
+        /// Its address, without user and password.
+        url: String,
+    },
+    /// The HTTP client cannot be created, for example because a certificate does not parse.
+    #[error("cannot create a client for {url}: {why}")]
+    Client {
+        /// Address of the server.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The server rejected the credentials.
+    #[error(
+        "the API server at {url} does not accept these credentials ({why}); check the user of the kubeconfig's context"
+    )]
+    Unauthorized {
+        /// Address of the server.
+        url: String,
+        /// The server's message.
+        why: String,
+    },
+    /// The server sent no usable answer.
+    #[error(
+        "cannot reach the API server at {url}: {why}; check that it runs and that the address in the kubeconfig is right"
+    )]
+    Unreachable {
+        /// Address of the server.
+        url: String,
+        /// The cause.
+        why: String,
+    },
+}
 
 /// What was read.
 #[derive(Clone)]

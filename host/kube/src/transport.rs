@@ -39,10 +39,9 @@ use pintle_core::ports::api::READ_TIMEOUT;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use crate::connect::{ConnectError, Source};
 use crate::error;
 use crate::route::Route;
-use crate::settings::Settings;
+use crate::settings::{ConnectError, Settings, Source};
 
 /// Maximum requests of one connection in flight.
 const MAX_STREAMS: usize = 64;
