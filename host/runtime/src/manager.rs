@@ -53,7 +53,7 @@ use crate::recorder::{Recorder, RecorderConfig};
 use crate::writer::Writer;
 
 pub use self::apply::{Component, SwapError};
-pub use crate::controller::{FaultingKey, KeyContents, MAX_KEYS, PluginStatus, QueueContents, QueueStatus};
+pub use crate::controller::{FaultingKey, KeyContents, MAX_KEYS, PluginStatus, QueueContents, QueueStatus, Uptime};
 pub use crate::recorder::WallClock;
 
 /// Configuration of all plugins of a host.
@@ -104,9 +104,6 @@ pub struct ManagerConfig {
     /// limit.
     pub tune: Tune,
 }
-
-/// How long something has been running.
-pub type Uptime = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Whether a component is one that the host carries.
 pub type Carries = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::election::Standing;
+use crate::election::leadership::Standing;
 use crate::manager::{Manager, QueueContents};
 
 /// For this long, an overview is shown again instead of a new one.

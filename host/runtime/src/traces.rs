@@ -22,7 +22,6 @@ use pintle_core::ports::trace::{
 };
 
 pub(crate) use self::reads::CountingView;
-use crate::writer::NOT_GRANTED;
 
 /// Parts of a run that are kept. Two more spans may be below that of a run: its waits for a worker and for the caches.
 const MAX_PARTS: usize = MAX_CHILDREN - 2;
@@ -184,11 +183,11 @@ impl<'t> MutationTrace<'t> {
         });
     }
 
-    /// Notes that the plugin has no permission for it.
-    pub(crate) fn denied(&mut self) {
+    /// Notes that the plugin has no permission for it; with this reason it fails.
+    pub(crate) fn denied(&mut self, reason: &str) {
         self.note(|request| {
             request.result = "not_granted";
-            request.reason = Some(NOT_GRANTED.to_owned());
+            request.reason = Some(reason.to_owned());
         });
     }
 

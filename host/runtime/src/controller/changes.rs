@@ -22,9 +22,8 @@ use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::queue::Priority;
 use tokio::sync::Notify;
 
-use super::Controller;
-use super::dispatch::now;
 use super::mapping::mappable;
+use super::{Controller, now};
 
 /// Changes that may wait for the controller. Each holds two references to objects, of which the cache may have dropped the old one;
 /// those of an initial list are in the cache and do not count. A plugin whose rules are slower than the changes, or that stays in the

@@ -87,7 +87,7 @@ fn key(queue: &KeyQueue<QueueMetrics>, queued: QueuedKey<'_, Key>) -> KeyContent
 impl Controller {
     /// The contents of its queues.
     pub(crate) fn contents(&self) -> Vec<QueueContents> {
-        let now = super::dispatch::now();
+        let now = super::now();
         let inner = self.inner.lock();
         let queues = inner.keys.queues();
         queues

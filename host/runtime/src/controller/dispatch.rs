@@ -25,17 +25,11 @@ use pintle_core::policy::pending::{Overdue, PendingWrite};
 use pintle_core::policy::queue::{Priority, Taken};
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 
-use super::observers::EndedRun;
+use super::observers::{EndedRun, StaleWait};
 use super::run::RunResult;
-use super::traced::StaleWait;
-use super::{Controller, ControllerState, Version};
+use super::{Controller, ControllerState, Version, now};
 use crate::panic_text;
 use crate::traces::RunTrace;
-
-/// The clock of queues, limits and deadlines.
-pub(super) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
 
 /// Work that the dispatcher does without the lock.
 #[derive(Default)]

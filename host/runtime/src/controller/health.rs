@@ -11,20 +11,17 @@ use pintle_core::lifecycle::success::{AllFail, Successes};
 use pintle_core::lifecycle::supervisor::{Recent, Supervisor, WINDOW};
 use pintle_core::lifecycle::{Condition, FailurePolicy, Faults, Phase, Stage};
 use pintle_core::object::id::Key;
-use pintle_core::policy::queue::Suspect;
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use pintle_core::text::cut;
 
-use super::observers::MAX_TEXT_BYTES;
-use super::status::FaultingKey;
 use super::{Controller, ControllerState};
 
 /// Reason of the condition of a plugin that waits for its host to lead, as it should.
 pub(super) const STANDBY: &str = "Standby";
+/// Longest text of an event or a condition in bytes; it contains plugin text.
+pub(super) const MAX_TEXT_BYTES: usize = 1_024;
 /// Maximum keys whose last fault is kept.
 const MAX_FAULTY: usize = 1_000;
-/// Maximum faulting keys that the status names.
-const MAX_NAMED: usize = 20;
 
 /// The health of one plugin.
 pub(super) struct Health {
@@ -34,7 +31,7 @@ pub(super) struct Health {
     pub(super) n_faults: u64,
     pub(super) faults: Faults,
     /// Keys whose last run faulted, with the fault.
-    faulty: BTreeMap<Key, Arc<str>>,
+    pub(super) faulty: BTreeMap<Key, Arc<str>>,
     /// Keys that run again and again because of their own writes, and why.
     pub(super) repeating: BTreeMap<Key, Arc<str>>,
     pub(super) successes: Successes<Key>,
@@ -104,26 +101,11 @@ pub(super) struct Observed {
 }
 
 impl ControllerState {
-    /// The keys whose last run faulted, those with most faults first.
-    pub(super) fn faulting_keys(&self) -> Vec<FaultingKey> {
-        let now = super::dispatch::now();
-        let mut all: Vec<_> = self.keys.suspects().collect();
-        all.sort_by(|(a, x), (b, y)| y.n_faults.cmp(&x.n_faults).then_with(|| a.cmp(b)));
-        let shown = all.into_iter().take(MAX_NAMED);
-        let show = |(key, suspect): (&Key, &Suspect)| FaultingKey {
-            key: key.to_string(),
-            n_faults: suspect.n_faults,
-            message: self.health.faulty.get(key).map(ToString::to_string).unwrap_or_default(),
-            held_ms: suspect.held_until.saturating_duration_since(now).as_millis().try_into().unwrap_or(u64::MAX),
-        };
-        shown.map(show).collect()
-    }
-
     pub(super) fn phase(&self, synced: bool) -> Phase {
         let supervisor = &self.health.supervisor;
         if supervisor.is_disabled() {
             Phase::Disabled
-        } else if supervisor.pause(super::dispatch::now()).is_some() {
+        } else if supervisor.pause(super::now()).is_some() {
             Phase::Quarantined
         } else if synced && !self.leads {
             Phase::Standby

@@ -19,7 +19,7 @@ use pintle_core::policy::queue::Priority;
 use pintle_core::policy::selection::Selected;
 
 use super::state::KeyedState;
-use super::{Controller, dispatch};
+use super::{Controller, now};
 
 impl Controller {
     /// Makes the controller start on standby. Call it before [`Controller::start`].
@@ -52,7 +52,7 @@ impl Controller {
 
     /// Starts a term. Does nothing during a term.
     pub(crate) fn lead(self: &Arc<Self>) {
-        let now = dispatch::now();
+        let now = now();
         let mut inner = self.inner.lock();
         if std::mem::replace(&mut inner.leads, true) {
             return;

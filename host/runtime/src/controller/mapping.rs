@@ -239,7 +239,7 @@ impl Controller {
         let keys = version.guest.keys_of(&change.kind, change.old.as_deref(), change.new.as_deref(), view).await?;
         let (keys, n_objects) = (keys.into_inner(), cache.n_keys());
         let priority = if change.initial { Priority::Low } else { Priority::Normal };
-        let now = super::dispatch::now();
+        let now = super::now();
         let mut inner = self.inner.lock();
         if let Err(why) = inner.keys.make_room(keys.iter().map(|wake| &wake.key), n_objects, MAX_KEYS) {
             drop(inner);

@@ -50,7 +50,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::failures::Failures;
-use crate::manager::Uptime;
 use crate::metrics::{KeyGauges, PluginMetrics, QueueMetrics};
 use crate::recorder::WallClock;
 use crate::writer::Writer;
@@ -58,11 +57,13 @@ use crate::writer::Writer;
 pub(crate) use changes::ChangeSink;
 pub use contents::{KeyContents, MAX_KEYS, QueueContents};
 pub(crate) use fields::published;
-use observers::Observers;
+use observers::{Observers, StaleWait};
 pub use status::{FaultingKey, PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;
-use traced::StaleWait;
 pub(crate) use version::{CacheSubscription, QueueConfig, Version, VersionParts};
+
+/// How long something has been running.
+pub type Uptime = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The parts of a controller, besides its first version.
 pub(crate) struct ControllerParts {
@@ -294,7 +295,7 @@ impl Controller {
     /// Whether nothing runs, is ready, is held, is being mapped, or is delayed for less than `quiet`, and all events are
     /// written.
     pub(crate) fn is_idle(&self, quiet: Duration) -> bool {
-        self.inner.lock().keys.is_idle(dispatch::now() + quiet)
+        self.inner.lock().keys.is_idle(now() + quiet)
             && self.mapping.is_idle()
             && self.writer.recorder.is_idle()
             && self
@@ -305,7 +306,7 @@ impl Controller {
 
     /// Updates the gauges.
     pub(crate) fn refresh_metrics(&self) {
-        let now = dispatch::now();
+        let now = now();
         let mut inner = self.inner.lock();
         inner.keys.count_bytes();
         self.observers.metrics.held_bytes.set(i64::try_from(self.held.n_bytes()).unwrap_or(i64::MAX));
@@ -335,6 +336,11 @@ impl Controller {
             self.observers.metrics.cached_objects.set(gauge(cache.n_objects() as u64));
         }
     }
+}
+
+/// The clock of queues, limits and deadlines.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 /// The wall clock: RFC 3339 with microseconds, UTC.

@@ -5,7 +5,7 @@
 //! Not here: the decisions (`ended`, `pintle_core::policy::keys`), the parts of a recorded run (`traces`).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use pintle_core::contract::outcome::{Event, MutationFailure, ReconcileError};
@@ -20,14 +20,14 @@ use pintle_core::policy::keys::{Disposition, Next};
 use pintle_core::policy::pending::PendingWrite;
 use pintle_core::policy::queue::{LONGEST_HOLD, Suspect};
 use pintle_core::policy::rules::RuleCache;
-use pintle_core::ports::trace::{RunTracer, TracedWait};
+use pintle_core::ports::trace::{RunTracer, SpanRef, TracedWait};
 use pintle_core::text::cut;
 use tokio::sync::watch;
 
 use super::Version;
 use super::ended::{Consequences, HealthChange};
+use super::health::MAX_TEXT_BYTES;
 use super::run::{LastCall, RunResult, is_refused, refusal};
-use super::traced::StaleWait;
 use crate::failures::{FailedRun, Failure, FailureIdentity, Failures, MAX_MESSAGE_BYTES};
 use crate::metrics::PluginMetrics;
 use crate::recorder::{Recorder, WallClock};
@@ -36,8 +36,6 @@ use crate::writer::{NOT_LEADING, Report};
 
 /// Longest text of a plugin's error in the log, in bytes.
 const MAX_ERROR_BYTES: usize = 1024;
-/// Longest text of an event in bytes; it contains plugin text.
-pub(super) const MAX_TEXT_BYTES: usize = 1_024;
 /// What a fault means for its object, at the end of each event.
 const CONSEQUENCE: &str = "; the plugin tries this object again after a backoff, other objects are not affected";
 
@@ -86,6 +84,13 @@ pub(super) struct EndedRun<'a> {
     pub(super) took: Duration,
     /// What follows for key and plugin; none if this host does not lead any more.
     pub(super) followed: Option<&'a (Disposition, Consequences)>,
+}
+
+/// A wait of a key for the caches.
+pub(super) struct StaleWait {
+    pub(super) begun: Instant,
+    /// The run before it, if it is recorded, and when the wait began.
+    pub(super) traced: Option<(SpanRef, SystemTime)>,
 }
 
 impl Observers {

@@ -30,7 +30,6 @@ use pintle_core::ports::guest::{FaultKind, LogLine, PluginFault, Run};
 use pintle_core::ports::view::View;
 use pintle_core::text::cut;
 
-use super::dispatch;
 use super::mapping::MAX_KEYS;
 use super::needs::{self, Answered, Source};
 use super::shadow::Sample;
@@ -471,7 +470,7 @@ impl Controller {
         if wake.is_empty() {
             return Ok(());
         }
-        let now = dispatch::now();
+        let now = super::now();
         for Wake { key: woken, after } in wake {
             // As with `requeue-after-ms`, a key that keeps itself running leaves a pause.
             let after = if woken == *key { Some(after.unwrap_or_default().max(MIN_REQUEUE)) } else { after };

@@ -4,13 +4,18 @@ use std::sync::Arc;
 
 use pintle_core::lifecycle::kinds::MissingKind;
 use pintle_core::lifecycle::{Condition, Faults, Phase, Stage, StageProgress, SwapReport, VersionInfo};
+use pintle_core::object::id::Key;
 use pintle_core::overview::{self, Counters, QueueDepth};
+use pintle_core::policy::queue::Suspect;
 use pintle_core::ports::outside::Bound;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::health::{Observed, STANDBY};
 use super::{Controller, ControllerState, Version};
+
+/// Maximum faulting keys that a status names.
+const MAX_NAMED: usize = 20;
 
 /// Status of one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +125,21 @@ pub struct PluginStatus {
 }
 
 impl ControllerState {
+    /// The keys whose last run faulted, those with most faults first.
+    fn faulting_keys(&self) -> Vec<FaultingKey> {
+        let now = super::now();
+        let mut all: Vec<_> = self.keys.suspects().collect();
+        all.sort_by(|(a, x), (b, y)| y.n_faults.cmp(&x.n_faults).then_with(|| a.cmp(b)));
+        let shown = all.into_iter().take(MAX_NAMED);
+        let show = |(key, suspect): (&Key, &Suspect)| FaultingKey {
+            key: key.to_string(),
+            n_faults: suspect.n_faults,
+            message: self.health.faulty.get(key).map(ToString::to_string).unwrap_or_default(),
+            held_ms: suspect.held_until.saturating_duration_since(now).as_millis().try_into().unwrap_or(u64::MAX),
+        };
+        shown.map(show).collect()
+    }
+
     pub(super) fn queue_status(&self) -> Vec<QueueStatus> {
         let queues = self.keys.queues();
         queues
@@ -214,7 +234,7 @@ impl Controller {
         let mut inner = self.inner.lock();
         self.refresh_conditions(&mut inner, &observed);
         let Observed { synced, cached_bytes, missing, .. } = observed;
-        let now = super::dispatch::now();
+        let now = super::now();
         let (rollout, stage) = (&inner.rollout, self.stage(&inner));
         PluginStatus {
             name: self.name.to_string(),

@@ -160,7 +160,7 @@ impl Controller {
         why: Reason,
     ) -> SwapReport {
         let at = self.wall_time();
-        let now = super::dispatch::now();
+        let now = super::now();
         let from = self.current.send_replace(to.clone());
         let from_info = from.info(inner.rollout.since().to_owned());
         let faulting =
@@ -225,7 +225,7 @@ impl Controller {
     pub(super) fn run_all_again(&self) {
         let mut delay = Duration::ZERO;
         for keys in self.cache().all_keys().chunks(KEYS_AT_ONCE) {
-            let now = super::dispatch::now();
+            let now = super::now();
             let mut inner = self.inner.lock();
             for key in keys {
                 inner.add(key.clone(), None, Some(delay), Priority::Low, now);
@@ -267,7 +267,7 @@ impl Controller {
         let version = self.version();
         if !version.is_carried {
             let rules = version.spec.strategy.probation.clone();
-            self.inner.lock().rollout.guard_deletions(rules, super::dispatch::now());
+            self.inner.lock().rollout.guard_deletions(rules, super::now());
         }
     }
 
@@ -284,7 +284,7 @@ impl Controller {
         let held = loop {
             let mut inner = self.inner.lock();
             let Some(deletions) = inner.rollout.deletions_mut() else { return true };
-            let now = super::dispatch::now();
+            let now = super::now();
             if n_owned.is_none() && deletions.needs_share(n_deletions, now) {
                 drop(inner);
                 // Counted without the lock, because it takes locks of the caches; and only here, because it looks at every object.

@@ -1,10 +1,8 @@
 //! What a recorded run reports: its beginning, its end, and the wait of its key for the caches.
 
-use std::time::{Instant, SystemTime};
-
 use pintle_core::contract::outcome::ReconcileError;
 use pintle_core::policy::keys::Disposition;
-use pintle_core::ports::trace::{RunEnd, SpanRef, TracedRun};
+use pintle_core::ports::trace::{RunEnd, TracedRun};
 
 use super::observers::{EndedRun, Observers};
 use super::run::RunResult;
@@ -81,11 +79,4 @@ impl RunResult {
             waits_for_caches: followed.is_some_and(|end| end.wait.is_some()),
         }
     }
-}
-
-/// A wait of a key for the caches.
-pub(super) struct StaleWait {
-    pub(super) begun: Instant,
-    /// The run before it, if it is recorded, and when the wait began.
-    pub(super) traced: Option<(SpanRef, SystemTime)>,
 }

@@ -12,6 +12,19 @@ use tokio::time::Instant;
 
 use crate::recorder::WallClock;
 
+/// The public state of an election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Identity of this process.
+    pub identity: String,
+    /// Holder of the Lease as it was seen last; empty if it is free, absent if the Lease was not read yet.
+    pub holder: Option<String>,
+    /// Whether this process leads.
+    pub leads: bool,
+    /// When the Lease was renewed last, if this process leads.
+    pub renewed: Option<Instant>,
+}
+
 /// Whether this process leads, by its clocks.
 pub struct Leadership {
     term: Mutex<Option<Term>>,

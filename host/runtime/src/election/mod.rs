@@ -13,7 +13,7 @@
 //! Not here: the decisions (`pintle_core::policy::election`), the check of each request (the adapter to the API server).
 
 mod candidate;
-mod leadership;
+pub(crate) mod leadership;
 mod lock;
 mod object;
 #[cfg(test)]
@@ -39,7 +39,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use self::candidate::{CandidateConfig, keep_candidate};
-pub use self::leadership::{BootClock, Leadership, Sharing};
+pub use self::leadership::{BootClock, Leadership, Sharing, Standing};
 use self::lock::Lock;
 pub use self::lock::read_lease;
 use crate::manager::Manager;
@@ -77,19 +77,6 @@ pub struct ElectionConfig {
     pub coordinated: bool,
     /// Seed of the jitter.
     pub seed: u64,
-}
-
-/// The public state of an election.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Identity of this process.
-    pub identity: String,
-    /// Holder of the Lease as it was seen last; empty if it is free, absent if the Lease was not read yet.
-    pub holder: Option<String>,
-    /// Whether this process leads.
-    pub leads: bool,
-    /// When the Lease was renewed last, if this process leads.
-    pub renewed: Option<Instant>,
 }
 
 /// One candidate.

@@ -28,8 +28,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::per_key::SeriesId;
-
 /// Bytes of text for each series, on average.
 const SERIES_TEXT_BYTES: usize = 1_048;
 /// Longest label value in bytes; longer ones are cut.
@@ -325,6 +323,13 @@ impl Declared {
         }
         true
     }
+}
+
+/// A series: a metric and the values of its labels.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SeriesId {
+    pub(super) metric: String,
+    pub(super) labels: Vec<String>,
 }
 
 /// Values of labels, with at most [`MAX_LABEL_BYTES`] each.

@@ -15,18 +15,11 @@ use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::Observation;
 use pintle_core::object::id::Key;
 
-use super::declared::{DeclaredMetrics, cut_labels};
+use super::declared::{DeclaredMetrics, SeriesId, cut_labels};
 use pintle_core::policy::held::Held;
 
 /// Bytes of a key besides its text: its entry and the heads of its texts.
 const KEY_BYTES: u64 = 256;
-
-/// A series: a metric and the values of its labels.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct SeriesId {
-    pub(super) metric: String,
-    pub(super) labels: Vec<String>,
-}
 
 /// A series, and the key's value.
 type KeyValue = (Arc<SeriesId>, f64);

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
+use pintle_core::text::printable;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -19,6 +20,8 @@ use serde_json::value::RawValue;
 /// Most members of an object, and elements of a list, that a plugin may write where the host reads each. Kubernetes' own types have
 /// a handful of members there, and the API server takes as many operations of a JSON patch.
 pub(crate) const MAX_PARTS: usize = 10_000;
+/// Bytes of a member's name in a message.
+pub(super) const MAX_MEMBER_BYTES: usize = 100;
 
 /// The members of a JSON object in their order, with their values as text.
 #[derive(Debug, Default)]
@@ -188,6 +191,50 @@ impl<'a> Members<'a> {
 /// A string as JSON text.
 pub(crate) fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+/// One operation of a JSON patch.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Operation<'a> {
+    pub(super) op: String,
+    pub(super) path: String,
+    #[serde(default)]
+    pub(super) from: Option<String>,
+    #[serde(borrow, default)]
+    pub(super) value: Option<&'a RawValue>,
+}
+
+/// The first parts of a path, which may have any number. As the API server does, without what is before the first slash.
+pub(super) fn first_parts(path: &str) -> Vec<String> {
+    path.split('/').skip(1).take(4).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
+}
+
+/// Checks that the operations of a JSON patch leave fields of the metadata as they are: preconditions, which are claimed before the first
+/// one.
+///
+/// # Errors
+/// The operation that may change one.
+pub(super) fn leave(operations: &[&RawValue], conditions: &[(&str, &str)]) -> Result<(), String> {
+    let contains = |path: &str| match first_parts(path).iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] | ["metadata"] => true,
+        ["metadata", field, ..] => conditions.iter().any(|(condition, _)| condition == field),
+        _ => false,
+    };
+    for operation in operations {
+        let Operation { op, path, from, value: _ } =
+            serde_json::from_str(operation.get()).map_err(|why| format!("body: {why}"))?;
+        let changes = match op.as_str() {
+            "test" => false,
+            "copy" => contains(&path),
+            _ => contains(&path) || from.as_deref().is_some_and(contains),
+        };
+        if changes {
+            let (op, path) = (printable(&op, MAX_MEMBER_BYTES), printable(&path, MAX_MEMBER_BYTES));
+            return Err(format!("body: {op:?} at {path:?} could undo a precondition"));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

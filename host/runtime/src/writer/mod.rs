@@ -296,7 +296,7 @@ impl Writer {
             }
             WriteDecision::Denied(denial) => {
                 self.metrics.mutation(target.verb, "unknown", "not_granted");
-                noted.denied();
+                noted.denied(NOT_GRANTED);
                 self.metrics.fault(FaultKind::Grant);
                 let error = denial.message(&self.name);
                 let error = cut(&error, MAX_ERROR_BYTES);

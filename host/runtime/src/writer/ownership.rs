@@ -15,11 +15,8 @@ use pintle_core::text::printable;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::edit::{Members, elements};
+use super::edit::{MAX_MEMBER_BYTES, Members, Operation, elements, first_parts};
 use super::request::{Body, ObjectText, ParsedWrite};
-
-/// Bytes of a member's name in a message.
-const MAX_MEMBER_BYTES: usize = 100;
 
 /// A key's object, as controller references name it.
 pub(super) struct Controller {
@@ -253,18 +250,6 @@ fn of_reference(key: &Controller, reference: &Reference, form: Form) -> Result<S
     ))
 }
 
-/// One operation of a JSON patch.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Operation<'a> {
-    pub(super) op: String,
-    pub(super) path: String,
-    #[serde(default)]
-    pub(super) from: Option<String>,
-    #[serde(borrow, default)]
-    value: Option<&'a RawValue>,
-}
-
 /// Relation of a JSON patch path to the owner references.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -274,38 +259,6 @@ enum Place {
     List,
     Element,
     Within,
-}
-
-/// The first parts of a path, which may have any number. As the API server does, without what is before the first slash.
-pub(super) fn first_parts(path: &str) -> Vec<String> {
-    path.split('/').skip(1).take(4).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
-}
-
-/// Checks that the operations of a JSON patch leave fields of the metadata as they are: preconditions, which are claimed before the first
-/// one.
-///
-/// # Errors
-/// The operation that may change one.
-pub(super) fn leave(operations: &[&RawValue], conditions: &[(&str, &str)]) -> Result<(), String> {
-    let contains = |path: &str| match first_parts(path).iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] | ["metadata"] => true,
-        ["metadata", field, ..] => conditions.iter().any(|(condition, _)| condition == field),
-        _ => false,
-    };
-    for operation in operations {
-        let Operation { op, path, from, value: _ } =
-            serde_json::from_str(operation.get()).map_err(|why| format!("body: {why}"))?;
-        let changes = match op.as_str() {
-            "test" => false,
-            "copy" => contains(&path),
-            _ => contains(&path) || from.as_deref().is_some_and(contains),
-        };
-        if changes {
-            let (op, path) = (printable(&op, MAX_MEMBER_BYTES), printable(&path, MAX_MEMBER_BYTES));
-            return Err(format!("body: {op:?} at {path:?} could undo a precondition"));
-        }
-    }
-    Ok(())
 }
 
 fn place(path: &str) -> Place {

@@ -15,8 +15,7 @@ use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource, WriteRequest
 use pintle_core::ports::trace::TracedRequest;
 use serde_json::value::RawValue;
 
-use super::edit::{Members, elements, quote};
-use super::ownership::leave;
+use super::edit::{Members, elements, leave, quote};
 
 /// Subresources whose body is the main object.
 const WHOLE_OBJECT: [&str; 4] = ["status", "approval", "finalize", "resize"];

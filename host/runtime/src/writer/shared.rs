@@ -9,8 +9,7 @@ use pintle_core::contract::manifest::{Manifest, Watch};
 use pintle_core::contract::outcome::{Action, PatchType};
 use pintle_core::object::field::{FieldMask, FieldPath};
 
-use super::edit::Members;
-use super::ownership::{Operation, first_parts};
+use super::edit::{Members, Operation, first_parts};
 use super::request::{Body, ParsedWrite};
 
 type List = [&'static str; 2];

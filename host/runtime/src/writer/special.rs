@@ -4,8 +4,7 @@ use pintle_core::contract::outcome::{Action, PatchType};
 use pintle_core::object::id::Kind;
 use pintle_core::policy::grants::{Access, RBAC};
 
-use super::edit::Members;
-use super::ownership::{Operation, first_parts};
+use super::edit::{Members, Operation, first_parts};
 use super::request::{Body, ParsedWrite};
 
 /// A role that a binding refers to.
