@@ -16,11 +16,12 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::certificates::TlsError;
 use crate::policy::access::{self, AccessDecision, AllowedPaths, MAX_REMEMBERED_PATH, PRIVILEGED_GROUP, access_review};
 use crate::policy::decisions::Decisions;
 use crate::policy::identity::{self, PublishedConfig, UserInfo, bearer_token};
 use crate::quiet::Quiet;
-use crate::tls::{Tls, TlsError};
+use crate::tls::Tls;
 
 /// Answers that are remembered at most, of each kind.
 const MAX_REMEMBERED: usize = 4_096;

@@ -9,12 +9,42 @@ use std::path::{Path, PathBuf};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::tls::TlsError;
-
 /// Longest file with certificates or a key.
 const MAX_FILE: u64 = 1 << 20;
 /// Names of the files in `--cert-dir`, as kube-controller-manager has them.
 const NAMES: [&str; 2] = ["kube-controller-manager.crt", "kube-controller-manager.key"];
+
+/// The port cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be used.
+    #[error("{}: {why}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The certificate does not fit the key.
+    #[error("the certificate {} and the private key {} cannot be used: {why}", certificate.display(), key.display())]
+    Pair {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A certificate cannot be made.
+    #[error("make a certificate: {0}")]
+    Generate(String),
+    /// The options contradict each other.
+    #[error("TLS: {0}")]
+    Options(String),
+    /// The task that read the files has ended without a result.
+    #[error("read the files: {0}")]
+    Read(String),
+}
 
 /// The text of a file, if it is not too long.
 pub(crate) fn read(file: &Path) -> Result<Vec<u8>, TlsError> {

@@ -28,8 +28,9 @@ mod site;
 mod tls;
 
 pub use self::access::{Access, AccessOptions};
+pub use self::certificates::TlsError;
 pub use self::checks::{Check, Checks, Controllers};
 pub use self::listener::{Bind, Server};
 pub use self::options::{cipher_suites, curves, min_version};
 pub use self::site::{About, Pages, Scope, Site};
-pub use self::tls::{CertificateSource, ClientAuthorities, Tls, TlsError, TlsOptions};
+pub use self::tls::{CertificateSource, ClientAuthorities, Tls, TlsOptions};

@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use tokio::time::Instant;
 
+use crate::certificates::TlsError;
 use crate::clients::{AnyCertificate, Authorities};
 use crate::policy::identity::{FrontProxy, PublishedConfig, UserInfo};
 use crate::{certificates, options};
@@ -67,38 +68,6 @@ pub struct TlsOptions {
     pub http2: bool,
     /// Addresses that a certificate which the host makes contains.
     pub addresses: Vec<IpAddr>,
-}
-
-/// The port cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file cannot be used.
-    #[error("{}: {why}", file.display())]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// The certificate does not fit the key.
-    #[error("the certificate {} and the private key {} cannot be used: {why}", certificate.display(), key.display())]
-    Pair {
-        /// The certificate's file.
-        certificate: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// A certificate cannot be made.
-    #[error("make a certificate: {0}")]
-    Generate(String),
-    /// The options contradict each other.
-    #[error("TLS: {0}")]
-    Options(String),
-    /// The task that read the files has ended without a result.
-    #[error("read the files: {0}")]
-    Read(String),
 }
 
 /// Contents of the files, in PEM.

@@ -32,13 +32,9 @@ pub mod server;
 pub mod store;
 pub mod table;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use pintle_core::object::id::Kind;
-use rustls::ServerConfig;
-use serde_json::Value;
 use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -50,67 +46,13 @@ pub use crate::clock::SimClock;
 pub use crate::discovery::Resource;
 pub use crate::faults::FaultScript;
 pub use crate::server::aggregated::Aggregated;
+pub use crate::server::{Notices, SimConfig};
 pub use crate::store::{EventType, Version, WriteRecord, WriteVerb};
 
 /// Host name of clusters in memory: `.invalid` never resolves (RFC 6761).
 const IN_MEMORY: &str = "pintle.invalid";
 /// Bytes of a connection in memory that wait for the reader, in each direction.
 const BUFFER_BYTES: usize = 64 << 10;
-
-/// How an embedded cluster is set up.
-#[derive(Clone, Debug)]
-pub struct SimConfig {
-    /// Where to listen. Default: 127.0.0.1, a free port.
-    pub address: SocketAddr,
-    /// The clock of every timestamp. Default: the real one.
-    pub clock: SimClock,
-    /// Events kept per kind for watches and lists in the past; with too few, slow watches end and must list again. Default: 20,000.
-    pub watch_log_events: usize,
-    /// Writes kept for [`SimCluster::history`], 0 for none; each holds an object's serialized states. Default: 100,000.
-    pub history_writes: usize,
-    /// Whether [`SimCluster::requests`] has every request. Default: false, as the list grows without bound.
-    pub log_requests: bool,
-    /// Time between bookmarks of a watch. Default: one minute, as upstream.
-    pub bookmark_interval: Duration,
-    /// Whether a Pod needs its service account to exist, as upstream's ServiceAccount admission has it. Default: false.
-    pub service_account_admission: bool,
-    /// Warnings for clients that create objects. Default: none.
-    pub notices: Option<Arc<dyn Notices>>,
-    /// APIs that are served beside the kinds of the cluster. Default: none.
-    pub aggregated: Option<Arc<dyn Aggregated>>,
-    /// Longest time of a message on the network, in whole milliseconds: each request, each answer and each batch of a watch takes a
-    /// random part of it. Default: none.
-    pub latency: Duration,
-    /// Seed of latencies, names and of the lifetimes of watches that a client leaves open. Default: random.
-    pub seed: Option<u64>,
-    /// TLS, which also decides who may connect: everybody who is connected has all permissions. Default: none, for everybody.
-    pub tls: Option<Arc<ServerConfig>>,
-}
-
-impl Default for SimConfig {
-    fn default() -> Self {
-        Self {
-            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
-            clock: SimClock::real(),
-            watch_log_events: 20_000,
-            history_writes: 100_000,
-            log_requests: false,
-            bookmark_interval: Duration::from_secs(60),
-            service_account_admission: false,
-            notices: None,
-            aggregated: None,
-            latency: Duration::ZERO,
-            seed: None,
-            tls: None,
-        }
-    }
-}
-
-/// Warnings that the program around a cluster sends to its clients.
-pub trait Notices: std::fmt::Debug + Send + Sync {
-    /// Returns the warning for the client that created this object, if any. `kind`: as the request names it.
-    fn created(&self, kind: &Kind, object: &Value) -> Option<String>;
-}
 
 /// Why a cluster did not start.
 #[derive(Debug, thiserror::Error)]

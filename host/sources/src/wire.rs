@@ -336,6 +336,8 @@ pub mod reason {
     pub const DOWNGRADE: &str = "Downgrade";
     /// The request is not valid.
     pub const INVALID: &str = "Invalid";
+    /// The host cannot carry the request out.
+    pub const INTERNAL: &str = "InternalError";
     /// The caller has no permission.
     pub const FORBIDDEN: &str = "Forbidden";
     /// The component exceeds the size limit.

@@ -1,15 +1,14 @@
 //! Chores that build and run the whole: demo, tests, benchmark.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use xtask::guests::{self, Set};
 use xtask::{controlplane, examples, process, root};
 
-use crate::runner::{self, Job, Times};
+use crate::runner::{self, Job, Tally, Times};
 use crate::tiers::{Check, Long};
 use crate::{checks, languages, packages};
 
@@ -144,55 +143,6 @@ pub(crate) fn record(scenario: Option<&str>) -> anyhow::Result<()> {
     process::run(&mut record)
 }
 
-/// How many tests there were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) passed: u32,
-    pub(crate) failed: u32,
-    pub(crate) ignored: u32,
-}
-
-impl Tally {
-    /// Adds a line of libtest's such as `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; ...`. Whether it is one; others are
-    /// ignored.
-    pub(crate) fn add(&mut self, line: &str) -> bool {
-        let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
-            return false;
-        };
-        for (number, what) in numbers.split("; ").filter_map(|part| part.split_once(' ')) {
-            let Ok(number) = number.parse::<u32>() else { continue };
-            match what {
-                "passed" => self.passed += number,
-                "failed" => self.failed += number,
-                "ignored" => self.ignored += number,
-                _ => {}
-            }
-        }
-        true
-    }
-
-    /// Adds those of another.
-    pub(crate) fn add_all(&mut self, other: Self) {
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.ignored += other.ignored;
-    }
-
-    /// Runs tests, shows what they print, and counts them.
-    fn run(&mut self, command: &mut Command) -> anyhow::Result<()> {
-        let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
-        let output = child.stdout.take().context("read what cargo test prints")?;
-        for line in BufReader::new(output).lines() {
-            let line = line.context("read what cargo test prints")?;
-            println!("{line}");
-            self.add(&line);
-        }
-        let status = child.wait().context("wait for cargo test")?;
-        anyhow::ensure!(status.success(), "cargo test failed: {status}");
-        Ok(())
-    }
-}
-
 /// What `cargo xtask test` runs and counts.
 struct Tests<'a> {
     tally: Tally,
@@ -288,18 +238,4 @@ pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
     let binaries = build_binaries(true, &["pintle-host", "bench"])?;
     let mut bench = Command::new(binaries.join("bench"));
     process::run(bench.current_dir(root()).arg("--pintle").arg(binaries.join("pintle-host")).args(args))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_of_test_binaries_add_up() {
-        let mut tally = Tally::default();
-        tally.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.05s");
-        tally.add("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.05s");
-        assert!(!tally.add("test a ... ok"));
-        assert_eq!((tally.passed, tally.failed, tally.ignored), (5, 1, 1));
-    }
 }

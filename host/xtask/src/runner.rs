@@ -23,8 +23,6 @@ use anyhow::{Context, anyhow, ensure};
 use serde_json::Value;
 use xtask::root;
 
-use crate::chores::Tally;
-
 /// The recorded times of jobs, relative to the root of the repository.
 pub(crate) const TIMES: &str = "tests/times.toml";
 
@@ -39,6 +37,55 @@ const UNKNOWN_SECONDS: f64 = 120.0;
 
 /// How many of the longest jobs are shown at the end of a run.
 const N_SHOWN: usize = 10;
+
+/// How many tests there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u32,
+    pub(crate) failed: u32,
+    pub(crate) ignored: u32,
+}
+
+impl Tally {
+    /// Adds a line of libtest's such as `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; ...`. Whether it is one; others are
+    /// ignored.
+    pub(crate) fn add(&mut self, line: &str) -> bool {
+        let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
+            return false;
+        };
+        for (number, what) in numbers.split("; ").filter_map(|part| part.split_once(' ')) {
+            let Ok(number) = number.parse::<u32>() else { continue };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+        true
+    }
+
+    /// Adds those of another.
+    pub(crate) fn add_all(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+
+    /// Runs tests, shows what they print, and counts them.
+    pub(crate) fn run(&mut self, command: &mut Command) -> anyhow::Result<()> {
+        let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
+        let output = child.stdout.take().context("read what cargo test prints")?;
+        for line in BufReader::new(output).lines() {
+            let line = line.context("read what cargo test prints")?;
+            println!("{line}");
+            self.add(&line);
+        }
+        let status = child.wait().context("wait for cargo test")?;
+        ensure!(status.success(), "cargo test failed: {status}");
+        Ok(())
+    }
+}
 
 /// An executable of tests.
 #[derive(Debug, Clone)]
@@ -331,6 +378,15 @@ mod tests {
         let mut done = Done::default();
         lines.iter().for_each(|line| done.add(line));
         done
+    }
+
+    #[test]
+    fn results_of_test_binaries_add_up() {
+        let mut tally = Tally::default();
+        tally.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.05s");
+        tally.add("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.05s");
+        assert!(!tally.add("test a ... ok"));
+        assert_eq!((tally.passed, tally.failed, tally.ignored), (5, 1, 1));
     }
 
     #[test]

@@ -83,20 +83,3 @@ fn apply_error(error: ApplyError) -> ApiError {
         }
     }
 }
-
-/// Keeps `managedFields` of a write that is no apply.
-pub(super) fn track(call: &Call, old: Option<&Value>, new: &mut Value, now: &str) {
-    apply::track_update(schema_of(&call.resource), old, new, call.field_manager(), call.subresource(), now);
-}
-
-/// Whether the owners of fields are the same, whenever they became so.
-pub(super) fn same_owners(old: Option<&Value>, new: Option<&Value>) -> bool {
-    let entries = |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
-    let (mut old, mut new) = (entries(old), entries(new));
-    for entry in old.iter_mut().chain(&mut new) {
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("time");
-        }
-    }
-    old == new
-}

@@ -38,6 +38,7 @@ mod watch;
 mod write;
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,25 +53,82 @@ use parking_lot::{Mutex, RwLock};
 use rand::distr::uniform::SampleUniform;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use serde_json::json;
+use rustls::ServerConfig;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::aggregated::Aggregated;
 pub(crate) use self::objects::has_condition;
 use self::path::{ObjectPath, Path};
 use self::query::Query;
 use self::reply::{Accept, Body, Format, MAX_BODY_BYTES, Reply, Shape};
 use self::status::ApiError;
-use crate::SimConfig;
 use crate::clock::SimClock;
 use crate::discovery::{Registry, Resource, documents as discovery_documents};
 use crate::faults::{Failure, FaultScript, RequestFacts, When};
 use crate::store::Store;
 use crate::table::IncludeObject;
 use pintle_core::kubernetes;
+use pintle_core::object::id::Kind;
+
+/// How an embedded cluster is set up.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// Where to listen. Default: 127.0.0.1, a free port.
+    pub address: SocketAddr,
+    /// The clock of every timestamp. Default: the real one.
+    pub clock: SimClock,
+    /// Events kept per kind for watches and lists in the past; with too few, slow watches end and must list again. Default: 20,000.
+    pub watch_log_events: usize,
+    /// Writes kept for [`crate::SimCluster::history`], 0 for none; each holds an object's serialized states. Default: 100,000.
+    pub history_writes: usize,
+    /// Whether [`crate::SimCluster::requests`] has every request. Default: false, as the list grows without bound.
+    pub log_requests: bool,
+    /// Time between bookmarks of a watch. Default: one minute, as upstream.
+    pub bookmark_interval: Duration,
+    /// Whether a Pod needs its service account to exist, as upstream's ServiceAccount admission has it. Default: false.
+    pub service_account_admission: bool,
+    /// Warnings for clients that create objects. Default: none.
+    pub notices: Option<Arc<dyn Notices>>,
+    /// APIs that are served beside the kinds of the cluster. Default: none.
+    pub aggregated: Option<Arc<dyn Aggregated>>,
+    /// Longest time of a message on the network, in whole milliseconds: each request, each answer and each batch of a watch takes a
+    /// random part of it. Default: none.
+    pub latency: Duration,
+    /// Seed of latencies, names and of the lifetimes of watches that a client leaves open. Default: random.
+    pub seed: Option<u64>,
+    /// TLS, which also decides who may connect: everybody who is connected has all permissions. Default: none, for everybody.
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
+impl Default for SimConfig {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+            clock: SimClock::real(),
+            watch_log_events: 20_000,
+            history_writes: 100_000,
+            log_requests: false,
+            bookmark_interval: Duration::from_secs(60),
+            service_account_admission: false,
+            notices: None,
+            aggregated: None,
+            latency: Duration::ZERO,
+            seed: None,
+            tls: None,
+        }
+    }
+}
+
+/// Warnings that the program around a cluster sends to its clients.
+pub trait Notices: std::fmt::Debug + Send + Sync {
+    /// Returns the warning for the client that created this object, if any. `kind`: as the request names it.
+    fn created(&self, kind: &Kind, object: &Value) -> Option<String>;
+}
 
 /// `User-Agent` under which the server's own writes are recorded.
 pub(crate) const OWN_AGENT: &str = "pintle-sim";

@@ -4,11 +4,11 @@
 
 use serde_json::json;
 
-use super::apply::track;
 use super::check::{Sent, check_fields, check_scope, check_type};
 use super::objects::metadata_mut;
 use super::reply::{Reply, parse_body};
 use super::status::ApiError;
+use super::write::track;
 use super::{Api, Call, options};
 use crate::clock::rfc3339;
 

@@ -16,7 +16,6 @@ use std::borrow::Cow;
 use pintle_core::object::id::Kind;
 use serde_json::{Value, json};
 
-use super::apply::{same_owners, track};
 use super::check::{Sent, check_fields, check_name, check_scope, check_type, drop_duplicate_owners};
 use super::objects::{carry_over, deletion_grace, finalizers, is_deleting, meta, metadata_mut};
 use super::reply::{Reply, media_type, parse_body};
@@ -471,6 +470,23 @@ fn same_but_for_bookkeeping(old: &Value, new: &Value) -> bool {
         left.iter().filter(|(name, _)| *name != "managedFields").all(|(name, value)| right.get(name) == Some(value))
     };
     same(old, new) && same(new, old) && same_owners(old.get("managedFields"), new.get("managedFields"))
+}
+
+/// Keeps `managedFields` of a write that is no apply.
+pub(super) fn track(call: &Call, old: Option<&Value>, new: &mut Value, now: &str) {
+    crate::apply::track_update(schema_of(&call.resource), old, new, call.field_manager(), call.subresource(), now);
+}
+
+/// Whether the owners of fields are the same, whenever they became so.
+fn same_owners(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let entries = |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
+    let (mut old, mut new) = (entries(old), entries(new));
+    for entry in old.iter_mut().chain(&mut new) {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("time");
+        }
+    }
+    old == new
 }
 
 fn patch_error(error: patch::PatchError) -> ApiError {

@@ -3,7 +3,6 @@
 use pintle_runtime::failures::{FailedRun, RecordedFailure};
 use serde_json::Value;
 
-use super::routes::{INTERNAL, Refused};
 use crate::wire::{Failure, FailureKey, FailureList, LoggedLine, Refusal, SavedFailure, reason};
 
 /// The input of a failed run, as a case.
@@ -29,12 +28,12 @@ pub(super) fn list(kept: &[RecordedFailure]) -> FailureList {
 ///
 /// # Errors
 /// The run does not exist (any more), or its input cannot be written.
-pub(super) fn saved(kept: &[RecordedFailure], id: &str, secrets: bool, save: SaveRun) -> Result<SavedFailure, Refused> {
+pub(super) fn saved(kept: &[RecordedFailure], id: &str, secrets: bool, save: SaveRun) -> Result<SavedFailure, Refusal> {
     let Some(kept) = kept.iter().find(|kept| kept.id.to_string() == id) else {
-        return Err(Refusal::new(reason::NOT_FOUND, format!("there is no failure {id}, or it was dropped")).into());
+        return Err(Refusal::new(reason::NOT_FOUND, format!("there is no failure {id}, or it was dropped")));
     };
     let SavedRun { input, n_masked, left_out } =
-        save(&kept.run, secrets).map_err(|why| Refusal::new(INTERNAL, format!("{why:#}")))?;
+        save(&kept.run, secrets).map_err(|why| Refusal::new(reason::INTERNAL, format!("{why:#}")))?;
     let log = kept.run.log.iter();
     let log = log.map(|line| LoggedLine { level: line.level.to_owned(), message: line.message.clone() }).collect();
     Ok(SavedFailure { failure: shown(kept), input, log, masked: n_masked, left_out })

@@ -1,14 +1,8 @@
 //! Identity of the process at the other end of the socket.
 
 use axum::extract::connect_info::Connected;
-use axum::extract::{ConnectInfo, Request};
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
 use axum::serve::IncomingStream;
 use tokio::net::UnixListener;
-
-use super::routes::Refused;
-use crate::wire::{Refusal, reason};
 
 /// Credentials of the connected process, from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +10,7 @@ pub(super) struct Peer {
     /// User id; absent if the kernel does not report it.
     pub(super) uid: Option<u32>,
     /// Process id; absent if the kernel does not report it.
-    pid: Option<i32>,
+    pub(super) pid: Option<i32>,
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
@@ -32,18 +26,6 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 /// Whether a user may use the admin API of a host that runs as `own`.
 pub(super) fn may(uid: Option<u32>, own: u32) -> bool {
     uid.is_some_and(|uid| uid == 0 || uid == own)
-}
-
-/// Passes permitted requests on; others get only the permission error.
-pub(super) async fn check(ConnectInfo(peer): ConnectInfo<Peer>, request: Request, next: Next) -> Response {
-    let own = rustix::process::geteuid().as_raw();
-    if may(peer.uid, own) {
-        return next.run(request).await;
-    }
-    let uid = peer.uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string());
-    tracing::warn!(uid, pid = peer.pid, method = %request.method(), path = request.uri().path(), "admin API: permission denied");
-    let message = format!("uid {uid} may not use the admin API of this host; run as root, or as uid {own}");
-    Refused(Refusal::new(reason::FORBIDDEN, message)).into_response()
 }
 
 #[cfg(test)]

@@ -19,9 +19,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts, Path, RawQuery, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts, Path, RawQuery, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
@@ -41,7 +42,7 @@ use crate::wire::{ApplyRequest, DiffAnswer, DisableRequest, Refusal, reason};
 const MAX_BODY_BYTES: usize = MAX_COMPONENT_BYTES.div_ceil(3) * 4 + (1 << 20);
 
 /// A refusal as a response.
-pub(super) struct Refused(pub(super) Refusal);
+struct Refused(Refusal);
 
 impl From<Refusal> for Refused {
     fn from(why: Refusal) -> Self {
@@ -63,7 +64,7 @@ fn status(why: &str) -> StatusCode {
         reason::BUSY | reason::ALREADY_LOADED | reason::CLAIMED => StatusCode::CONFLICT,
         reason::TOO_LARGE => StatusCode::PAYLOAD_TOO_LARGE,
         BAD_REQUEST => StatusCode::BAD_REQUEST,
-        INTERNAL => StatusCode::INTERNAL_SERVER_ERROR,
+        reason::INTERNAL => StatusCode::INTERNAL_SERVER_ERROR,
         NO_ROUTE => StatusCode::NOT_FOUND,
         NO_METHOD => StatusCode::METHOD_NOT_ALLOWED,
         _ => StatusCode::UNPROCESSABLE_ENTITY,
@@ -71,7 +72,6 @@ fn status(why: &str) -> StatusCode {
 }
 
 const BAD_REQUEST: &str = "BadRequest";
-pub(super) const INTERNAL: &str = "InternalError";
 const NO_ROUTE: &str = "NoSuchPath";
 const NO_METHOD: &str = "MethodNotAllowed";
 
@@ -101,7 +101,19 @@ pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
         .with_state(control)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         // Outermost: nothing of a request is read before the permission check.
-        .layer(middleware::from_fn(peer::check))
+        .layer(middleware::from_fn(check))
+}
+
+/// Passes permitted requests on; others get only the permission error.
+async fn check(ConnectInfo(peer): ConnectInfo<Peer>, request: Request, next: Next) -> Response {
+    let own = rustix::process::geteuid().as_raw();
+    if peer::may(peer.uid, own) {
+        return next.run(request).await;
+    }
+    let uid = peer.uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string());
+    tracing::warn!(uid, pid = peer.pid, method = %request.method(), path = request.uri().path(), "admin API: permission denied");
+    let message = format!("uid {uid} may not use the admin API of this host; run as root, or as uid {own}");
+    Refused(Refusal::new(reason::FORBIDDEN, message)).into_response()
 }
 
 /// The plugin in the path of a request, by its name or an alias.
@@ -215,7 +227,7 @@ async fn to_its_end<T: Serialize + Send + 'static>(
 ) -> Answer {
     match tokio::spawn(work).await {
         Ok(result) => Ok(ok(&result?)),
-        Err(why) => Err(Refusal::new(INTERNAL, why.to_string()).into()),
+        Err(why) => Err(Refusal::new(reason::INTERNAL, why.to_string()).into()),
     }
 }
 
