@@ -1,6 +1,5 @@
 //! Arguments of the `pintle` binary.
 
-pub mod failures;
 pub mod kubectl;
 pub mod leader;
 pub mod log;
@@ -17,15 +16,16 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use clap::builder::RangedI64ValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand};
 use pintle_core::contract::manifest::Limits;
 use pintle_oci::ComponentSource;
 use pintle_sources::admin::socket::Place;
 use pintle_sources::resource::DEFAULT_CLASS;
 
+use crate::config::arguments::OfFile;
 use crate::config::effective::Effective;
-use crate::config::{CommandLine, OfFile};
 use crate::flags::{self, controllers::ControllerFlags};
+use crate::output::Output;
 
 pub use self::log::{LogArgs, LogFormat};
 
@@ -42,6 +42,18 @@ pub struct Cli {
 const NO_DESK: &str =
     "This build has what a cluster needs. The build for desks has `pintle dev` and the commands for authors of plugins:
 in Pintle's repository, `cargo xtask build --release` makes it.";
+
+/// A command line that has the commands of a host.
+pub trait CommandLine: Parser {
+    /// Where commands are that this one lacks.
+    const MISSING: Option<&str>;
+
+    /// The command, if it is one of a host.
+    fn of_host(&mut self) -> Option<&mut Command>;
+
+    /// The controllers to run, if the command runs some.
+    fn plugins(&mut self) -> Option<&mut PluginArgs>;
+}
 
 impl CommandLine for Cli {
     const MISSING: Option<&str> = Some(NO_DESK);
@@ -369,15 +381,4 @@ pub struct VersionArgs {
     /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
-}
-
-/// Output formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// For humans.
-    Text,
-    /// One JSON document.
-    Json,
-    /// One YAML document.
-    Yaml,
 }

@@ -27,14 +27,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Command, Parser};
+use clap::{ArgMatches, Command};
 use pintle_core::text::several;
 
-use self::arguments::Argument;
+use self::arguments::{Argument, OfFile};
 use self::effective::Effective;
 use self::read::File;
 use crate::builtins::Catalogue;
-use crate::cli::{self, PluginArgs};
+use crate::cli::{self, CommandLine};
 use crate::{output, rbac};
 
 /// A command line that names no command, or a file that is not right.
@@ -59,35 +59,6 @@ impl Refusal {
             }
         }
     }
-}
-
-/// What a file has set, for errors.
-#[derive(Clone, Debug, Default)]
-pub struct OfFile {
-    name: String,
-    arguments: Vec<Argument>,
-}
-
-impl OfFile {
-    /// The error, with the fields of the file that it means.
-    pub(crate) fn explain(&self, why: anyhow::Error) -> anyhow::Error {
-        match arguments::remark(&output::one_line(&why), &self.name, &self.arguments) {
-            Some(remark) => anyhow::anyhow!("{}; {remark}", output::one_line(&why)),
-            None => why,
-        }
-    }
-}
-
-/// A command line that has the commands of a host.
-pub trait CommandLine: Parser {
-    /// Where commands are that this one lacks.
-    const MISSING: Option<&str>;
-
-    /// The command, if it is one of a host.
-    fn of_host(&mut self) -> Option<&mut cli::Command>;
-
-    /// The controllers to run, if the command runs some.
-    fn plugins(&mut self) -> Option<&mut PluginArgs>;
 }
 
 /// Parses a command line, the program first, with the file that `--config` names.

@@ -1,8 +1,10 @@
 //! A running host: one API server, many plugins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::kubernetes;
 use pintle_core::lifecycle::Spec;
@@ -10,17 +12,62 @@ use pintle_core::ports::api::Fences;
 use pintle_core::ports::trace::RunTracer;
 use pintle_kube::Connection;
 use pintle_oci::Fetcher;
+use pintle_runtime::election::BootClock;
 use pintle_runtime::manager::{Manager, ManagerConfig, PluginOptions, RateLimit, WallClock};
 use pintle_sources::control::{Base, Control};
 use pintle_sources::{Claims, FollowedFile, Signature};
 use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
 
 use crate::builtins::Catalogue;
 use crate::cli::PluginArgs;
 use crate::flags::controllers::Tuning;
 use crate::plugins;
-use crate::plugins::{Choice, Chosen};
+use crate::plugins::{Choice, Chosen, SharedEngine};
 use crate::serve::{Ports, Serving};
+
+/// What a host takes from the machine, besides its arguments.
+pub struct Surroundings {
+    /// The wall clock. Delays are those of tokio's clock.
+    pub clock: WallClock,
+    /// The clock that counts while the machine is suspended.
+    pub since_boot: BootClock,
+    /// Seed of all jitter.
+    pub seed: u64,
+    /// The identity in elections is the machine's name with this.
+    pub uuid: Uuid,
+    /// The engine of plugins. Default: one for the arguments of the host.
+    pub engine: Option<Arc<SharedEngine>>,
+}
+
+impl Default for Surroundings {
+    /// Those of a process.
+    fn default() -> Self {
+        let uuid = Uuid::new_v4();
+        Self {
+            clock: Arc::new(Timestamp::now),
+            since_boot: Arc::new(since_boot),
+            seed: uuid.as_u64_pair().1,
+            uuid,
+            engine: None,
+        }
+    }
+}
+
+/// The time since the machine was started, suspended or not.
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
+}
+
+impl Surroundings {
+    /// The name of the host in elections, as kube-controller-manager's: the machine or Pod, and a unique suffix.
+    pub fn identity(&self) -> String {
+        let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
+        format!("{host}_{}", self.uuid)
+    }
+}
 
 /// What differs between hosts besides their plugins. The default: they act as the host, without an election and traces.
 #[derive(Default)]

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::cli::RunArgs;
-use crate::run::Surroundings;
+use crate::host::Surroundings;
 
 /// How long after the end of the Lease a leader that has not renewed it is unhealthy; kube-controller-manager's value.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);

@@ -44,7 +44,7 @@ use anyhow::Context as _;
 use pintle_core::policy::roles;
 
 use crate::cli::Command;
-use crate::config::CommandLine;
+use crate::cli::CommandLine;
 
 /// Returns freed memory to the system, which matters after a relist; the default allocator keeps it.
 #[cfg(feature = "jemalloc")]

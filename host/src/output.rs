@@ -5,12 +5,23 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::ValueEnum;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use pintle_core::text::{printable, printable_json, printable_lines};
 use serde::Serialize;
 
-use crate::cli::Output;
 use crate::flags::upstream;
+
+/// Output formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For humans.
+    Text,
+    /// One JSON document.
+    Json,
+    /// One YAML document.
+    Yaml,
+}
 
 /// Writes one line to standard output. A closed pipe (`pintle ... | head`) is not an error.
 ///

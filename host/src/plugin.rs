@@ -17,12 +17,11 @@ use pintle_sources::wire::{ApplyRequest, Description, DiffAnswer, DisableRequest
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::cli::Output;
-use crate::cli::failures::FailuresArgs;
 use crate::cli::plugin::{
-    Action, ComponentArgs, DisableArgs, ListArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until, Wanted,
+    Action, ComponentArgs, DisableArgs, FailuresArgs, ListArgs, LoadArgs, NameArgs, PluginCommand, SwapArgs, Until,
+    Wanted,
 };
-use crate::output;
+use crate::output::{self, Output};
 
 pub(crate) async fn plugin(command: &PluginCommand) -> anyhow::Result<()> {
     let client = Client::new(command.admin_socket.clone().unwrap_or_else(socket::default_path));

@@ -1,29 +1,23 @@
 //! `pintle run`.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
-use jiff::Timestamp;
 use pintle_core::contract::settings::{self, SettingsError};
 use pintle_core::kubernetes::VERSION;
 use pintle_kube::{Connection, Source};
-use pintle_runtime::election::BootClock;
-use pintle_runtime::manager::WallClock;
 use pintle_sources::{Claims, PluginSources, Signature, install_crd};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::field::display;
-use uuid::Uuid;
 
 use crate::beside::Stance;
 use crate::cli::RunArgs;
 use crate::cli::tracing::DEFAULT_RATE;
 use crate::flags::controllers_flag::ControllersFlag;
-use crate::host::{Host, Wiring};
+use crate::host::{Host, Surroundings, Wiring};
 use crate::inputs::Inputs;
 use crate::leader::Candidacy;
 use crate::plugins::Chosen;
-pub use crate::plugins::SharedEngine;
 use crate::serve::{self, Ports, Serving};
 use crate::stop::Signals;
 use crate::traces::Traces;
@@ -49,49 +43,6 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
         Ok(async move { signals.requested().await })
     };
     on(&args, &connection, Surroundings::default(), stop).await
-}
-
-/// What a host takes from the machine, besides its arguments.
-pub struct Surroundings {
-    /// The wall clock. Delays are those of tokio's clock.
-    pub clock: WallClock,
-    /// The clock that counts while the machine is suspended.
-    pub since_boot: BootClock,
-    /// Seed of all jitter.
-    pub seed: u64,
-    /// The identity in elections is the machine's name with this.
-    pub uuid: Uuid,
-    /// The engine of plugins. Default: one for the arguments of the host.
-    pub engine: Option<Arc<SharedEngine>>,
-}
-
-impl Default for Surroundings {
-    /// Those of a process.
-    fn default() -> Self {
-        let uuid = Uuid::new_v4();
-        Self {
-            clock: Arc::new(Timestamp::now),
-            since_boot: Arc::new(since_boot),
-            seed: uuid.as_u64_pair().1,
-            uuid,
-            engine: None,
-        }
-    }
-}
-
-/// The time since the machine was started, suspended or not.
-fn since_boot() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
-}
-
-impl Surroundings {
-    /// The name of the host in elections, as kube-controller-manager's: the machine or Pod, and a unique suffix.
-    pub fn identity(&self) -> String {
-        let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
-        format!("{host}_{}", self.uuid)
-    }
 }
 
 /// Runs a host until the future that `stop` makes is ready. `stop` is called when everything has started.

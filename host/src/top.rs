@@ -5,9 +5,8 @@ use std::io::{self, IsTerminal as _};
 use pintle_client::{Client, top};
 use pintle_sources::admin::socket;
 
-use crate::cli::Output;
 use crate::cli::top::TopArgs;
-use crate::output;
+use crate::output::{self, Output};
 
 pub(crate) async fn top(args: &TopArgs) -> anyhow::Result<()> {
     let client = Client::new(args.admin_socket.clone().unwrap_or_else(socket::default_path));

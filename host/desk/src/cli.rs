@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use pintle::cli::CommandLine;
 use pintle::cli::{LogArgs, PluginArgs, tracing};
-use pintle::config::CommandLine;
 use pintle::flags;
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly components.

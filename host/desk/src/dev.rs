@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pintle::cli::PluginArgs;
+use pintle::host::Surroundings;
 use pintle::host::{Host, Wiring};
 use pintle::inputs::Inputs;
-use pintle::run::Surroundings;
 use pintle::serve::Ports;
 use pintle::stop::Signals;
 use pintle::traces::Traces;

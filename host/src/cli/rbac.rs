@@ -8,7 +8,7 @@ use pintle_oci::ComponentSource;
 use pintle_sources::resource::DEFAULT_CLASS;
 
 use super::{leader, oci};
-use crate::config::OfFile;
+use crate::config::arguments::OfFile;
 use crate::flags::{self, gates::FeatureGates};
 
 /// Arguments of `pintle rbac`.

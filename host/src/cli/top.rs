@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Output;
 use crate::flags;
+use crate::output::Output;
 
 /// Arguments of `pintle top`.
 #[derive(Debug, Args)]

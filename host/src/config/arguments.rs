@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::fields::{ENDPOINTS, Field, Form, NOT_IN_FILE, OF_CONTROLLERS, SETTINGS};
 use super::read::{File, describe};
+use crate::output;
 
 /// A value of the file as an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,23 @@ pub(crate) struct Argument {
 impl Argument {
     fn text(&self) -> String {
         format!("--{}={}", self.flag, self.value)
+    }
+}
+
+/// What a file has set, for errors.
+#[derive(Clone, Debug, Default)]
+pub struct OfFile {
+    pub(super) name: String,
+    pub(super) arguments: Vec<Argument>,
+}
+
+impl OfFile {
+    /// The error, with the fields of the file that it means.
+    pub(crate) fn explain(&self, why: anyhow::Error) -> anyhow::Error {
+        match remark(&output::one_line(&why), &self.name, &self.arguments) {
+            Some(remark) => anyhow::anyhow!("{}; {remark}", output::one_line(&why)),
+            None => why,
+        }
     }
 }
 

@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 use pintle::cli::{Command, RunArgs};
-use pintle::run::{SharedEngine, Surroundings};
+use pintle::host::Surroundings;
+use pintle::plugins::SharedEngine;
 use pintle_sim::{Aggregated, Dialer, SimClock};
 use pintle_simulated::{Setup, SimulatedCluster};
 use pintle_tests::metrics_api::EmbeddedMetrics;

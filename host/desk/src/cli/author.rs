@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use pintle_author::package::ConfigMapName;
 use pintle_build::Language;
 
-use pintle::cli::Output;
+use pintle::output::Output;
 
 /// A language by its word.
 pub(super) fn language() -> impl clap::builder::TypedValueParser<Value = Language> {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pintle::cli::Output;
 use pintle::cli::oci::{ConnectArgs, WaitArgs};
+use pintle::output::Output;
 use pintle_oci::{ArtifactRef, ComponentSource};
 
 /// Arguments of `pintle push`.

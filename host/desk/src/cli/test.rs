@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use pintle::cli::Output;
+use pintle::output::Output;
 
 /// Arguments of `pintle test`.
 ///
