@@ -1,4 +1,4 @@
-//! Generates the tables of the embedded cluster: what an API server serves by default, and the fields of these kinds.
+//! Generates the tables of the embedded cluster: what an API server serves by default, and what it knows of these kinds besides their fields.
 //!
 //! *Flow*: upstream's discovery documents, OpenAPI and Go types -> the two files, which `host/sim` includes. Both have facts that
 //! upstream has only as code: constant defaults, and the flags of resources. They are kept from the committed files; a new kind has none,
@@ -13,15 +13,12 @@ use pintle_core::kubernetes;
 use serde_json::Value;
 
 use crate::root;
-use crate::schema::{GoField, Schema, properties, reference, short};
+use crate::schema::{Schema, properties, reference, short};
 
 /// The tables, relative to the root of the repository.
 pub const DISCOVERY: &str = "host/sim/src/discovery/builtin.txt";
 /// See [`DISCOVERY`].
 pub const TYPES: &str = "host/sim/src/schema/builtin.txt";
-
-/// Fields that every type with a kind has, unless its lines name them otherwise.
-const OF_OBJECTS: [&str; 3] = ["apiVersion s", "kind s", "metadata #meta.v1.ObjectMeta +"];
 
 /// The texts of the two files, with their paths.
 ///
@@ -117,7 +114,7 @@ fn discovery(folder: &Path, committed: &str) -> anyhow::Result<(String, Kinds)> 
 }
 
 impl Schema {
-    /// The table of the types of these kinds.
+    /// What the types of these kinds have besides their fields.
     fn table(&self, committed: &str, kinds: &Kinds) -> anyhow::Result<String> {
         let defaults = defaults(committed);
         let of_kind = |definition: &serde_json::Map<String, Value>| {
@@ -137,93 +134,83 @@ impl Schema {
             let definition = self.definitions.get(&name).with_context(|| format!("no definition {name}"))?;
             let (package, go_type) = name.rsplit_once('.').unwrap_or_default();
             let package = self.package(package)?;
-            let mut lines = format!("[{}]", short(&name));
-            if let Some((group, version, kind)) = of_kind(definition) {
-                let group = if group == "core" { "" } else { &group };
-                lines += &format!(" gvk={group}/{version}/{kind}");
-            }
+            let mut lines = String::new();
             if definition.get("x-kubernetes-map-type").is_some_and(|kind| kind == "atomic") {
-                lines += " atomic";
+                lines += &format!("{} atomic\n", short(&name));
             }
-            lines.push('\n');
             let required = definition.get("required").cloned().unwrap_or_default();
             let is_required = |field: &str| required.as_array().is_some_and(|all| all.iter().any(|name| name == field));
             for (field, schema) in properties(definition).into_iter().flatten() {
-                let code = self.code(schema, &mut open).with_context(|| format!("{name}.{field}"))?;
-                let mut line = format!("{field} {code}");
-                if is_required(field) {
-                    line += " *";
+                let known = self.type_name(schema, &mut open).with_context(|| format!("{name}.{field}"))?;
+                let (exact, go) = (exact(schema, &known), package.field(go_type, field).unwrap_or_default());
+                let mut facts = String::new();
+                if exact != known {
+                    facts += &format!(" is={exact}");
                 }
-                if let Some(default) = defaults.get(&(short(&name), field.clone())) {
-                    line += &format!(" {default}");
+                if is_required(field) != go.always_written {
+                    facts += if go.always_written { " -" } else { " *" };
                 }
-                line += &merging(schema, &code);
-                line += package.field(go_type, field).map_or("", |go| kept(go, &code));
-                lines += &line;
-                lines.push('\n');
-            }
-            if lines.contains(" gvk=") {
-                lines = OF_OBJECTS.iter().fold(lines, |lines, field| lines.replacen(&format!("\n{field}\n"), "\n", 1));
+                if let Some(default) = defaults.get(format!("{}.{field}", short(&name)).as_str()) {
+                    facts += &format!(" {default}");
+                }
+                facts += &merging(schema, &exact);
+                if go.omit_zero && !go.pointer && is_struct(&exact) {
+                    facts += " omit";
+                }
+                if !facts.is_empty() {
+                    lines += &format!("{}.{field}{facts}\n", short(&name));
+                }
             }
             types.insert(short(&name), lines);
         }
         Ok(header(committed) + &types.into_values().collect::<String>())
     }
+}
 
-    /// The shape of a field, as the table writes it.
-    fn code(&self, schema: &Value, open: &mut Vec<String>) -> anyhow::Result<String> {
-        let of = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
-        let known = self.type_name(schema, open)?;
-        Ok(match (of("type"), of("format")) {
-            ("array", _) => format!("[{}]", self.code(&schema["items"], open)?),
-            ("object", _) if schema.get("additionalProperties").is_some() => {
-                format!("{{{}}}", self.code(&schema["additionalProperties"], open)?)
-            }
-            ("string", "byte") => "y".to_owned(),
-            ("string", "int-or-string") => "x".to_owned(),
-            _ => {
-                let referred = reference(schema).and_then(|name| name.rsplit('.').next());
-                match (referred, known.as_str()) {
-                    (Some("Quantity"), _) => "q",
-                    (Some("MicroTime"), _) => "u",
-                    (_, "time") => "t",
-                    (_, "int-or-string") => "x",
-                    (_, "any") => "?",
-                    (_, "string") => "s",
-                    (_, "bool") => "b",
-                    (_, "int32") => "i",
-                    (_, "int64") => "l",
-                    (_, "double") => "n",
-                    (_, name) => return Ok(format!("#{name}")),
-                }
-                .to_owned()
-            }
-        })
+/// A type as the table of the embedded cluster has it: more exact than `known`, for what is text or a time elsewhere.
+fn exact(schema: &Value, known: &str) -> String {
+    if let Some(item) = known.strip_prefix("[]") {
+        return format!("[]{}", exact(&schema["items"], item));
     }
+    if let Some(value) = known.strip_prefix("{}") {
+        return format!("{{}}{}", exact(&schema["additionalProperties"], value));
+    }
+    let referred = reference(schema).and_then(|name| name.rsplit('.').next());
+    match (referred, schema["format"].as_str()) {
+        (Some("Quantity"), _) => "quantity",
+        (Some("MicroTime"), _) => "micro-time",
+        (_, Some("byte")) => "bytes",
+        (_, Some("int-or-string")) => "int-or-string",
+        _ => known,
+    }
+    .to_owned()
+}
+
+/// Whether Go has a struct for a type.
+fn is_struct(exact: &str) -> bool {
+    exact.contains('.') && !exact.starts_with(['[', '{'])
+        || matches!(exact, "time" | "micro-time" | "int-or-string" | "quantity")
 }
 
 /// The constant defaults of a committed table: type and field -> `default=VALUE`.
-fn defaults(table: &str) -> BTreeMap<(String, String), &str> {
-    let mut name = "";
+fn defaults(table: &str) -> BTreeMap<&str, &str> {
     let mut defaults = BTreeMap::new();
     for line in table.lines() {
-        if let Some(header) = line.strip_prefix('[') {
-            name = header.split(']').next().unwrap_or_default();
-        } else if let Some(default) = line.split(' ').find(|flag| flag.starts_with("default=")) {
-            let field = line.split(' ').next().unwrap_or_default();
-            defaults.insert((name.to_owned(), field.to_owned()), default);
+        let mut words = line.split(' ');
+        if let (Some(field), Some(default)) = (words.next(), words.find(|fact| fact.starts_with("default="))) {
+            defaults.insert(field, default);
         }
     }
     defaults
 }
 
-/// The flags of a field for apply and for patches.
-fn merging(schema: &Value, code: &str) -> String {
+/// The facts of a field for apply and for patches.
+fn merging(schema: &Value, exact: &str) -> String {
     let of = |name: &str| schema.get(format!("x-kubernetes-{name}")).and_then(Value::as_str).unwrap_or_default();
     let mut flags = match of("list-type") {
         "map" => format!(" map={}", list(&schema["x-kubernetes-list-map-keys"])),
         "set" => " set".to_owned(),
-        _ if code.starts_with('{') && of("map-type") == "atomic" => " atomic".to_owned(),
+        _ if exact.starts_with("{}") && of("map-type") == "atomic" => " atomic".to_owned(),
         _ => String::new(),
     };
     for strategy in of("patch-strategy").split(',') {
@@ -236,16 +223,4 @@ fn merging(schema: &Value, code: &str) -> String {
         };
     }
     flags
-}
-
-/// Whether Go writes a field with the zero value: always, or if it was given.
-fn kept(go: GoField, code: &str) -> &'static str {
-    let is_list = code.starts_with(['[', '{', 'y']);
-    let is_struct = code.starts_with(['#', 't', 'u', 'x', 'q']);
-    match () {
-        () if go.pointer && code.starts_with('#') => "",
-        () if go.pointer || (is_list && go.always_written) => " &",
-        () if !is_list && (go.always_written || (is_struct && !go.omit_zero)) => " +",
-        () => "",
-    }
 }

@@ -8,8 +8,8 @@
 //! it. A list is passed through, as in projections.
 //!
 //! `kubernetes.txt` has a line for each kind, `apps/v1/Deployment = apps.v1.Deployment`, and one for each type, its name and its fields:
-//! `name:type`, where `!` and `?` are of no meaning here, `[]` is a list and `{}` a map from strings. `cargo xtask generate bindings` generates
-//! it from the OpenAPI documents of Kubernetes.
+//! `name:type` as in [`KubernetesField`], where `!` follows the name of a field that is always written, and `?` precedes the type of a
+//! pointer. `cargo xtask generate bindings` generates it from the OpenAPI documents of Kubernetes.
 //!
 //! Not here: whether objects have the fields (`lifecycle::fields`), reading schemas from files and servers.
 
@@ -38,12 +38,35 @@ struct Table {
     /// Kind -> name of its type.
     kinds: HashMap<&'static str, &'static str>,
     /// Name of a type -> its fields as text.
-    types: HashMap<&'static str, &'static str>,
+    types: BTreeMap<&'static str, &'static str>,
+}
+
+/// A field of a type of Kubernetes.
+#[derive(Clone, Copy, Debug)]
+pub struct KubernetesField {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type: the name of a type or a scalar, or `any`, after `[]` for lists of it and `{}` for maps from strings.
+    pub of: &'static str,
+    /// Whether Go writes it also when it is empty.
+    pub is_always_written: bool,
+    /// Whether it is a pointer in Go, so that absent and zero differ.
+    pub is_pointer: bool,
+}
+
+/// The kinds of Kubernetes, such as `apps/v1/Deployment`, and the names of their types.
+pub fn kubernetes_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KUBERNETES.kinds.iter().map(|(kind, name)| (*kind, *name))
+}
+
+/// The types of Kubernetes by name, with their fields by name.
+pub fn kubernetes_types() -> impl Iterator<Item = (&'static str, impl Iterator<Item = KubernetesField>)> {
+    KUBERNETES.types.keys().map(|name| (*name, KUBERNETES.fields(name)))
 }
 
 impl Table {
     fn parse() -> Self {
-        let (mut kinds, mut types) = (HashMap::new(), HashMap::new());
+        let (mut kinds, mut types) = (HashMap::new(), BTreeMap::new());
         for line in TEXT.lines().filter(|line| !line.starts_with('#')) {
             match line.split_once(" = ") {
                 Some((kind, name)) => drop(kinds.insert(kind, name)),
@@ -56,10 +79,15 @@ impl Table {
         Self { kinds, types }
     }
 
-    /// Names and types of the fields of a type.
-    fn fields(&self, name: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    /// The fields of a type.
+    fn fields(&self, name: &str) -> impl Iterator<Item = KubernetesField> + use<> {
         let fields = self.types.get(name).copied().unwrap_or_default().split_whitespace();
-        fields.filter_map(|field| field.split_once(':')).map(|(name, kind)| (name.trim_end_matches('!'), kind))
+        fields.filter_map(|field| field.split_once(':')).map(|(name, of)| KubernetesField {
+            name: name.trim_end_matches('!'),
+            of: of.trim_start_matches('?'),
+            is_always_written: name.ends_with('!'),
+            is_pointer: of.starts_with('?'),
+        })
     }
 }
 
@@ -206,10 +234,10 @@ impl KindSchema {
                         return Err(self.unknown(path, "has no such field".into(), advice));
                     }
                 },
-                Shape::Kubernetes(of) => match KUBERNETES.fields(of).find(|(field, _)| *field == &**name) {
-                    Some((_, kind)) => of_table(kind),
+                Shape::Kubernetes(of) => match KUBERNETES.fields(of).find(|field| *field.name == **name) {
+                    Some(field) => of_table(field.of),
                     None => {
-                        let advice = advice(path.names(), i, KUBERNETES.fields(of).map(|(name, _)| name));
+                        let advice = advice(path.names(), i, KUBERNETES.fields(of).map(|field| field.name));
                         return Err(self.unknown(path, "has no such field".into(), advice));
                     }
                 },
@@ -235,7 +263,6 @@ impl Shape {
 
 /// A type as the table writes it.
 fn of_table(text: &'static str) -> Shape {
-    let text = text.trim_start_matches('?');
     match (text.strip_prefix("[]"), text.strip_prefix("{}")) {
         (Some(item), _) => Shape::List(Box::new(of_table(item))),
         (_, Some(value)) => Shape::Map(Box::new(of_table(value))),

@@ -1,6 +1,6 @@
 //! The shape of objects: fields, list types and keys, patch strategies.
 //!
-//! Flow: `builtin.txt` (facts about the built-in kinds) is parsed once, on first use; a CustomResourceDefinition's
+//! Flow: the types of Kubernetes with the facts of `builtin.txt` are read once, on first use; a CustomResourceDefinition's
 //! `openAPIV3Schema` is turned into the same [`TypeSchema`]. Patching, server-side apply, pruning and the OpenAPI
 //! documents walk objects beside a [`Node`].
 //!
@@ -271,5 +271,15 @@ mod tests {
         }
         assert!(lookup("", "v1", "Pod").is_some());
         assert!(lookup("", "v1", "Nothing").is_none());
+    }
+
+    #[test]
+    fn every_fact_is_about_a_type_or_a_field() {
+        for line in include_str!("builtin.txt").lines().filter(|line| !line.starts_with('#')) {
+            let (place, _) = line.split_once(' ').unwrap();
+            let (of, field) = place.rsplit_once('.').unwrap();
+            let is_field = named(of).is_some_and(|schema| schema.fields.contains_key(field));
+            assert!(is_field || named(place).is_some(), "{line}");
+        }
     }
 }

@@ -1,74 +1,71 @@
-//! Reads the table of built-in types.
+//! Reads the types of Kubernetes, and the table of what the server knows of them besides their fields.
 //!
-//! The table is part of the binary, so a line that does not parse is a mistake in it: such a line becomes a field of any
-//! shape, and the test below refuses it.
+//! The table is part of the binary, so a line that does not parse is a mistake in it, which the test below finds.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+
+use pintle_core::object::schema::{KubernetesField, kubernetes_kinds, kubernetes_types};
 
 use super::{Builtin, Field, ListKind, PatchStrategy, Scalar, Shape, TypeSchema};
 
-/// Fields that every type with a kind has, unless its lines name them otherwise.
-const OF_OBJECTS: [&str; 3] = ["apiVersion s", "kind s", "metadata #meta.v1.ObjectMeta +"];
+/// Fields that come first in every kind.
+const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Parses the whole table.
+/// Place of a type by name.
+type Places = HashMap<String, usize>;
+
+/// All types, with the facts of the table.
 pub(super) fn table(text: &str) -> Builtin {
-    let mut builtin = Builtin::default();
-    let headers = text.lines().filter_map(|line| line.strip_prefix('['));
-    for (index, name) in headers.filter_map(|line| line.split(']').next()).enumerate() {
-        builtin.by_name.insert(name.to_owned(), index);
-    }
-    let mut current = TypeSchema::default();
-    let mut types = Vec::with_capacity(builtin.by_name.len());
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let Some(header) = line.strip_prefix('[') else {
-            let (name, field) = field(&builtin, line);
-            current.fields.insert(name, field);
-            continue;
-        };
-        if !current.name.is_empty() {
-            types.push(Arc::new(std::mem::take(&mut current)));
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let facts: HashMap<&str, &str> = lines.filter_map(|line| line.split_once(' ')).collect();
+    let kinds: HashMap<&str, &str> = kubernetes_kinds().map(|(kind, name)| (name, kind)).collect();
+    let by_name = kubernetes_types().enumerate().map(|(place, (name, _))| (name.to_owned(), place)).collect();
+    let mut builtin = Builtin { by_name, ..Builtin::default() };
+    for (place, (name, fields)) in kubernetes_types().enumerate() {
+        let atomic = facts.contains_key(name);
+        let mut fields: Vec<KubernetesField> = fields.collect();
+        let gvk = kinds.get(name).map(|kind| gvk(kind));
+        if let Some(gvk) = &gvk {
+            fields.sort_by_key(|field| OF_OBJECTS.iter().position(|name| *name == field.name).unwrap_or(usize::MAX));
+            builtin.by_gvk.insert(gvk.clone(), place);
         }
-        let (name, flags) = header.split_once(']').unwrap_or((header, ""));
-        current.name = name.to_owned();
-        for flag in flags.split_whitespace() {
-            match flag.strip_prefix("gvk=") {
-                Some(gvk) => {
-                    current.gvk = split_gvk(gvk);
-                    current.fields.extend(OF_OBJECTS.map(|line| field(&builtin, line)));
-                }
-                None => current.atomic = flag == "atomic",
-            }
-        }
+        let fields = fields.iter().map(|of| {
+            let facts = facts.get(format!("{name}.{}", of.name).as_str()).copied().unwrap_or_default();
+            (of.name.to_owned(), field(&builtin.by_name, of, facts))
+        });
+        let fields = fields.collect();
+        builtin.types.push(Arc::new(TypeSchema { name: name.to_owned(), gvk, fields, atomic, open: false }));
     }
-    types.push(Arc::new(current));
-    for (index, schema) in types.iter().enumerate() {
-        if let Some(gvk) = &schema.gvk {
-            builtin.by_gvk.insert(gvk.clone(), index);
-        }
-    }
-    builtin.types = types;
     builtin
 }
 
-fn split_gvk(gvk: &str) -> Option<(String, String, String)> {
-    let mut parts = gvk.split('/').map(str::to_owned);
-    Some((parts.next()?, parts.next()?, parts.next()?))
+/// Group, version and kind of `apps/v1/Deployment` and of `v1/Pod`.
+fn gvk(kind: &str) -> (String, String, String) {
+    let (api_version, kind) = kind.rsplit_once('/').unwrap_or_default();
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    (group.to_owned(), version.to_owned(), kind.to_owned())
 }
 
-fn field(builtin: &Builtin, line: &str) -> (String, Field) {
-    let mut parts = line.split(' ');
-    let name = parts.next().unwrap_or_default().to_owned();
-    let mut shape = shape(builtin, parts.next().unwrap_or("?"));
-    let mut required = false;
+fn field(places: &Places, of: &KubernetesField, facts: &str) -> Field {
+    let exact = facts.split(' ').find_map(|fact| fact.strip_prefix("is="));
+    let mut shape = shape(places, exact.unwrap_or(of.of));
+    let mut required = of.is_always_written;
     let mut patch = PatchStrategy::default();
     let mut default = None;
-    let (mut always, mut pointer) = (false, false);
-    for flag in parts {
-        let (key, value) = flag.split_once('=').unwrap_or((flag, ""));
+    let is_list = matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Scalar(Scalar::Bytes));
+    let mut always = !of.is_pointer && !is_list && (of.is_always_written || is_struct(&shape));
+    let pointer = match shape {
+        Shape::Builtin(_) => false,
+        _ => of.is_pointer || is_list && of.is_always_written,
+    };
+    for fact in facts.split(' ').filter(|fact| !fact.is_empty()) {
+        let (key, value) = fact.split_once('=').unwrap_or((fact, ""));
         match (key, &mut shape) {
+            ("is", _) => {}
             ("*", _) => required = true,
-            ("+", _) => always = true,
-            ("&", _) => pointer = true,
+            ("-", _) => required = false,
+            ("omit", _) => always = false,
             ("map", Shape::List { kind, .. }) => *kind = ListKind::Map(value.split(',').map(str::to_owned).collect()),
             ("set", Shape::List { kind, .. }) => *kind = ListKind::Set,
             ("atomic", Shape::Map { atomic, .. }) => *atomic = true,
@@ -79,39 +76,39 @@ fn field(builtin: &Builtin, line: &str) -> (String, Field) {
             ("retain", _) => patch.retain_keys = true,
             ("replace", _) => patch.replace = true,
             ("default", _) => default = serde_json::from_str(value).ok(),
-            _ => debug_assert!(false, "unknown flag in the table: {line}"),
+            _ => debug_assert!(false, "unknown fact in the table: {fact}"),
         }
     }
-    (name, Field { shape, required, patch, default, always, pointer })
+    Field { shape, required, patch, default, always, pointer }
 }
 
-fn shape(builtin: &Builtin, code: &str) -> Shape {
-    let inner = |open: char, close: char| code.strip_prefix(open).and_then(|code| code.strip_suffix(close));
-    if let Some(item) = inner('[', ']') {
-        return Shape::List { item: Box::new(shape(builtin, item)), kind: ListKind::Atomic };
+/// Whether Go has a struct for it, which is never empty.
+fn is_struct(shape: &Shape) -> bool {
+    use Scalar::{IntOrString, MicroTime, Quantity, Time};
+    matches!(shape, Shape::Builtin(_) | Shape::Scalar(Time | MicroTime | IntOrString | Quantity))
+}
+
+fn shape(places: &Places, of: &str) -> Shape {
+    if let Some(item) = of.strip_prefix("[]") {
+        return Shape::List { item: Box::new(shape(places, item)), kind: ListKind::Atomic };
     }
-    if let Some(value) = inner('{', '}') {
-        return Shape::Map { value: Box::new(shape(builtin, value)), atomic: false };
+    if let Some(value) = of.strip_prefix("{}") {
+        return Shape::Map { value: Box::new(shape(places, value)), atomic: false };
     }
-    if let Some(name) = code.strip_prefix('#') {
-        debug_assert!(builtin.by_name.contains_key(name), "unknown type in the table: {name}");
-        return builtin.by_name.get(name).map_or(Shape::Any, |index| Shape::Builtin(*index));
-    }
-    let scalar = match code {
-        "s" => Scalar::String,
-        "t" => Scalar::Time,
-        "u" => Scalar::MicroTime,
-        "y" => Scalar::Bytes,
-        "i" => Scalar::Int32,
-        "l" => Scalar::Int64,
-        "n" => Scalar::Number,
-        "b" => Scalar::Bool,
-        "x" => Scalar::IntOrString,
-        "q" => Scalar::Quantity,
+    Shape::Scalar(match of {
+        "string" => Scalar::String,
+        "time" => Scalar::Time,
+        "micro-time" => Scalar::MicroTime,
+        "bytes" => Scalar::Bytes,
+        "int32" => Scalar::Int32,
+        "int64" => Scalar::Int64,
+        "double" => Scalar::Number,
+        "bool" => Scalar::Bool,
+        "int-or-string" => Scalar::IntOrString,
+        "quantity" => Scalar::Quantity,
         _ => {
-            debug_assert_eq!(code, "?", "unknown code in the table");
-            return Shape::Any;
+            debug_assert!(of == "any" || places.contains_key(of), "unknown type: {of}");
+            return places.get(of).map_or(Shape::Any, |place| Shape::Builtin(*place));
         }
-    };
-    Shape::Scalar(scalar)
+    })
 }
