@@ -7,12 +7,9 @@ use std::time::Duration;
 
 use pintle_sdk::time::Timestamp;
 
+use crate::context::{ABLE, LIMITED};
 use crate::memory::{Change, Memory, changed_within};
-use crate::replica_calculator::{float, whole};
-use crate::types::{Behavior, Policy, Rules, Spec, Status};
-
-pub(crate) const ABLE: &str = "AbleToScale";
-const LIMITED: &str = "ScalingLimited";
+use crate::types::{Behavior, HorizontalPodAutoscalerSpec as Spec, Policy, Rules, Status};
 
 /// A number of replicas, and the reason and message of its condition.
 type Decision = (i32, &'static str, &'static str);
@@ -185,7 +182,7 @@ impl History<'_> {
             match policy.type_.as_str() {
                 "Pods" => start + value,
                 // Rounded up, or a small target would never grow.
-                _ => whole((float(start) * (1.0 + float(value) / 100.0)).ceil()),
+                _ => (start as f64 * (1.0 + value as f64 / 100.0)).ceil() as i64,
             }
         });
         select(proposals, rules, current, i64::max, i64::min)
@@ -197,7 +194,7 @@ impl History<'_> {
             let (start, value) = (self.start(current, policy), i64::from(policy.value));
             match policy.type_.as_str() {
                 "Pods" => start - value,
-                _ => whole(float(start) * (1.0 - float(value) / 100.0)),
+                _ => (start as f64 * (1.0 - value as f64 / 100.0)) as i64,
             }
         });
         select(proposals, rules, current, i64::min, i64::max)

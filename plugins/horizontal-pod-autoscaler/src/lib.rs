@@ -15,16 +15,15 @@
 //! - an autoscaler that is deleted during its run ends it by its writes, which have its uid, and not by an error before them.
 
 mod behavior;
+mod compute;
 mod context;
 mod memory;
-mod metric;
 mod metrics;
 mod overlap;
 mod pods;
 mod reconcile;
 mod replica_calculator;
-mod settings;
-mod target;
+mod scale;
 mod types;
 mod writes;
 

@@ -3,10 +3,8 @@
 //! All times are those of the clock that nobody sets, so that a step of the wall clock scales nothing. The memory ends with the host,
 //! as upstream's does.
 
-use std::time::Duration;
-
-use pintle_sdk::{Key, Kind, Lister, ObjectKey};
-use plugin_lib::state::Record;
+use pintle_sdk::Kind;
+use pintle_sdk::api::is_default;
 use serde::{Deserialize, Serialize};
 
 use crate::types::Status;
@@ -19,20 +17,20 @@ const MAX_ENTRIES: usize = 4096;
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Memory {
     /// `None` before the first sight of the target.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) recommendations: Option<Vec<Recommendation>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) ups: Vec<Change>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) downs: Vec<Change>,
     /// The last desired number of replicas, for the metric.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) desired: Option<i32>,
     /// A change that was sent; the next run learns whether it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) sent: Option<Sent>,
     /// What it depended on that no other autoscaler had some of the Pods, when all were looked at; see [`crate::overlap`].
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) without_rivals: Option<String>,
 }
 
@@ -50,8 +48,8 @@ pub(crate) struct Change(pub(crate) f64, pub(crate) i32, #[serde(default)] pub(c
 pub(crate) struct Sent {
     /// Of the autoscaler.
     pub(crate) uid: String,
-    /// Of the target, in text form.
-    pub(crate) kind: String,
+    /// Of the target.
+    pub(crate) kind: Kind,
     pub(crate) from: i32,
     pub(crate) to: i32,
     pub(crate) reason: String,
@@ -64,23 +62,7 @@ pub(crate) struct Sent {
     pub(crate) status: Status,
 }
 
-impl Sent {
-    pub(crate) fn kind(&self) -> Option<Kind> {
-        Kind::parse(&self.kind)
-    }
-}
-
-/// Name of the state that has the selector of an autoscaler.
-pub(crate) fn selector_name(namespace: &str, name: &str) -> String {
-    ObjectKey::new(namespace, name).state_name("selector")
-}
-
 impl Memory {
-    /// What is kept of an autoscaler.
-    pub(crate) fn read(lister: &impl Lister, key: &Key) -> Record<Self> {
-        Record::read(lister, key.object().state_name("memory"))
-    }
-
     /// Adds a recommendation, in place of the last one that is too old, if there is one.
     pub(crate) fn recommend(&mut self, now: f64, replicas: i32, is_old: impl Fn(f64) -> bool) {
         let all = self.recommendations.get_or_insert_default();
@@ -88,6 +70,7 @@ impl Memory {
     }
 
     /// The change that was sent has taken place.
+    #[doc(alias = "storeScaleEvent")]
     pub(crate) fn confirm(&mut self) {
         let Some(sent) = self.sent.take() else { return };
         self.desired = Some(sent.to);
@@ -115,9 +98,4 @@ fn put<T>(list: &mut Vec<T>, new: T, is_old: impl Fn(&T) -> bool, time: impl Fn(
         Some(place) => list[place] = new,
         None => list.push(new),
     }
-}
-
-/// Seconds since the start of the host, to the millisecond, which keeps the texts short.
-pub(crate) fn seconds(uptime: Duration) -> f64 {
-    (uptime.as_secs_f64() * 1000.0).round() / 1000.0
 }

@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use pintle_sdk::quantity::Quantity;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Lister, Query, Resource, decode};
-use plugin_lib::selector::Selector;
 
 use crate::metrics::{Sample, Samples};
 use crate::types::{Pod, PodSpecInitContainers, PodStatusConditions, Quantities};
@@ -33,24 +31,6 @@ pub(crate) struct Groups {
     pub(crate) unready: BTreeSet<String>,
     pub(crate) missing: BTreeSet<String>,
     pub(crate) ignored: BTreeSet<String>,
-}
-
-/// The Pods of a namespace that the selector matches.
-///
-/// # Errors
-/// A Pod does not fit its type.
-pub(crate) fn select(lister: &impl Lister, namespace: &str, selector: &Selector) -> Result<Vec<Pod>, Error> {
-    let mut pods = Vec::new();
-    let hint = selector.hint();
-    let query = Query::namespace(namespace);
-    let query = if hint.is_empty() { query } else { query.labels(hint) };
-    for text in lister.list_json(&Pod::KIND, &query) {
-        let pod: Pod = decode(&Pod::KIND, &text)?;
-        if selector.matches(&pod.metadata.labels) {
-            pods.push(pod);
-        }
-    }
-    Ok(pods)
 }
 
 impl Groups {

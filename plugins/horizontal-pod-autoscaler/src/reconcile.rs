@@ -1,19 +1,19 @@
 //! The size of the target of one autoscaler.
 
-use pintle_sdk::document::Document;
-use pintle_sdk::{Error, Key, Lister, MutationFailure, Outcome, log};
+use std::cmp::Ordering;
+use std::time::Duration;
 
-use crate::behavior::ABLE;
-use crate::context::Context;
-use crate::memory::{self, Memory, Sent};
+use pintle_sdk::{Error, Event, Key, Lister, Outcome, Resource, conditions, group_version};
+use plugin_lib::state::Record;
+use plugin_lib::status;
+
+use crate::behavior::Question;
+use crate::context::{ABLE, ACTIVE, Context, SCALED_TO_ZERO, Stop};
+use crate::memory::{Memory, Recommendation};
 use crate::overlap;
-use crate::settings::Settings;
-use crate::target::{self, NoScale};
-use crate::types::Autoscaler;
-use crate::writes::{self, Fault, Writes};
-
-/// How often a change is sent while the API server reports conflicts, as `retry.DefaultRetry` of client-go.
-const MAX_ATTEMPTS: u32 = 5;
+use crate::scale::Scale;
+use crate::types::{HorizontalPodAutoscaler, Settings};
+use crate::writes::Writes;
 
 /// Computes the size of the target of one autoscaler.
 ///
@@ -21,74 +21,122 @@ const MAX_ATTEMPTS: u32 = 5;
 /// If the configuration or an object does not fit its type. [`Error::Needs`] for the scale and the metrics.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let settings: Settings = lister.config()?;
-    let Some((hpa, document)) = lister.get_document::<Autoscaler>(&key.namespace, &key.name)? else {
-        let forgotten = Memory::read(lister, key).forget(Outcome::new());
-        return Ok(overlap::forget(lister, &key.object(), forgotten));
+    let period = Duration::from_millis(settings.sync_period);
+    let record = Record::<Memory>::read(lister, key.object().state_name("memory"));
+    let Some((hpa, document)) = lister.get_document::<HorizontalPodAutoscaler>(&key.namespace, &key.name)? else {
+        return Ok(overlap::forget(lister, &key.object(), record.forget(Outcome::new())));
     };
-    let record = Memory::read(lister, key);
     let mut run = Context {
         lister,
         hpa: &hpa,
-        settings: &settings,
+        settings,
         now: lister.now()?,
-        uptime: memory::seconds(lister.uptime()),
+        // To the millisecond, which keeps the texts short.
+        uptime: (lister.uptime().as_secs_f64() * 1000.0).round() / 1000.0,
         memory: record.get().cloned().unwrap_or_default(),
         status: hpa.status.clone(),
         writes: Writes::default(),
     };
     let failures = lister.failures();
-    let refused = failures.iter().find(|failure| failure.subresource.as_deref() == Some("scale"));
-    let sent = run.memory.sent.clone().filter(|sent| sent.uid == hpa.metadata.uid);
-    match (refused, sent) {
-        (Some(refused), Some(sent)) => run.again(refused, sent, document)?,
-        _ if !failures.is_empty() => {
-            // The status was refused, which has its event. A change that was refused belongs to a former object.
-            if refused.is_some() {
-                run.memory.sent = None;
-            }
+    match failures.iter().find(|failure| failure.subresource.as_deref() == Some("scale")) {
+        Some(refused) => match run.memory.sent.take().filter(|sent| sent.uid == hpa.metadata.uid) {
+            Some(sent) => run.repeat(refused, sent)?,
+            // It was a change for a former object of the name.
+            None => run.writes.pause(),
+        },
+        None => {
             run.memory.confirm();
-            let outcome = writes::gauges(&hpa.metadata, run.memory.desired, Outcome::new());
-            let outcome = outcome.run_label("action", "none").run_label("error", "internal");
-            return Ok(record.keep(outcome, &run.memory).requeue_after(settings.sync_period()));
+            // The status was refused, which has its event.
+            if failures.is_empty() { run.look()? } else { run.writes.pause() }
         }
-        _ => {
-            run.memory.confirm();
-            run.go(document)?;
-        }
+    }
+    if run.status != hpa.status {
+        let failed = Event::warning(&HorizontalPodAutoscaler::KIND, &hpa.metadata, "FailedUpdateStatus", "{error}");
+        run.writes.status = Some(status::replace::<HorizontalPodAutoscaler>(document, &run.status).on_failure(failed));
     }
     let Context { memory, writes, .. } = run;
     let desired = memory.sent.as_ref().map_or(memory.desired, |sent| Some(sent.to));
-    let outcome = writes.outcome(lister, &hpa.metadata, desired);
-    Ok(record.keep(outcome, &memory).requeue_after(settings.sync_period()))
+    Ok(record.keep(writes.outcome(&hpa.metadata, desired), &memory).requeue_after(period))
 }
 
 impl<L: Lister> Context<'_, L> {
-    /// A change was refused: sends it again if the scale has changed meanwhile, else reports it.
-    fn again(&mut self, refused: &MutationFailure, mut sent: Sent, document: Document) -> Result<(), Error> {
-        let target = &self.hpa.spec.scale_target_ref.name;
-        let kind = sent.kind().filter(|_| refused.code == 409 && self.lister.attempt() < MAX_ATTEMPTS);
-        if let Some(kind) = kind {
-            match target::scale_of(self.lister, &kind, &self.hpa.metadata.namespace, target) {
-                Ok(scale) => {
-                    sent.at = self.uptime;
-                    self.send(scale, sent, document);
-                    return Ok(());
-                }
-                Err(NoScale::Needs(needs)) => return Err(Error::Needs(needs)),
-                Err(NoScale::Reference(error) | NoScale::Kind(error) | NoScale::Refused(error)) => {
-                    log::warn(&format!("read the scale again after a conflict: {error}"));
-                }
+    /// Looks at the target and its metrics, decides, and sends the change.
+    #[doc(alias = "reconcileAutoscaler")]
+    fn look(&mut self) -> Result<(), Error> {
+        let scale = match self.scale() {
+            Ok(scale) => scale,
+            Err(Stop::Run(Error::Needs(needs))) => return Err(Error::Needs([needs, self.foreseen()].concat())),
+            Err(Stop::Run(error)) => return Err(error),
+            Err(Stop::Failed { error, .. }) => {
+                self.warn("FailedGetScale", &error);
+                let message = format!("the HPA controller was unable to get the target's current scale: {error}");
+                self.set(ABLE, false, "FailedGetScale", message);
+                let is_malformed = group_version(&self.hpa.spec.scale_target_ref.api_version).is_err();
+                self.writes.fault = Some(if is_malformed { "spec" } else { "internal" });
+                return Ok(());
+            }
+        };
+        self.set(ABLE, true, "SucceededGetScale", "the HPA controller was able to get the target's current scale");
+        // Before anything that is recommended at this time.
+        let first = Recommendation(self.uptime - 0.001, scale.replicas);
+        self.memory.recommendations.get_or_insert_with(|| vec![first]);
+        // Where the API server counts no generations, upstream writes 0.
+        self.status.observed_generation = self.settings.generation.then_some(self.hpa.metadata.generation);
+        self.status.current_replicas = scale.replicas;
+        self.status.current_metrics.clear();
+        match self.desired(&scale) {
+            Ok((desired, reason)) if desired != scale.replicas => self.rescale(scale, desired, reason),
+            Ok((desired, _)) => {
+                self.status.desired_replicas = desired;
+                self.memory.desired = Some(desired);
+            }
+            Err(Stop::Run(error)) => return Err(error),
+            Err(Stop::Failed { whole, .. }) => {
+                self.writes.fault = Some("internal");
+                self.warn("FailedComputeMetricsReplicas", &whole);
             }
         }
-        let error = &refused.message;
-        self.memory.sent = None;
-        let event = format!("New size: {}; reason: {}; error: {error}", sent.to, sent.reason);
-        self.warn("FailedRescale", &event);
-        let message = format!("the HPA controller was unable to update the target scale: {error}");
-        self.status = sent.status;
-        self.status.set(ABLE, false, "FailedUpdateScale", message, self.now);
-        self.writes.fault = Some(Fault::Internal);
-        self.writes.write_status(self.hpa, &self.status, document);
         Ok(())
+    }
+
+    /// How many replicas there should be, and the reason of a change.
+    fn desired(&mut self, scale: &Scale) -> Result<(i32, String), Stop> {
+        const BELOW: &str = "Current number of replicas below Spec.MinReplicas";
+        let spec = &self.hpa.spec;
+        let (current, least, most) = (scale.replicas, spec.min_replicas(), spec.max_replicas);
+        let was_zeroed = self.settings.scale_to_zero && conditions::is_true(&self.status.conditions, SCALED_TO_ZERO);
+        if current == 0 && !(was_zeroed && (least != 0 || self.has_other_metrics())) {
+            let message = "scaling is disabled since the replica count of the target is zero";
+            self.set(ACTIVE, false, "ScalingDisabled", message);
+            if !self.settings.scale_to_zero {
+                conditions::remove(&mut self.status.conditions, SCALED_TO_ZERO);
+            }
+            return Ok((current, String::new()));
+        }
+        if current != 0 && current > most {
+            return Ok((most, "Current number of replicas above Spec.MaxReplicas".into()));
+        }
+        if current != 0 && current < least {
+            return Ok((least, BELOW.into()));
+        }
+        let (proposed, name) = self.propose(scale)?;
+        // A number below zero, of a metric below zero, asks for nothing.
+        let proposed = proposed.max(0);
+        let question = Question {
+            spec,
+            current,
+            proposed,
+            downscale_stabilization: Duration::from_millis(self.settings.downscale_stabilization),
+            uptime: self.uptime,
+            now: self.now,
+        };
+        let desired = question.decide(&mut self.memory, &mut self.status);
+        let reason = match proposed.cmp(&current) {
+            Ordering::Greater => format!("{name} above target"),
+            Ordering::Less => "All metrics below target".into(),
+            Ordering::Equal if current == 0 && desired < least => BELOW.into(),
+            Ordering::Equal => String::new(),
+        };
+        Ok((if current == 0 { desired.max(least) } else { desired }, reason))
     }
 }

@@ -4,10 +4,69 @@
 //! at the end of the range.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use plugin_lib::selector::Selector;
+
+use crate::context::Context;
 use crate::metrics::Samples;
-use crate::pods::{Groups, Readiness};
+use crate::pods::{self, Groups, Readiness};
 use crate::types::Pod;
+
+/// The target of an autoscaler, and its Pods.
+pub(crate) struct ReplicaCalculator<'a, L> {
+    pub(crate) run: &'a Context<'a, L>,
+    pub(crate) selector: &'a Selector,
+    pub(crate) pods: &'a [Pod],
+    pub(crate) replicas: i32,
+    pub(crate) status_replicas: i32,
+}
+
+impl<L> ReplicaCalculator<'_, L> {
+    /// For samples of Pods. The target is a share of the requests of a container, or of all if its name is empty; otherwise an amount.
+    ///
+    /// # Errors
+    /// No Pod counts, or one does not have its request.
+    pub(crate) fn by_pods(
+        &self,
+        samples: Samples,
+        resource: &str,
+        target: i64,
+        of_container: Option<&str>,
+    ) -> Result<Proposal, String> {
+        let settings = &self.run.settings;
+        let readiness = Readiness {
+            cpu_initialization_period: Duration::from_millis(settings.cpu_initialization_period),
+            initial_readiness_delay: Duration::from_millis(settings.initial_readiness_delay),
+            now: self.run.now,
+        };
+        let mut measured = Measured { pods: self.pods, samples, resource, readiness: &readiness };
+        let groups = measured.groups()?;
+        let requests;
+        let goal = match of_container {
+            None => Goal::Usage(target),
+            Some(container) => {
+                requests = pods::requests(self.pods, container, resource, settings.pod_level_resources)?;
+                Goal::Utilization(target as i32, &requests)
+            }
+        };
+        measured.propose(&groups, self.replicas, &goal, self.run.tolerances())
+    }
+
+    /// For a value that all ready Pods share.
+    ///
+    /// # Errors
+    /// There are no Pods.
+    pub(crate) fn by_total(&self, usage: i64, target: i64) -> Result<i32, String> {
+        for_total(self.replicas, usage, target, self.run.tolerances(), self.pods)
+    }
+
+    /// For a value that is divided by the number of replicas; and its average.
+    pub(crate) fn by_share(&self, usage: i64, target: i64) -> (i32, i64) {
+        let proposal = per_replica(self.status_replicas, usage, target, self.run.tolerances());
+        (proposal.replicas, proposal.usage)
+    }
+}
 
 /// Changes of the ratio of usage and target, from 1, that change nothing.
 #[derive(Clone, Copy, Debug)]
@@ -158,13 +217,7 @@ impl Measured<'_> {
 ///
 /// # Errors
 /// There are no Pods.
-pub(crate) fn for_total(
-    current: i32,
-    usage: i64,
-    target: i64,
-    tolerances: Tolerances,
-    pods: &[Pod],
-) -> Result<i32, String> {
+fn for_total(current: i32, usage: i64, target: i64, tolerances: Tolerances, pods: &[Pod]) -> Result<i32, String> {
     let ratio = float(usage) / float(target);
     if current == 0 {
         return Ok(ceil(ratio));
@@ -180,7 +233,7 @@ pub(crate) fn for_total(
 }
 
 /// For a value that is divided by the number of replicas.
-pub(crate) fn per_replica(replicas: i32, usage: i64, target: i64, tolerances: Tolerances) -> Proposal {
+fn per_replica(replicas: i32, usage: i64, target: i64, tolerances: Tolerances) -> Proposal {
     let within = tolerances.includes(float(usage) / (float(target) * f64::from(replicas)));
     let wanted = if within { replicas } else { ceil(float(usage) / float(target)) };
     // Of no replicas, Go's infinity becomes a number below all; of no usage either, too.
@@ -193,7 +246,7 @@ pub(crate) fn per_replica(replicas: i32, usage: i64, target: i64, tolerances: To
 }
 
 #[allow(clippy::cast_precision_loss, reason = "as upstream")]
-pub(crate) fn float(value: i64) -> f64 {
+fn float(value: i64) -> f64 {
     value as f64
 }
 
@@ -208,6 +261,6 @@ fn ceil(value: f64) -> i32 {
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "a conversion of a float stays within the range")]
-pub(crate) fn whole(value: f64) -> i64 {
+fn whole(value: f64) -> i64 {
     value as i64
 }

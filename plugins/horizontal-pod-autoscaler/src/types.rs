@@ -1,8 +1,9 @@
-//! The object, as far as the controller reads it, and its status, which is written in full.
+//! The object, as far as the controller reads it, its status, which is written in full, and the configuration.
 
 use std::collections::BTreeMap;
 
-use pintle_sdk::api::meta::{Condition, LabelSelector, ObjectMeta};
+use pintle_sdk::api::is_default;
+use pintle_sdk::api::meta::{Condition, LabelSelector};
 use pintle_sdk::conditions;
 use pintle_sdk::quantity::Quantity;
 use pintle_sdk::time::Timestamp;
@@ -10,10 +11,22 @@ use serde::{Deserialize, Serialize};
 
 /// Amounts by resource.
 pub(crate) type Quantities = BTreeMap<String, Quantity>;
+pub(crate) type Behavior = HorizontalPodAutoscalerSpecBehavior;
+/// Rules for one direction.
+pub(crate) type Rules = HorizontalPodAutoscalerSpecBehaviorScaleDown;
+pub(crate) type Policy = HorizontalPodAutoscalerSpecBehaviorScaleDownPolicies;
 
 pintle_sdk::types!(
     "manifest.yaml",
-    "autoscaling/v2/HorizontalPodAutoscaler" = _,
+    "autoscaling/v2/HorizontalPodAutoscaler": [
+        "metadata.generation",
+        "spec.behavior",
+        "spec.maxReplicas",
+        "spec.metrics": Vec<Metric>,
+        "spec.minReplicas",
+        "spec.scaleTargetRef": Reference,
+        "status": Status,
+    ],
     "autoscaling/v2/HorizontalPodAutoscaler" as ListedAutoscaler: ["metadata.uid"],
     "v1/Pod": [
         "metadata.deletionTimestamp",
@@ -33,173 +46,116 @@ pintle_sdk::types!(
     ],
 );
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Autoscaler {
-    pub(crate) metadata: ObjectMeta,
-    pub(crate) spec: Spec,
-    pub(crate) status: Status,
-}
-
-pintle_sdk::resource!(Autoscaler, "autoscaling", "v2", "HorizontalPodAutoscaler");
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Spec {
-    pub(crate) scale_target_ref: Reference,
-    pub(crate) min_replicas: Option<i32>,
-    pub(crate) max_replicas: i32,
-    #[serde(deserialize_with = "pintle_sdk::api::or_default")]
-    pub(crate) metrics: Vec<MetricSpec>,
-    pub(crate) behavior: Option<Behavior>,
-}
-
 /// Another object of the namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Reference {
     pub(crate) kind: String,
     pub(crate) name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) api_version: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// A metric of the spec, or its state in the status. It has the source of its type; one that could not be read has no type.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct MetricSpec {
+pub(crate) struct Metric {
     #[serde(rename = "type")]
     pub(crate) type_: String,
-    pub(crate) resource: Option<ResourceSource>,
-    pub(crate) container_resource: Option<ResourceSource>,
-    pub(crate) pods: Option<MetricSource>,
-    pub(crate) object: Option<MetricSource>,
-    pub(crate) external: Option<MetricSource>,
+    #[serde(skip_serializing_if = "is_default")]
+    resource: Option<Source>,
+    #[serde(skip_serializing_if = "is_default")]
+    container_resource: Option<Source>,
+    #[serde(skip_serializing_if = "is_default")]
+    pods: Option<Source>,
+    #[serde(skip_serializing_if = "is_default")]
+    object: Option<Source>,
+    #[serde(skip_serializing_if = "is_default")]
+    external: Option<Source>,
 }
 
-/// Of the Pods, or of one container of each.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ResourceSource {
-    pub(crate) name: String,
-    pub(crate) container: String,
-    pub(crate) target: Target,
-}
-
-/// Of Pods, of an object, or of something outside of the cluster.
-#[derive(Debug, Default, Deserialize)]
+/// What is measured, with the target in the spec, and the current value in the status. Each type of metric has some of the fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct MetricSource {
-    pub(crate) described_object: Reference,
+pub(crate) struct Source {
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) container: String,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) metric: MetricId,
-    pub(crate) target: Target,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) target: Amount,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) current: Amount,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) described_object: Reference,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct MetricId {
     pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) selector: Option<LabelSelector>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// A target, which has a type, or a current value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Target {
-    #[serde(rename = "type")]
+pub(crate) struct Amount {
+    #[serde(rename = "type", skip_serializing_if = "is_default")]
     pub(crate) type_: String,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) value: Option<Quantity>,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) average_value: Option<Quantity>,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) average_utilization: Option<i32>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Behavior {
-    pub(crate) scale_up: Option<Rules>,
-    pub(crate) scale_down: Option<Rules>,
-}
-
-/// Rules for one direction.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Rules {
-    pub(crate) stabilization_window_seconds: Option<i32>,
-    pub(crate) select_policy: Option<String>,
-    #[serde(deserialize_with = "pintle_sdk::api::or_default")]
-    pub(crate) policies: Vec<Policy>,
-    pub(crate) tolerance: Option<Quantity>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Policy {
-    #[serde(rename = "type")]
-    pub(crate) type_: String,
-    pub(crate) value: i32,
-    pub(crate) period_seconds: i32,
 }
 
 /// Equality is that of the meaning: quantities are equal by their amounts, and an absent list equals an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Status {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) observed_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) last_scale_time: Option<Timestamp>,
     pub(crate) current_replicas: i32,
     pub(crate) desired_replicas: i32,
     #[serde(deserialize_with = "pintle_sdk::api::or_default")]
-    pub(crate) current_metrics: Vec<MetricStatus>,
+    pub(crate) current_metrics: Vec<Metric>,
     #[serde(deserialize_with = "pintle_sdk::api::or_default")]
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// The state of a metric; that of a metric which could not be read has no type.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct MetricStatus {
-    #[serde(rename = "type")]
-    pub(crate) type_: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) resource: Option<ResourceStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) container_resource: Option<ResourceStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) pods: Option<SourceStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) object: Option<SourceStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) external: Option<SourceStatus>,
+/// The configuration; durations are in milliseconds.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Settings {
+    pub(crate) sync_period: u64,
+    pub(crate) downscale_stabilization: u64,
+    pub(crate) tolerance: f64,
+    pub(crate) cpu_initialization_period: u64,
+    pub(crate) initial_readiness_delay: u64,
+    pub(crate) generation: bool,
+    pub(crate) pod_level_resources: bool,
+    pub(crate) scale_to_zero: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct ResourceStatus {
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) container: String,
-    pub(crate) current: Current,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct SourceStatus {
-    pub(crate) metric: MetricId,
-    pub(crate) current: Current,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) described_object: Option<Reference>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct Current {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) value: Option<Quantity>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) average_value: Option<Quantity>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) average_utilization: Option<i32>,
+impl Metric {
+    /// The source of its type.
+    pub(crate) fn source(&mut self) -> Option<&mut Source> {
+        match self.type_.as_str() {
+            "Resource" => self.resource.as_mut(),
+            "ContainerResource" => self.container_resource.as_mut(),
+            "Pods" => self.pods.as_mut(),
+            "Object" => self.object.as_mut(),
+            "External" => self.external.as_mut(),
+            _ => None,
+        }
+    }
 }
 
 impl Status {
@@ -214,28 +170,9 @@ impl Status {
         };
         self.conditions = conditions::set_condition(&self.conditions, condition, now);
     }
-
-    /// The state of the target, with the conditions and the last time as they are.
-    #[doc(alias = "setStatus")]
-    pub(crate) fn report(
-        &mut self,
-        observed_generation: Option<i64>,
-        current: i32,
-        desired: i32,
-        metrics: Vec<MetricStatus>,
-    ) {
-        *self = Self {
-            observed_generation,
-            last_scale_time: self.last_scale_time,
-            current_replicas: current,
-            desired_replicas: desired,
-            current_metrics: metrics,
-            conditions: std::mem::take(&mut self.conditions),
-        };
-    }
 }
 
-impl Spec {
+impl HorizontalPodAutoscalerSpec {
     /// Upstream's default.
     pub(crate) fn min_replicas(&self) -> i32 {
         self.min_replicas.unwrap_or(1)

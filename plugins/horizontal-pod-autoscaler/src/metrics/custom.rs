@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use pintle_sdk::{ApiError, Lister, Need};
+use pintle_sdk::{ApiError, Lister, Need, group_version};
 use plugin_lib::selector::Selector;
 
 use super::answer::{ApiGroup, List, MetricValue, decode};
 use super::{Missing, Request, Sample, Samples, get, query, refusal, route};
-use crate::target;
+use crate::scale;
 use crate::types::{MetricId, Reference};
 
 const GROUP: &str = "custom.metrics.k8s.io";
@@ -57,13 +57,13 @@ pub(crate) fn object(
     let values = || -> Result<Vec<MetricValue>, Missing> {
         let version = version(lister)?;
         // A group that is malformed is none, as in upstream's `FromAPIVersionAndKind`.
-        let group = target::group(&object.api_version).unwrap_or_default();
+        let group = group_version(&object.api_version).unwrap_or_default().0;
         let plural = if object.kind == "Namespace" && group.is_empty() {
             None
         } else {
             let dot = if group.is_empty() { "" } else { "." };
             let unmapped = |why| format!("unable to map kind {}{dot}{group} to resource: {why}", object.kind);
-            let resources = target::resources(lister, group, &object.kind).map_err(unmapped)?;
+            let resources = scale::resources(lister, group, &object.kind).map_err(unmapped)?;
             resources.into_iter().next().map(|resource| format!("{}{dot}{group}", resource.plural))
         };
         let (resource, name, path) = match &plural {

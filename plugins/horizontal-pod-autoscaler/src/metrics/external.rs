@@ -9,13 +9,13 @@ use crate::types::MetricId;
 
 const GROUP: &str = "external.metrics.k8s.io";
 
-/// The values of a metric, in thousandths.
+/// The sum of the values of a metric, in thousandths.
 pub(crate) fn external(
     lister: &impl Lister,
     namespace: &str,
     metric: &MetricId,
     metric_selector: &Selector,
-) -> Result<Vec<i64>, Missing> {
+) -> Result<i64, Missing> {
     let values = || -> Result<Vec<ExternalValue>, Missing> {
         let route = route(&["apis", GROUP, "v1beta1", "namespaces", namespace, &metric.name])?;
         let path = route + &query(&[("labelSelector", metric_selector.to_string())]);
@@ -27,5 +27,5 @@ pub(crate) fn external(
     if values.is_empty() {
         return Err(Missing::Error("no metrics returned from external metrics API".into()));
     }
-    Ok(values.iter().map(|value| value.value.milli_value()).collect())
+    Ok(values.iter().map(|value| value.value.milli_value()).fold(0, i64::saturating_add))
 }

@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{ApiError, Lister, Need};
+use pintle_sdk::{ApiError, Error, Lister, Need};
+
+use crate::context::Stop;
 
 pub(crate) use custom::{object, pods};
 pub(crate) use external::external;
@@ -36,8 +38,6 @@ pub(crate) enum Missing {
     Needs(Vec<Need>),
     /// The text of the error.
     Error(String),
-    /// The text of the error for the condition and the event, and another one for the error of the whole computation.
-    Reported { error: String, whole: String },
 }
 
 impl Missing {
@@ -48,12 +48,13 @@ impl Missing {
             other => other,
         }
     }
+}
 
-    /// Puts a text before that of an error, but not in the condition and the event.
-    pub(crate) fn reported_within(self, text: impl FnOnce(&str) -> String) -> Self {
-        match self {
-            Self::Error(error) => Self::Reported { whole: text(&error), error },
-            other => other,
+impl From<Missing> for Stop {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::Needs(needs) => Error::Needs(needs).into(),
+            Missing::Error(error) => error.into(),
         }
     }
 }
@@ -79,7 +80,7 @@ impl Request<'_> {
         format!("(get {}{dot}{}{space}{})", self.resource, self.group, self.name)
     }
 
-    pub(crate) fn not_found(&self) -> String {
+    fn not_found(&self) -> String {
         format!("the server could not find the requested resource {}", self.what())
     }
 }
