@@ -8,7 +8,6 @@ use plugin_lib::selector::Selector;
 use plugin_lib::selector::valid::printed;
 
 use crate::context::{ACTIVE, Context, Stop, Within};
-use crate::metrics;
 use crate::replica_calculator::{Proposal as Proposed, ReplicaCalculator};
 use crate::scale::Scale;
 use crate::types::{Amount, Metric, MetricId, Pod, Reference, Source};
@@ -149,8 +148,8 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
                 return Err(format!("invalid resource metric source: {why}").into());
             }
         };
-        let samples = metrics::resource(self.run.lister, self.namespace(), self.selector, name, container)
-            .within(format_args!("unable to get metrics for resource {name}"));
+        let samples =
+            self.of_resource(name, container).within(format_args!("unable to get metrics for resource {name}"));
         let computed = samples.and_then(|samples| Ok(self.by_pods(samples, name, goal, of)?));
         let Proposed { replicas, usage, utilization } = computed.within(format_args!("failed to get {name} {what}"))?;
         let word = if container.is_empty() { "" } else { "container " };
@@ -174,8 +173,7 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
         let Some(target) = source.target.average_value else {
             return Err("invalid pods metric source: no average value target was set".to_owned().into());
         };
-        let samples = metrics::pods(self.run.lister, self.namespace(), self.selector, &source.metric, &selector)
-            .within(format_args!("unable to get metric {name}"))?;
+        let samples = self.of_each_pod(name, &selector).within(format_args!("unable to get metric {name}"))?;
         let Proposed { replicas, usage, .. } = self.by_pods(samples, "", target.milli_value(), None)?;
         Ok((replicas, format!("pods metric {name}"), average(usage)))
     }
@@ -186,7 +184,7 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
         let selector = Selector::from_label_selector(selector.as_ref())?;
         let Reference { kind, name: of, .. } = object;
         let usage = || {
-            let usage = metrics::object(self.run.lister, self.namespace(), object, &source.metric, &selector);
+            let usage = self.of_object(object, name, &selector);
             usage.within(format_args!("unable to get metric {name} on {kind} {}/{of}", self.namespace()))
         };
         match (target.type_.as_str(), target.value, target.average_value) {
@@ -207,8 +205,7 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
         let Source { metric, target, .. } = source;
         let (name, selector) = (&metric.name, metric.selector.as_ref());
         let usage = || {
-            let selected = Selector::from_label_selector(selector)?;
-            let usage = metrics::external(self.run.lister, self.namespace(), metric, &selected);
+            let usage = self.of_outside(name, &Selector::from_label_selector(selector)?);
             let (namespace, selector) = (self.namespace(), printed(selector));
             usage.within(format_args!("unable to get external metric {namespace}/{name}/{selector}"))
         };

@@ -13,7 +13,7 @@ use plugin_lib::selector::Selector;
 use crate::behavior::rules;
 use crate::context::{ABLE, Context, SCALED_TO_ZERO, Stop, Within};
 use crate::memory::Sent;
-use crate::metrics::{Request, refusal};
+use crate::metrics::refusal;
 use crate::types::HorizontalPodAutoscaler;
 use crate::writes::action;
 
@@ -34,7 +34,7 @@ pub(crate) struct Scale {
 ///
 /// # Errors
 /// The text of upstream's error.
-pub(crate) fn resources(lister: &impl Lister, group: &str, kind: &str) -> Result<Vec<ApiResource>, String> {
+pub(crate) fn resources(lister: &impl Lister, group: &str, kind: &str) -> Result<Vec<ApiResource>, Stop> {
     let mut found: Vec<ApiResource> = Vec::new();
     for resource in lister.resources_of(group, kind) {
         match found.iter_mut().find(|one| one.plural == resource.plural) {
@@ -43,7 +43,7 @@ pub(crate) fn resources(lister: &impl Lister, group: &str, kind: &str) -> Result
             None => found.push(resource),
         }
     }
-    if found.is_empty() { Err(format!("no matches for kind {kind:?} in group {group:?}")) } else { Ok(found) }
+    if found.is_empty() { Err(format!("no matches for kind {kind:?} in group {group:?}").into()) } else { Ok(found) }
 }
 
 impl<L: Lister> Context<'_, L> {
@@ -52,13 +52,12 @@ impl<L: Lister> Context<'_, L> {
     pub(crate) fn scale(&self) -> Result<Scale, Stop> {
         let target = &self.hpa.spec.scale_target_ref;
         let (group, _) = group_version(&target.api_version)?;
-        let missing = ApiError { code: 404, ..ApiError::default() };
         let mut first_error = None;
         for ApiResource { kind, plural, namespaced, .. } in resources(self.lister, group, &target.kind)? {
             // There is no path of a scale without a namespace.
             let scale = match namespaced {
                 true => self.read_scale(&kind, &plural),
-                false => Err(refusal(&missing, &Request { resource: &plural, group: "", name: &target.name }).into()),
+                false => Err(refusal(&ApiError { code: 404, ..ApiError::default() }, &plural, "", &target.name).into()),
             };
             match scale {
                 Err(error @ Stop::Failed { .. }) => first_error = first_error.or(Some(error)),
@@ -72,8 +71,7 @@ impl<L: Lister> Context<'_, L> {
     fn read_scale(&self, kind: &Kind, plural: &str) -> Result<Scale, Stop> {
         let name = &self.hpa.spec.scale_target_ref.name;
         let need = Need::live_object(kind, &self.hpa.metadata.namespace, name).subresource("scale");
-        let text =
-            self.lister.ask(need)?.map_err(|error| refusal(&error, &Request { resource: plural, group: "", name }))?;
+        let text = self.lister.ask(need)?.map_err(|error| refusal(&error, plural, "", name))?;
         let document = Document::parse(&text).map_err(|error| format!("decode the scale: {error}"))?;
         let number = |path| document.get::<i32>(path).unwrap_or_default();
         let text: String = document.get(&["status", "selector"]).unwrap_or_default();
