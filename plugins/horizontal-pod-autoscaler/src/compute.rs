@@ -8,7 +8,7 @@ use plugin_lib::selector::Selector;
 use plugin_lib::selector::valid::printed;
 
 use crate::context::{ACTIVE, Context, Stop, Within};
-use crate::replica_calculator::{Proposal as Proposed, ReplicaCalculator};
+use crate::replica_calculator::ReplicaCalculator;
 use crate::scale::Scale;
 use crate::types::{Amount, Metric, MetricId, Pod, Reference, Source};
 use crate::writes::action;
@@ -150,20 +150,16 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
         };
         let samples =
             self.of_resource(name, container).within(format_args!("unable to get metrics for resource {name}"));
-        let computed = samples.and_then(|samples| Ok(self.by_pods(samples, name, goal, of)?));
-        let Proposed { replicas, usage, utilization } = computed.within(format_args!("failed to get {name} {what}"))?;
+        let computed = samples.and_then(|samples| Ok(self.by_pods(&samples, name, goal, of)?));
+        let (replicas, usage) = computed.within(format_args!("failed to get {name} {what}"))?;
         let word = if container.is_empty() { "" } else { "container " };
         let shown = match of {
             None => format!("{name} resource"),
             Some(_) => format!("{name} {word}resource utilization (percentage of request)"),
         };
         let format = if name == "memory" { Format::Binary } else { Format::Decimal };
-        let average_value = Some(Quantity::from_milli(usage, format));
-        Ok((
-            replicas,
-            shown,
-            Amount { average_value, average_utilization: of.map(|_| utilization), ..Amount::default() },
-        ))
+        let average_value = Some(Quantity::from_milli(usage.average, format));
+        Ok((replicas, shown, Amount { average_value, average_utilization: usage.utilization, ..Amount::default() }))
     }
 
     #[doc(alias = "computeStatusForPodsMetric")]
@@ -174,8 +170,8 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
             return Err("invalid pods metric source: no average value target was set".to_owned().into());
         };
         let samples = self.of_each_pod(name, &selector).within(format_args!("unable to get metric {name}"))?;
-        let Proposed { replicas, usage, .. } = self.by_pods(samples, "", target.milli_value(), None)?;
-        Ok((replicas, format!("pods metric {name}"), average(usage)))
+        let (replicas, usage) = self.by_pods(&samples, "", target.milli_value(), None)?;
+        Ok((replicas, format!("pods metric {name}"), average(usage.average)))
     }
 
     #[doc(alias = "computeStatusForObjectMetric")]

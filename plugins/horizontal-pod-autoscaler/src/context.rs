@@ -7,7 +7,6 @@ use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Error, Event, Mutation, Resource};
 
 use crate::memory::Memory;
-use crate::replica_calculator::Tolerances;
 use crate::types::{HorizontalPodAutoscaler, Rules, Settings, Status};
 use crate::writes::Writes;
 
@@ -90,16 +89,16 @@ impl<L> Context<'_, L> {
         self.hpa.spec.metrics.iter().any(|metric| matches!(metric.type_.as_str(), "Object" | "External"))
     }
 
-    #[doc(alias = "tolerancesForHpa")]
-    pub(crate) fn tolerances(&self) -> Tolerances {
+    /// Whether a change of the ratio of usage and target, from 1, changes nothing.
+    #[doc(alias = "tolerancesForHpa", alias = "isWithin")]
+    pub(crate) fn tolerates(&self, ratio: f64) -> bool {
         let behavior = self.hpa.spec.behavior.as_ref();
         let tolerance = |rules: Option<&Rules>| {
             let own = rules.and_then(|rules| rules.tolerance.as_ref()?.parse().ok());
             own.map_or(self.settings.tolerance, Quantity::approximate)
         };
-        Tolerances {
-            down: tolerance(behavior.and_then(|behavior| behavior.scale_down.as_ref())),
-            up: tolerance(behavior.and_then(|behavior| behavior.scale_up.as_ref())),
-        }
+        let down = tolerance(behavior.and_then(|behavior| behavior.scale_down.as_ref()));
+        let up = tolerance(behavior.and_then(|behavior| behavior.scale_up.as_ref()));
+        1.0 - down <= ratio && ratio <= 1.0 + up
     }
 }

@@ -20,7 +20,6 @@ mod context;
 mod memory;
 mod metrics;
 mod overlap;
-mod pods;
 mod reconcile;
 mod replica_calculator;
 mod scale;

@@ -1,17 +1,25 @@
-//! How many replicas the values of a metric ask for.
+//! How many replicas the values of a metric ask for, which of the Pods count, and what they request.
 //!
-//! *Source*: upstream's `replica_calculator.go` and `metrics/utilization.go`. Where Go's conversions to 32 bits are undefined, values stay
-//! at the end of the range.
+//! *Source*: upstream's `replica_calculator.go` and `metrics/utilization.go`, and `PodRequests` of component-helpers. Where Go's
+//! conversions to 32 bits are undefined, values stay at the end of the range.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pintle_sdk::quantity::Quantity;
+use pintle_sdk::time::Timestamp;
+use plugin_lib::number;
+use plugin_lib::pods::is_ready;
 use plugin_lib::selector::Selector;
 
 use crate::context::Context;
-use crate::metrics::Samples;
-use crate::pods::{self, Groups, Readiness};
-use crate::types::Pod;
+use crate::metrics::{Sample, Samples};
+use crate::types::{Pod, PodSpecInitContainers, Quantities};
+
+const NO_PODS: &str = "no pods returned by selector while calculating replica count";
+
+/// The oldest time that there is: that of a time that is absent.
+const NEVER: Timestamp = Timestamp::from_micros(i64::MIN);
 
 /// The target of an autoscaler, and its Pods.
 pub(crate) struct ReplicaCalculator<'a, L> {
@@ -22,245 +30,250 @@ pub(crate) struct ReplicaCalculator<'a, L> {
     pub(crate) status_replicas: i32,
 }
 
+/// What Pods should use, in thousandths, or a share of their requests in percent.
+struct Goal<'a> {
+    target: i64,
+    requests: Option<BTreeMap<&'a str, i64>>,
+}
+
+/// What Pods use on average, in relation to the goal, in thousandths, and in percent of the requests.
+pub(crate) struct Usage {
+    ratio: f64,
+    pub(crate) average: i64,
+    pub(crate) utilization: Option<i32>,
+}
+
+/// What a Pod and its sample are worth.
+enum Group {
+    Ready,
+    Unready,
+    Missing,
+    Ignored,
+}
+
+impl Goal<'_> {
+    /// # Errors
+    /// No value is of a Pod with a request.
+    #[doc(alias = "GetMetricUsageRatio", alias = "GetResourceUtilizationRatio")]
+    fn usage(&self, values: &BTreeMap<&str, i64>) -> Result<Usage, String> {
+        let Some(requests) = &self.requests else {
+            let average = sum(values.values()) / number::count(values.len()).max(1);
+            return Ok(Usage { ratio: average as f64 / self.target as f64, average, utilization: None });
+        };
+        let known: Vec<_> = values.iter().filter_map(|(pod, value)| Some((value, requests.get(pod)?))).collect();
+        let (total, requested) = (sum(known.iter().map(|one| one.0)), sum(known.iter().map(|one| one.1)));
+        if requested == 0 {
+            return Err("no metrics returned matched known pods".into());
+        }
+        let percent = i128::from(total) * 100 / i128::from(requested);
+        let utilization = percent.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        let ratio = f64::from(utilization) / self.target as f64;
+        Ok(Usage { ratio, average: total / number::count(known.len()), utilization: Some(utilization) })
+    }
+
+    /// The value of a Pod without a sample, when the others use less than they should.
+    fn most(&self, pod: &str) -> i64 {
+        let Some(requests) = &self.requests else { return self.target };
+        requests.get(pod).map_or(0, |request| request.saturating_mul(self.target.max(100)) / 100)
+    }
+}
+
 impl<L> ReplicaCalculator<'_, L> {
-    /// For samples of Pods. The target is a share of the requests of a container, or of all if its name is empty; otherwise an amount.
+    /// For samples of Pods. The resource is empty for metrics that are not of resources. The target is a share of the requests of a
+    /// container, or of all if its name is empty; otherwise an amount.
     ///
     /// # Errors
     /// No Pod counts, or one does not have its request.
+    #[doc(alias = "GetResourceReplicas", alias = "calcPlainMetricReplicas", alias = "groupPods")]
     pub(crate) fn by_pods(
         &self,
-        samples: Samples,
+        samples: &Samples,
         resource: &str,
         target: i64,
         of_container: Option<&str>,
-    ) -> Result<Proposal, String> {
-        let settings = &self.run.settings;
-        let readiness = Readiness {
-            cpu_initialization_period: Duration::from_millis(settings.cpu_initialization_period),
-            initial_readiness_delay: Duration::from_millis(settings.initial_readiness_delay),
-            now: self.run.now,
-        };
-        let mut measured = Measured { pods: self.pods, samples, resource, readiness: &readiness };
-        let groups = measured.groups()?;
-        let requests;
-        let goal = match of_container {
-            None => Goal::Usage(target),
-            Some(container) => {
-                requests = pods::requests(self.pods, container, resource, settings.pod_level_resources)?;
-                Goal::Utilization(target as i32, &requests)
+    ) -> Result<(i32, Usage), String> {
+        if self.pods.is_empty() {
+            return Err(NO_PODS.into());
+        }
+        let mut values: BTreeMap<&str, i64> = samples.iter().map(|(pod, one)| (pod.as_str(), one.value)).collect();
+        let (mut n_ready, mut missing, mut unready) = (0_i32, Vec::new(), Vec::new());
+        for pod in self.pods {
+            let name = pod.metadata.name.as_str();
+            match self.group(pod, samples.get(name), resource) {
+                Group::Ready => n_ready += 1,
+                Group::Missing => missing.push(name),
+                Group::Unready => {
+                    values.remove(name);
+                    unready.push(name);
+                }
+                Group::Ignored => {
+                    values.remove(name);
+                }
             }
-        };
-        measured.propose(&groups, self.replicas, &goal, self.run.tolerances())
+        }
+        if values.is_empty() {
+            return Err("did not receive metrics for targeted pods (pods might be unready)".into());
+        }
+        let requests = of_container.map(|container| self.requests(container, resource)).transpose()?;
+        let goal = Goal { target, requests };
+        let usage = goal.usage(&values)?;
+        let (ratio, current) = (usage.ratio, self.replicas);
+        let rises_with_unready = !unready.is_empty() && ratio > 1.0;
+        if !rises_with_unready && missing.is_empty() {
+            let within = self.run.tolerates(ratio);
+            return Ok((if within { current } else { ceil(ratio * f64::from(n_ready)) }, usage));
+        }
+        if ratio < 1.0 {
+            values.extend(missing.iter().map(|pod| (*pod, goal.most(pod))));
+        } else if ratio > 1.0 {
+            values.extend(missing.iter().chain(&unready).map(|pod| (*pod, 0)));
+        }
+        let new = goal.usage(&values)?.ratio;
+        let replicas = ceil(new * values.len() as f64);
+        // A guess does not turn the direction.
+        let turns = ratio < 1.0 && new > 1.0 || ratio > 1.0 && new < 1.0;
+        let turns = turns || new < 1.0 && replicas > current || new > 1.0 && replicas < current;
+        Ok((if self.run.tolerates(new) || turns { current } else { replicas }, usage))
     }
 
     /// For a value that all ready Pods share.
     ///
     /// # Errors
     /// There are no Pods.
+    #[doc(alias = "getUsageRatioReplicaCount")]
     pub(crate) fn by_total(&self, usage: i64, target: i64) -> Result<i32, String> {
-        for_total(self.replicas, usage, target, self.run.tolerances(), self.pods)
+        let ratio = usage as f64 / target as f64;
+        if self.replicas == 0 {
+            return Ok(ceil(ratio));
+        }
+        if self.run.tolerates(ratio) {
+            return Ok(self.replicas);
+        }
+        if self.pods.is_empty() {
+            return Err(format!("unable to calculate ready pods: {NO_PODS}"));
+        }
+        let n_ready = self.pods.iter().filter(|pod| pod.status.phase == "Running" && is_ready(*pod)).count();
+        Ok(ceil(ratio * n_ready as f64))
     }
 
     /// For a value that is divided by the number of replicas; and its average.
+    #[doc(alias = "GetObjectPerPodMetricReplicas", alias = "GetExternalPerPodMetricReplicas")]
     pub(crate) fn by_share(&self, usage: i64, target: i64) -> (i32, i64) {
-        let proposal = per_replica(self.status_replicas, usage, target, self.run.tolerances());
-        (proposal.replicas, proposal.usage)
+        let replicas = self.status_replicas;
+        let within = self.run.tolerates(usage as f64 / (target as f64 * f64::from(replicas)));
+        // Of no replicas, Go's infinity becomes a number below all; of no usage either, too.
+        let average = match replicas {
+            _ if usage == i64::MAX => i64::MAX,
+            0 => i64::MIN,
+            _ => (usage as f64 / f64::from(replicas)).ceil() as i64,
+        };
+        (if within { replicas } else { ceil(usage as f64 / target as f64) }, average)
     }
-}
 
-/// Changes of the ratio of usage and target, from 1, that change nothing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tolerances {
-    pub(crate) down: f64,
-    pub(crate) up: f64,
-}
-
-impl Tolerances {
-    fn includes(self, ratio: f64) -> bool {
-        1.0 - self.down <= ratio && ratio <= 1.0 + self.up
-    }
-}
-
-/// A number of replicas, and what the Pods use on average: in thousandths, and in percent of the request.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Proposal {
-    pub(crate) replicas: i32,
-    pub(crate) usage: i64,
-    pub(crate) utilization: i32,
-}
-
-/// What Pods should use.
-pub(crate) enum Goal<'a> {
-    /// A share of their requests, in percent.
-    Utilization(i32, &'a BTreeMap<String, i64>),
-    /// An amount, in thousandths.
-    Usage(i64),
-}
-
-/// The Pods of a target, and which of them count.
-pub(crate) struct Measured<'a> {
-    pub(crate) pods: &'a [Pod],
-    pub(crate) samples: Samples,
-    /// Empty for metrics that are not of resources.
-    pub(crate) resource: &'a str,
-    pub(crate) readiness: &'a Readiness,
-}
-
-/// Usage in relation to the goal.
-struct Ratio {
-    ratio: f64,
-    usage: i64,
-    utilization: i32,
-}
-
-impl Goal<'_> {
-    /// # Errors
-    /// No sample is of a Pod with a request.
-    fn ratio(&self, samples: &Samples) -> Result<Ratio, String> {
-        let mut total = 0_i64;
-        match self {
-            Self::Usage(target) => {
-                samples.values().for_each(|sample| total = total.saturating_add(sample.value));
-                let usage = total / i64::try_from(samples.len()).unwrap_or(i64::MAX).max(1);
-                Ok(Ratio { ratio: float(usage) / float(*target), usage, utilization: 0 })
-            }
-            Self::Utilization(target, requests) => {
-                let (mut requested, mut n_samples) = (0_i64, 0_i64);
-                for (pod, sample) in samples {
-                    if let Some(request) = requests.get(pod) {
-                        total = total.saturating_add(sample.value);
-                        requested = requested.saturating_add(*request);
-                        n_samples += 1;
-                    }
-                }
-                if requested == 0 {
-                    return Err("no metrics returned matched known pods".into());
-                }
-                let utilization = i128::from(total) * 100 / i128::from(requested);
-                let utilization =
-                    i32::try_from(utilization).unwrap_or(if utilization < 0 { i32::MIN } else { i32::MAX });
-                let ratio = f64::from(utilization) / f64::from(*target);
-                Ok(Ratio { ratio, usage: total / n_samples, utilization })
-            }
+    /// Only CPU is measured by readiness.
+    fn group(&self, pod: &Pod, sample: Option<&Sample>, resource: &str) -> Group {
+        match (pod.status.phase.as_str(), sample) {
+            ("Failed", _) => Group::Ignored,
+            _ if pod.metadata.is_deleting() => Group::Ignored,
+            ("Pending", _) => Group::Unready,
+            (_, None) => Group::Missing,
+            (_, Some(sample)) if resource == "cpu" && self.is_unready(pod, sample) => Group::Unready,
+            (_, Some(_)) => Group::Ready,
         }
     }
 
-    /// The value of a Pod without a sample, when the others use less than they should.
-    fn most(&self, pod: &str) -> i64 {
-        match self {
-            Self::Usage(target) => *target,
-            Self::Utilization(target, requests) => {
-                let request = requests.get(pod).copied().unwrap_or_default();
-                request.saturating_mul(i64::from((*target).max(100))) / 100
-            }
+    /// Whether a sample of CPU says nothing about the Pod's usual work.
+    fn is_unready(&self, pod: &Pod, sample: &Sample) -> bool {
+        let ready = pod.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+        let (Some(ready), Some(start)) = (ready, pod.status.start_time) else { return true };
+        let since = ready.last_transition_time.unwrap_or(NEVER);
+        let is_false = ready.status == "False";
+        if start.plus(Duration::from_millis(self.run.settings.cpu_initialization_period)) > self.run.now {
+            // One window must have passed since it became ready.
+            is_false || sample.time.unwrap_or(NEVER) < since.plus(sample.window)
+        } else {
+            // It has never been ready.
+            is_false && start.plus(Duration::from_millis(self.run.settings.initial_readiness_delay)) > since
         }
     }
-}
 
-impl Measured<'_> {
-    /// Which Pods count.
+    /// What each Pod requests, in thousandths; of one container, unless its name is empty.
     ///
     /// # Errors
-    /// None of them.
-    pub(crate) fn groups(&mut self) -> Result<Groups, String> {
-        if self.pods.is_empty() {
-            return Err("no pods returned by selector while calculating replica count".into());
-        }
-        let groups = Groups::new(self.pods, &self.samples, self.resource, self.readiness);
-        self.samples.retain(|pod, _| !groups.ignored.contains(pod) && !groups.unready.contains(pod));
-        if self.samples.is_empty() {
-            return Err("did not receive metrics for targeted pods (pods might be unready)".into());
-        }
-        Ok(groups)
-    }
-
-    /// # Errors
-    /// No sample is of a Pod with a request.
-    pub(crate) fn propose(
-        mut self,
-        groups: &Groups,
-        current: i32,
-        goal: &Goal<'_>,
-        tolerances: Tolerances,
-    ) -> Result<Proposal, String> {
-        let Ratio { ratio, usage, utilization } = goal.ratio(&self.samples)?;
-        let proposal = |replicas| Proposal { replicas, usage, utilization };
-        let rises_with_unready = !groups.unready.is_empty() && ratio > 1.0;
-        if !rises_with_unready && groups.missing.is_empty() {
-            let within = tolerances.includes(ratio);
-            return Ok(proposal(if within { current } else { ceil(ratio * count(groups.n_ready)) }));
-        }
-        for pod in &groups.missing {
-            if ratio < 1.0 {
-                self.set(pod, goal.most(pod));
-            } else if ratio > 1.0 {
-                self.set(pod, 0);
+    /// The text of upstream's error.
+    #[doc(alias = "calculateRequests")]
+    fn requests(&self, container: &str, resource: &str) -> Result<BTreeMap<&str, i64>, String> {
+        let with_pod_level = self.run.settings.pod_level_resources && container.is_empty();
+        let request = |pod: &Pod| {
+            let own = pod.spec.resources.as_ref().map(|resources| &resources.requests);
+            match own.filter(|own| with_pod_level && own.keys().any(|name| is_pod_level(name))) {
+                Some(own) => of_pod(pod, own, resource),
+                None => of_containers(pod, container, resource),
             }
+        };
+        self.pods.iter().map(|pod| Ok((pod.metadata.name.as_str(), request(pod)?))).collect()
+    }
+}
+
+/// Whether Pods can request it themselves.
+fn is_pod_level(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
+}
+
+#[doc(alias = "calculatePodLevelRequests")]
+fn of_pod(pod: &Pod, own: &Quantities, resource: &str) -> Result<i64, String> {
+    let own = own.get(resource).filter(|_| is_pod_level(resource)).copied();
+    let requested = plus(own.or_else(|| aggregate(pod, resource)), pod.spec.overhead.get(resource).copied());
+    let missing = || format!("missing pod-level request for {resource} in Pod {}", pod.metadata.name);
+    Ok(requested.ok_or_else(missing)?.milli_value())
+}
+
+/// What all containers need at once, and each init container with the sidecars before it.
+#[doc(alias = "AggregateContainerRequests")]
+fn aggregate(pod: &Pod, resource: &str) -> Option<Quantity> {
+    let main = pod.spec.containers.iter().map(|container| container.resources.requests.get(resource).copied());
+    let (mut total, mut sidecars, mut most) = (main.fold(None, plus), None, None);
+    for container in &pod.spec.init_containers {
+        let own = container.resources.requests.get(resource).copied();
+        let needed = plus(sidecars, own);
+        if is_sidecar(container) {
+            total = plus(total, own);
+            sidecars = needed;
         }
-        if rises_with_unready {
-            groups.unready.iter().for_each(|pod| self.set(pod, 0));
-        }
-        let new = goal.ratio(&self.samples)?.ratio;
-        let replicas = ceil(new * count(self.samples.len()));
-        // A guess does not turn the direction.
-        let turns = ratio < 1.0 && new > 1.0 || ratio > 1.0 && new < 1.0;
-        let turns = turns || new < 1.0 && replicas > current || new > 1.0 && replicas < current;
-        Ok(proposal(if tolerances.includes(new) || turns { current } else { replicas }))
+        most = needed.max(most);
     }
-
-    fn set(&mut self, pod: &str, value: i64) {
-        self.samples.entry(pod.to_owned()).or_default().value = value;
-    }
+    total.max(most)
 }
 
-/// For a value that all ready Pods share.
-///
-/// # Errors
-/// There are no Pods.
-fn for_total(current: i32, usage: i64, target: i64, tolerances: Tolerances, pods: &[Pod]) -> Result<i32, String> {
-    let ratio = float(usage) / float(target);
-    if current == 0 {
-        return Ok(ceil(ratio));
+fn plus(a: Option<Quantity>, b: Option<Quantity>) -> Option<Quantity> {
+    a.into_iter().chain(b).reduce(|a, b| a + b)
+}
+
+fn is_sidecar(container: &PodSpecInitContainers) -> bool {
+    container.restart_policy.as_deref() == Some("Always")
+}
+
+#[doc(alias = "calculatePodRequestsFromContainers")]
+fn of_containers(pod: &Pod, name: &str, resource: &str) -> Result<i64, String> {
+    let main = pod.spec.containers.iter().map(|container| (&container.name, &container.resources.requests));
+    let sidecars = pod.spec.init_containers.iter().filter(|container| is_sidecar(container));
+    let sidecars = sidecars.map(|container| (&container.name, &container.resources.requests));
+    let mut named = main.chain(sidecars).filter(|(container, _)| name.is_empty() || *container == name).peekable();
+    let pod = &pod.metadata.name;
+    if named.peek().is_none() && !name.is_empty() {
+        return Err(format!("container {name} not found in Pod {pod}"));
     }
-    if tolerances.includes(ratio) {
-        return Ok(current);
-    }
-    if pods.is_empty() {
-        let why = "no pods returned by selector while calculating replica count";
-        return Err(format!("unable to calculate ready pods: {why}"));
-    }
-    Ok(ceil(ratio * count(crate::pods::n_ready(pods))))
+    named.try_fold(0_i64, |total, (container, requests)| match requests.get(resource) {
+        Some(request) => Ok(total.saturating_add(request.milli_value())),
+        None => Err(format!("missing request for {resource} in container {container} of Pod {pod}")),
+    })
 }
 
-/// For a value that is divided by the number of replicas.
-fn per_replica(replicas: i32, usage: i64, target: i64, tolerances: Tolerances) -> Proposal {
-    let within = tolerances.includes(float(usage) / (float(target) * f64::from(replicas)));
-    let wanted = if within { replicas } else { ceil(float(usage) / float(target)) };
-    // Of no replicas, Go's infinity becomes a number below all; of no usage either, too.
-    let average = match replicas {
-        _ if usage == i64::MAX => i64::MAX,
-        0 => i64::MIN,
-        _ => whole((float(usage) / f64::from(replicas)).ceil()),
-    };
-    Proposal { replicas: wanted, usage: average, utilization: 0 }
+/// A sum that stays at the end of the range.
+fn sum<'a>(values: impl Iterator<Item = &'a i64>) -> i64 {
+    values.fold(0, |sum, value| sum.saturating_add(*value))
 }
 
-#[allow(clippy::cast_precision_loss, reason = "as upstream")]
-fn float(value: i64) -> f64 {
-    value as f64
-}
-
-#[allow(clippy::cast_precision_loss, reason = "as upstream")]
-fn count(n: usize) -> f64 {
-    n as f64
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "a conversion of a float stays within the range")]
 fn ceil(value: f64) -> i32 {
     value.ceil() as i32
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "a conversion of a float stays within the range")]
-fn whole(value: f64) -> i64 {
-    value as i64
 }
