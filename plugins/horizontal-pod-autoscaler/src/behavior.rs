@@ -5,217 +5,149 @@
 
 use std::time::Duration;
 
-use pintle_sdk::time::Timestamp;
+use pintle_sdk::Lister;
+use plugin_lib::number;
 
-use crate::context::{ABLE, LIMITED};
-use crate::memory::{Change, Memory, changed_within};
-use crate::types::{Behavior, HorizontalPodAutoscalerSpec as Spec, Policy, Rules, Status};
+use crate::context::{ABLE, Context, LIMITED};
+use crate::memory::Change;
+use crate::types::{Behavior, Policy, Rules};
 
-/// A number of replicas, and the reason and message of its condition.
-type Decision = (i32, &'static str, &'static str);
+/// The reason and message of a condition.
+type Why = (&'static str, &'static str);
 
-const IN_RANGE: (&str, &str) = ("DesiredWithinRange", "the desired count is within the acceptable range");
-const TOO_FAST_UP: (&str, &str) =
-    ("ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate");
-const TOO_FAST_DOWN: (&str, &str) =
+const IN_RANGE: Why = ("DesiredWithinRange", "the desired count is within the acceptable range");
+const TOO_FAST_UP: Why = ("ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate");
+const TOO_FAST_DOWN: Why =
     ("ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate");
-const TOO_MANY: (&str, &str) = ("TooManyReplicas", "the desired replica count is more than the maximum replica count");
-const TOO_FEW: (&str, &str) = ("TooFewReplicas", "the desired replica count is less than the minimum replica count");
+const TOO_MANY: Why = ("TooManyReplicas", "the desired replica count is more than the maximum replica count");
+const TOO_FEW: Why = ("TooFewReplicas", "the desired replica count is less than the minimum replica count");
 
-const LOWERED: (&str, &str) = (
+const STABLE: Why = ("ReadyForNewScale", "recommended size matches current size");
+const LOWERED: Why = (
     "ScaleUpStabilized",
     "recent recommendations were lower than current one, applying the lowest recent recommendation",
 );
-const RAISED: (&str, &str) = (
+const RAISED: Why = (
     "ScaleDownStabilized",
     "recent recommendations were higher than current one, applying the highest recent recommendation",
 );
 
-/// What the decision depends on.
-pub(crate) struct Question<'a> {
-    pub(crate) spec: &'a Spec,
-    pub(crate) current: i32,
-    /// What the metrics ask for.
-    pub(crate) proposed: i32,
-    /// Upstream's flag.
-    pub(crate) downscale_stabilization: Duration,
-    /// Seconds since the host started.
-    pub(crate) uptime: f64,
-    pub(crate) now: Timestamp,
-}
-
-/// The rules of an autoscaler with upstream's defaults; a window of `None` is that of the flag.
-pub(crate) fn rules(behavior: &Behavior) -> (Rules, Rules) {
-    let policy = |type_: &str, value| Policy { type_: type_.into(), value, period_seconds: 15 };
-    let up = behavior.scale_up.clone().unwrap_or_else(|| Rules {
-        stabilization_window_seconds: Some(0),
-        policies: vec![policy("Pods", 4), policy("Percent", 100)],
-        ..Rules::default()
-    });
-    let down = behavior
-        .scale_down
-        .clone()
-        .unwrap_or_else(|| Rules { policies: vec![policy("Percent", 100)], ..Rules::default() });
-    (up, down)
-}
-
-impl Rules {
-    /// The longest period of the policies, in seconds.
-    pub(crate) fn longest_period(&self) -> i32 {
-        self.policies.iter().map(|policy| policy.period_seconds).max().unwrap_or(0).max(0)
-    }
-
-    fn selects(&self, policy: &str) -> bool {
-        self.select_policy.as_deref() == Some(policy)
-    }
-}
-
-impl Question<'_> {
-    /// Decides, sets the conditions `AbleToScale` and `ScalingLimited`, and remembers what was proposed.
-    pub(crate) fn decide(&self, memory: &mut Memory, status: &mut Status) -> i32 {
-        let Self { proposed, now, .. } = *self;
-        let (stable, stabilized, (desired, reason, message)) = match &self.spec.behavior {
-            None => {
-                let stable = self.highest_recent(memory);
-                (stable, RAISED, self.limited(stable))
-            }
-            Some(behavior) => {
-                let (up, down) = rules(behavior);
-                let stable = self.stabilized(memory, &up, &down);
-                let stabilized = if proposed >= self.current { LOWERED } else { RAISED };
-                (stable, stabilized, self.limited_by(stable, memory, &up, &down))
-            }
+impl Behavior {
+    /// The rules for up and down with upstream's defaults; a window of `None` is that of the flag.
+    #[doc(alias = "GenerateHPAScaleUpRules", alias = "GenerateHPAScaleDownRules")]
+    pub(crate) fn rules(&self) -> (Rules, Rules) {
+        let policy = |type_: &str, value| Policy { type_: type_.into(), value, period_seconds: 15 };
+        let up = || Rules {
+            stabilization_window_seconds: Some(0),
+            policies: vec![policy("Pods", 4), policy("Percent", 100)],
+            ..Rules::default()
         };
-        if stable == proposed {
-            status.set(ABLE, true, "ReadyForNewScale", "recommended size matches current size", now);
-        } else {
-            status.set(ABLE, true, stabilized.0, stabilized.1, now);
-        }
-        status.set(LIMITED, desired != stable, reason, message, now);
+        let down = || Rules { policies: vec![policy("Percent", 100)], ..Rules::default() };
+        (self.scale_up.clone().unwrap_or_else(up), self.scale_down.clone().unwrap_or_else(down))
+    }
+
+    /// The longest period of the policies of a direction, in seconds.
+    #[doc(alias = "getLongestPolicyPeriod")]
+    pub(crate) fn longest_period(&self, is_up: bool) -> i32 {
+        let (up, down) = self.rules();
+        let rules = if is_up { up } else { down };
+        rules.policies.iter().map(|policy| policy.period_seconds).max().unwrap_or(0).max(0)
+    }
+}
+
+impl<L: Lister> Context<'_, L> {
+    /// Decides by what the metrics ask for, sets the conditions `AbleToScale` and `ScalingLimited`, and remembers what was proposed.
+    #[doc(alias = "normalizeDesiredReplicas", alias = "normalizeDesiredReplicasWithBehaviors")]
+    pub(crate) fn normalize(&mut self, current: i32, proposed: i32) -> i32 {
+        let rules = self.hpa.spec.behavior.as_ref().map(Behavior::rules);
+        let stable = self.stabilize(current, proposed, rules.as_ref());
+        let able = match &rules {
+            _ if stable == proposed => STABLE,
+            Some(_) if proposed >= current => LOWERED,
+            _ => RAISED,
+        };
+        let (desired, why) = self.limit(current, stable, rules.as_ref());
+        self.set(ABLE, true, able.0, able.1);
+        self.set(LIMITED, desired != stable, why.0, why.1);
         desired
     }
 
-    /// Without rules: the highest recommendation of the window of the flag.
-    fn highest_recent(&self, memory: &mut Memory) -> i32 {
-        let cutoff = self.uptime - self.downscale_stabilization.as_secs_f64();
-        let recent = memory.recommendations.iter().flatten().filter(|one| one.0 >= cutoff);
-        let highest = recent.map(|one| one.1).fold(self.proposed, i32::max);
-        memory.recommend(self.uptime, self.proposed, |at| at < cutoff);
-        highest
-    }
-
-    /// With rules: within what was recommended in the windows of both directions.
-    fn stabilized(&self, memory: &mut Memory, up: &Rules, down: &Rules) -> i32 {
+    /// Without rules, the highest recommendation of the window of the flag; with rules, within what was recommended in the windows of
+    /// both directions.
+    #[doc(alias = "stabilizeRecommendation", alias = "stabilizeRecommendationWithBehaviors")]
+    fn stabilize(&mut self, current: i32, proposed: i32, rules: Option<&(Rules, Rules)>) -> i32 {
+        let now = self.uptime;
+        let default = Duration::from_millis(self.settings.downscale_stabilization).as_secs_f64();
+        let recent = self.memory.recommendations.iter().flatten();
+        let Some((up, down)) = rules else {
+            let cutoff = now - default;
+            let highest = recent.filter(|one| one.0 >= cutoff).map(|one| one.1).fold(proposed, i32::max);
+            self.memory.recommend(now, proposed, |at| at < cutoff);
+            return highest;
+        };
         let window = |rules: &Rules| rules.stabilization_window_seconds.map(f64::from);
         // Upstream's default is the flag in whole seconds.
-        let default = self.downscale_stabilization.as_secs_f64().trunc();
-        let up_cutoff = self.uptime - window(up).unwrap_or(0.0);
-        let down_cutoff = self.uptime - window(down).unwrap_or(default);
-        let (mut lowest, mut highest) = (self.proposed, self.proposed);
-        for one in memory.recommendations.iter().flatten() {
-            if one.0 > up_cutoff {
-                lowest = lowest.min(one.1);
+        let cutoffs = [now - window(up).unwrap_or(0.0), now - window(down).unwrap_or(default.trunc())];
+        let within = |cutoff| recent.clone().filter(move |one| one.0 > cutoff).map(|one| one.1);
+        let lowest = within(cutoffs[0]).fold(proposed, i32::min);
+        let highest = within(cutoffs[1]).fold(proposed, i32::max);
+        self.memory.recommend(now, proposed, |at| cutoffs.iter().all(|cutoff| at < *cutoff));
+        current.max(lowest).min(highest)
+    }
+
+    /// Within the limits of the autoscaler. Without rules, at most double, and four; with rules, as fast as the policies allow.
+    #[doc(alias = "convertDesiredReplicasWithRules", alias = "convertDesiredReplicasWithBehaviorRate")]
+    fn limit(&self, current: i32, desired: i32, rules: Option<&(Rules, Rules)>) -> (i32, Why) {
+        let (least, most) = ((self.least(), TOO_FEW), (self.hpa.spec.max_replicas, TOO_MANY));
+        let at_most = |fastest| if most.0 > fastest { (fastest, TOO_FAST_UP) } else { most };
+        let at_least = |fastest| if least.0 < fastest { (fastest, TOO_FAST_DOWN) } else { least };
+        let (least, most) = match rules {
+            None => (least, at_most(current.saturating_mul(2).max(4))),
+            Some((up, _)) if desired > current => {
+                ((i32::MIN, TOO_FEW), at_most(self.fastest(current, up, 1).max(current)))
             }
-            if one.0 > down_cutoff {
-                highest = highest.max(one.1);
+            Some((_, down)) if desired < current => {
+                (at_least(self.fastest(current, down, -1).min(current)), (i32::MAX, TOO_MANY))
             }
+            Some(_) => return (desired, IN_RANGE),
+        };
+        match desired {
+            _ if desired < least.0 => least,
+            _ if desired > most.0 => most,
+            _ => (desired, IN_RANGE),
         }
-        memory.recommend(self.uptime, self.proposed, |at| at < up_cutoff && at < down_cutoff);
-        self.current.max(lowest).min(highest)
     }
 
-    /// Without rules: at most double, and four.
-    fn limited(&self, desired: i32) -> Decision {
-        let Spec { max_replicas: most, .. } = *self.spec;
-        let least = self.spec.min_replicas();
-        let fastest = self.current.saturating_mul(2).max(4);
-        let (most, why) = if most > fastest { (fastest, TOO_FAST_UP) } else { (most, TOO_MANY) };
-        if desired < least {
-            (least, TOO_FEW.0, TOO_FEW.1)
-        } else if desired > most {
-            (most, why.0, why.1)
-        } else {
-            (desired, IN_RANGE.0, IN_RANGE.1)
+    /// The replicas that the policies allow in a direction: 1 is up, -1 is down. Without policies, as far away as numbers go.
+    #[doc(alias = "calculateScaleUpLimitWithScalingRules", alias = "calculateScaleDownLimitWithBehaviors")]
+    fn fastest(&self, current: i32, rules: &Rules, direction: i64) -> i32 {
+        let selects = |policy: &str| rules.select_policy.as_deref() == Some(policy);
+        if selects("Disabled") {
+            return current;
         }
-    }
-
-    /// With rules: as fast as the policies allow.
-    fn limited_by(&self, desired: i32, memory: &Memory, up: &Rules, down: &Rules) -> Decision {
-        let history = History { ups: &memory.ups, downs: &memory.downs, now: self.uptime };
-        if desired > self.current {
-            let fastest = history.most(self.current, up).max(self.current);
-            let most = self.spec.max_replicas;
-            let (most, why) = if most > fastest { (fastest, TOO_FAST_UP) } else { (most, TOO_MANY) };
-            if desired > most {
-                return (most, why.0, why.1);
-            }
-        } else if desired < self.current {
-            let fastest = history.least(self.current, down).min(self.current);
-            let least = self.spec.min_replicas();
-            let (least, why) = if least < fastest { (fastest, TOO_FAST_DOWN) } else { (least, TOO_FEW) };
-            if desired < least {
-                return (least, why.0, why.1);
-            }
-        }
-        (desired, IN_RANGE.0, IN_RANGE.1)
-    }
-}
-
-/// What was changed before.
-struct History<'a> {
-    ups: &'a [Change],
-    downs: &'a [Change],
-    now: f64,
-}
-
-impl History<'_> {
-    /// Replicas at the beginning of the policy's period.
-    fn start(&self, current: i32, policy: &Policy) -> i64 {
-        let changed = |changes| changed_within(changes, policy.period_seconds, self.now);
-        i64::from(current) - changed(self.ups) + changed(self.downs)
-    }
-
-    /// The most replicas that the rules allow.
-    fn most(&self, current: i32, rules: &Rules) -> i32 {
-        let proposals = rules.policies.iter().map(|policy| {
-            let (start, value) = (self.start(current, policy), i64::from(policy.value));
+        let allowed = rules.policies.iter().map(|policy| {
+            let changed = |changes: &[Change]| self.changed_within(changes, policy.period_seconds);
+            let start = i64::from(current) - changed(&self.memory.ups) + changed(&self.memory.downs);
+            let by = direction * i64::from(policy.value);
+            let share = start as f64 * (1.0 + by as f64 / 100.0);
             match policy.type_.as_str() {
-                "Pods" => start + value,
+                "Pods" => start + by,
                 // Rounded up, or a small target would never grow.
-                _ => (start as f64 * (1.0 + value as f64 / 100.0)).ceil() as i64,
+                _ if direction > 0 => share.ceil() as i64,
+                _ => share as i64,
             }
         });
-        select(proposals, rules, current, i64::max, i64::min)
+        let wants_highest = (direction > 0) != selects("Min");
+        number::narrow(match wants_highest {
+            true => allowed.fold(i32::MIN.into(), i64::max),
+            false => allowed.fold(i32::MAX.into(), i64::min),
+        })
     }
 
-    /// The fewest replicas that the rules allow.
-    fn least(&self, current: i32, rules: &Rules) -> i32 {
-        let proposals = rules.policies.iter().map(|policy| {
-            let (start, value) = (self.start(current, policy), i64::from(policy.value));
-            match policy.type_.as_str() {
-                "Pods" => start - value,
-                _ => (start as f64 * (1.0 - value as f64 / 100.0)) as i64,
-            }
-        });
-        select(proposals, rules, current, i64::min, i64::max)
+    /// The sum of changes of the last seconds.
+    #[doc(alias = "getReplicasChangePerPeriod")]
+    fn changed_within(&self, changes: &[Change], period: i32) -> i64 {
+        let cutoff = self.uptime - f64::from(period);
+        changes.iter().filter(|change| change.0 > cutoff).map(|change| i64::from(change.1)).sum()
     }
-}
-
-/// The proposal that changes most, or least; without policies, as far away as numbers go.
-fn select(
-    proposals: impl Iterator<Item = i64>,
-    rules: &Rules,
-    current: i32,
-    most_change: fn(i64, i64) -> i64,
-    least_change: fn(i64, i64) -> i64,
-) -> i32 {
-    if rules.selects("Disabled") {
-        return current;
-    }
-    let (choose, nothing) = match rules.selects("Min") {
-        true => (least_change, most_change(i64::from(i32::MIN), i64::from(i32::MAX))),
-        false => (most_change, least_change(i64::from(i32::MIN), i64::from(i32::MAX))),
-    };
-    let chosen = proposals.fold(nothing, choose);
-    i32::try_from(chosen).unwrap_or(if chosen < 0 { i32::MIN } else { i32::MAX })
 }

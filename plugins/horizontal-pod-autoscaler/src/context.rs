@@ -2,9 +2,10 @@
 
 use std::fmt::Display;
 
+use pintle_sdk::api::meta::Condition;
 use pintle_sdk::quantity::Quantity;
 use pintle_sdk::time::Timestamp;
-use pintle_sdk::{Error, Event, Mutation, Resource};
+use pintle_sdk::{Error, Event, Mutation, Resource, conditions};
 
 use crate::memory::Memory;
 use crate::types::{HorizontalPodAutoscaler, Rules, Settings, Status};
@@ -75,13 +76,26 @@ impl<T, E: Into<Stop>> Within<T> for Result<T, E> {
 
 impl<L> Context<'_, L> {
     /// Sets a condition in its place; its time is that of the last change of its status.
+    #[doc(alias = "setCondition")]
     pub(crate) fn set(&mut self, kind: &str, status: bool, reason: &str, message: impl Into<String>) {
-        self.status.set(kind, status, reason, message, self.now);
+        let condition = Condition {
+            type_: kind.to_owned(),
+            status: if status { "True" } else { "False" }.to_owned(),
+            reason: reason.to_owned(),
+            message: message.into(),
+            ..Condition::default()
+        };
+        self.status.conditions = conditions::set_condition(&self.status.conditions, condition, self.now);
     }
 
     pub(crate) fn warn(&mut self, reason: &str, message: &str) {
         let event = Event::warning(&HorizontalPodAutoscaler::KIND, &self.hpa.metadata, reason, message);
         self.writes.events.push(Mutation::event(event));
+    }
+
+    /// The fewest replicas, by upstream's default.
+    pub(crate) fn least(&self) -> i32 {
+        self.hpa.spec.min_replicas.unwrap_or(1)
     }
 
     #[doc(alias = "hasObjectOrExternalMetrics")]

@@ -85,12 +85,6 @@ impl Memory {
     }
 }
 
-/// The sum of changes of the last seconds.
-pub(crate) fn changed_within(changes: &[Change], period: i32, now: f64) -> i64 {
-    let cutoff = now - f64::from(period);
-    changes.iter().filter(|change| change.0 > cutoff).map(|change| i64::from(change.1)).sum()
-}
-
 fn put<T>(list: &mut Vec<T>, new: T, is_old: impl Fn(&T) -> bool, time: impl Fn(&T) -> f64) {
     let oldest = || list.iter().enumerate().min_by(|(_, a), (_, b)| time(a).total_cmp(&time(b))).map(|(i, _)| i);
     let place = list.iter().rposition(is_old).or_else(|| if list.len() < MAX_ENTRIES { None } else { oldest() });

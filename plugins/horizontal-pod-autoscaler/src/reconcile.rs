@@ -7,7 +7,6 @@ use pintle_sdk::{Error, Event, Key, Lister, Outcome, Resource, conditions, group
 use plugin_lib::state::Record;
 use plugin_lib::status;
 
-use crate::behavior::Question;
 use crate::context::{ABLE, ACTIVE, Context, SCALED_TO_ZERO, Stop};
 use crate::memory::{Memory, Recommendation};
 use crate::overlap;
@@ -102,8 +101,7 @@ impl<L: Lister> Context<'_, L> {
     /// How many replicas there should be, and the reason of a change.
     fn desired(&mut self, scale: &Scale) -> Result<(i32, String), Stop> {
         const BELOW: &str = "Current number of replicas below Spec.MinReplicas";
-        let spec = &self.hpa.spec;
-        let (current, least, most) = (scale.replicas, spec.min_replicas(), spec.max_replicas);
+        let (current, least, most) = (scale.replicas, self.least(), self.hpa.spec.max_replicas);
         let was_zeroed = self.settings.scale_to_zero && conditions::is_true(&self.status.conditions, SCALED_TO_ZERO);
         if current == 0 && !(was_zeroed && (least != 0 || self.has_other_metrics())) {
             let message = "scaling is disabled since the replica count of the target is zero";
@@ -122,15 +120,7 @@ impl<L: Lister> Context<'_, L> {
         let (proposed, name) = self.propose(scale)?;
         // A number below zero, of a metric below zero, asks for nothing.
         let proposed = proposed.max(0);
-        let question = Question {
-            spec,
-            current,
-            proposed,
-            downscale_stabilization: Duration::from_millis(self.settings.downscale_stabilization),
-            uptime: self.uptime,
-            now: self.now,
-        };
-        let desired = question.decide(&mut self.memory, &mut self.status);
+        let desired = self.normalize(current, proposed);
         let reason = match proposed.cmp(&current) {
             Ordering::Greater => format!("{name} above target"),
             Ordering::Less => "All metrics below target".into(),

@@ -10,7 +10,6 @@ use pintle_sdk::{
 };
 use plugin_lib::selector::Selector;
 
-use crate::behavior::rules;
 use crate::context::{ABLE, Context, SCALED_TO_ZERO, Stop, Within};
 use crate::memory::Sent;
 use crate::metrics::refusal;
@@ -91,10 +90,7 @@ impl<L: Lister> Context<'_, L> {
 
     /// Decides on a change.
     pub(crate) fn rescale(&mut self, scale: Scale, to: i32, reason: String) {
-        let period = self.hpa.spec.behavior.as_ref().map(|behavior| {
-            let (up, down) = rules(behavior);
-            if to > scale.replicas { up.longest_period() } else { down.longest_period() }
-        });
+        let behavior = self.hpa.spec.behavior.as_ref();
         let sent = Sent {
             uid: self.hpa.metadata.uid.clone(),
             kind: scale.kind.clone(),
@@ -102,7 +98,7 @@ impl<L: Lister> Context<'_, L> {
             to,
             reason,
             at: self.uptime,
-            period,
+            period: behavior.map(|behavior| behavior.longest_period(to > scale.replicas)),
             with_error: self.writes.fault.is_some(),
             status: self.status.clone(),
         };
@@ -117,7 +113,7 @@ impl<L: Lister> Context<'_, L> {
         self.set(ABLE, true, "SucceededRescale", message);
         if !self.settings.scale_to_zero {
             conditions::remove(&mut self.status.conditions, SCALED_TO_ZERO);
-        } else if from > 0 && to == 0 && self.hpa.spec.min_replicas() == 0 && self.has_other_metrics() {
+        } else if from > 0 && to == 0 && self.least() == 0 && self.has_other_metrics() {
             self.set(SCALED_TO_ZERO, true, "ScaledToZero", "the HPA controller scaled the workload to zero");
         } else {
             let message = "the HPA controller did not scale the workload to zero";

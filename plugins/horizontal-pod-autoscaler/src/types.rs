@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use pintle_sdk::api::is_default;
 use pintle_sdk::api::meta::{Condition, LabelSelector};
-use pintle_sdk::conditions;
 use pintle_sdk::quantity::Quantity;
 use pintle_sdk::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -155,26 +154,5 @@ impl Metric {
             "External" => self.external.as_mut(),
             _ => None,
         }
-    }
-}
-
-impl Status {
-    /// Sets a condition in its place; its time is that of the last change of its status.
-    pub(crate) fn set(&mut self, kind: &str, status: bool, reason: &str, message: impl Into<String>, now: Timestamp) {
-        let condition = Condition {
-            type_: kind.to_owned(),
-            status: if status { "True" } else { "False" }.to_owned(),
-            reason: reason.to_owned(),
-            message: message.into(),
-            ..Condition::default()
-        };
-        self.conditions = conditions::set_condition(&self.conditions, condition, now);
-    }
-}
-
-impl HorizontalPodAutoscalerSpec {
-    /// Upstream's default.
-    pub(crate) fn min_replicas(&self) -> i32 {
-        self.min_replicas.unwrap_or(1)
     }
 }
