@@ -4,6 +4,18 @@
 //! the most of which counts -> windows and limits -> the scale, then the status. A key runs once in a period, and at once when it is new
 //! or its spec changes.
 //!
+//! | file | subject | upstream |
+//! | --- | --- | --- |
+//! | `reconcile` | one run, and how many replicas there should be | `reconcileAutoscaler` |
+//! | `context` | what a run starts from and has decided so far, and why it stops | |
+//! | `scale` | the scale of the target, and changes of it | `scaleForResourceMappings` |
+//! | `overlap` | the Pods of the target, and other autoscalers that have them | `hpa_selector_store.go` |
+//! | `compute` | what each metric asks for | `computeReplicasForMetrics` |
+//! | `metrics` | requests for metrics | `metrics/client.go` |
+//! | `replica_calculator` | from values to replicas | `replica_calculator.go` |
+//! | `behavior` | windows and limits | `normalizeDesiredReplicas` |
+//! | `memory`, `writes` | what is kept between runs, and what a run writes and counts | |
+//!
 //! 1. What is decided is never outside of the limits of the object.
 //! 2. A change is remembered as sent. The next run learns whether it was refused: a conflict is repeated at once with the present scale,
 //!    at most five times, any other refusal is reported in the status. Only what was not refused counts for the policies.
