@@ -8,18 +8,26 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::pintle::Answer;
+use crate::scenarios::subject;
 use crate::{kubectl, pintle, workspace_dir};
 
 /// The namespace of the Kustomize base.
 pub const NAMESPACE: &str = "pintle-system";
 
 /// The roles of a host with all built-in controllers, which the chart and the overlays take parts of: what `pintle rbac` prints with
-/// [`ROLES_ARGS`].
+/// [`roles_args`].
 pub const ROLES: &str = "chart/files/roles.yaml";
 
-/// The arguments of `pintle` for [`ROLES`].
-pub const ROLES_ARGS: [&str; 3] =
-    ["rbac", "--service-account=pintle-system/pintle", "--use-service-account-credentials"];
+/// The arguments of `pintle` for [`ROLES`]: those of a host that also runs what is off by default.
+///
+/// # Errors
+/// The manifests of the controllers cannot be read.
+pub fn roles_args() -> Result<Vec<String>> {
+    let all: Vec<String> = std::iter::once("*".to_owned()).chain(subject::off_by_default()?).collect();
+    let controllers = format!("--controllers={}", all.join(","));
+    let rest = ["rbac", "--service-account=pintle-system/pintle", "--use-service-account-credentials"];
+    Ok(rest.map(str::to_owned).into_iter().chain([controllers]).collect())
+}
 
 /// The label of the objects that one controller needs.
 pub const CONTROLLER: &str = "pintle.dev/controller";

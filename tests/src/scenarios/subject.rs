@@ -1,7 +1,7 @@
 //! The programs that scenarios compare.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -25,18 +25,39 @@ fn built_in() -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// The names of those that `*` of `--controllers` does not include, in order.
+///
+/// # Errors
+/// The manifests cannot be read.
+pub fn off_by_default() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for (file, name) in manifests()? {
+        if manifest(&file)?["builtIn"]["onByDefault"] == false {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
 /// The manifests of `plugins`, and the names in them.
 pub(super) fn manifests() -> Result<BTreeMap<PathBuf, String>> {
     let mut names = BTreeMap::new();
     for folder in std::fs::read_dir(workspace_dir().join("plugins"))? {
         let file = folder?.path().join("manifest.yaml");
         if file.is_file() {
-            let manifest: Value = serde_norway::from_str(&std::fs::read_to_string(&file)?)?;
-            let name = manifest["name"].as_str().with_context(|| format!("{} has no name", file.display()))?;
-            names.insert(file.clone(), name.to_owned());
+            let name = manifest(&file)?["name"]
+                .as_str()
+                .with_context(|| format!("{} has no name", file.display()))?
+                .to_owned();
+            names.insert(file, name);
         }
     }
     Ok(names)
+}
+
+fn manifest(file: &Path) -> Result<Value> {
+    Ok(serde_norway::from_str(&std::fs::read_to_string(file)?)?)
 }
 
 /// How many Pods that have ended are left: more than all scenarios together have, but for the one about this.

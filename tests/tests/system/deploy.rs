@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use expect_test::expect_file;
-use pintle_tests::deploy::{self, NAMESPACE, ROLES, ROLES_ARGS, controllers, documents, only};
+use pintle_tests::deploy::{self, NAMESPACE, ROLES, controllers, documents, only, roles_args};
 use pintle_tests::pintle::Answer;
 use pintle_tests::scenarios::subject::CONTROLLERS;
 use pintle_tests::{ApiClient, ControlPlane, Failure, Options, kubectl, pintle};
@@ -24,9 +24,10 @@ const APPLY: [&str; 5] = ["apply", "--server-side", "--validate=strict", "-o", "
 
 #[test]
 fn committed_roles_and_definitions_are_what_pintle_prints() -> Result<()> {
-    let printed = pintle::run(ROLES_ARGS)?;
+    let args = roles_args()?;
+    let printed = pintle::run(&args)?;
     ensure!(controllers(&documents(&printed)?).iter().eq(CONTROLLERS.iter()), "roles of a controller are missing");
-    let text = format!("# Printed by `pintle {}`.\n{printed}", ROLES_ARGS.join(" "));
+    let text = format!("# Printed by `pintle {}`.\n{printed}", args.join(" "));
     expect_file![deploy::path(ROLES)].assert_eq(&text);
     for file in ["kustomize/base/controllerplugins.yaml", "chart/crds/controllerplugins.yaml"] {
         expect_file![deploy::path(file)].assert_eq(&pintle::run(["crd"])?);
