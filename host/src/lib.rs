@@ -43,8 +43,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use pintle_core::policy::roles;
 
-use crate::cli::Command;
-use crate::cli::CommandLine;
+use crate::cli::{Command, CommandLine};
 
 /// Returns freed memory to the system, which matters after a relist; the default allocator keeps it.
 #[cfg(feature = "jemalloc")]

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
-use pintle_core::text::cut;
-use pintle_core::text::without_tokens;
+use pintle_core::text::{cut, without_tokens};
 use serde::Deserialize;
 
 /// Reason of an error of this host: an answer is longer than it may be.

@@ -4,8 +4,7 @@
 //!
 //! *Source*: apimachinery's `labels` and `fields` packages.
 
-use pintle_core::object::selector::Selector as Labels;
-use pintle_core::object::selector::SelectorForm;
+use pintle_core::object::selector::{Selector as Labels, SelectorForm};
 use serde_json::Value;
 
 use super::status::ApiError;

@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 
-use super::{Group, until_gone};
+use super::{Group, delete, until_gone};
 use crate::api::PatchKind;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
@@ -71,7 +71,7 @@ async fn expires(s: &Stage) -> Result<()> {
     look(s).await?;
     until_gone(s, &soon).await?;
     s.client.get(&later).await?;
-    s.client.delete(&later, None).await.map(drop)
+    delete(s, &later).await
 }
 
 async fn unreadable(s: &Stage) -> Result<()> {
@@ -104,7 +104,7 @@ async fn stays(s: &Stage) -> Result<()> {
     let other = format!("{SECRETS}/{}-other", s.ns);
     for path in [endless, other] {
         s.client.get(&path).await?;
-        s.client.delete(&path, None).await?;
+        delete(s, &path).await?;
     }
     Ok(())
 }
@@ -135,7 +135,7 @@ async fn until(s: &Stage, when: &str, is_so: impl Fn(&Value) -> bool) -> Result<
 
 async fn clean_up(s: &Stage, tokens: &[String]) -> Result<()> {
     for path in tokens.iter().map(String::as_str).chain([CLUSTER_INFO]) {
-        s.client.delete(path, None).await?;
+        delete(s, path).await?;
     }
     Ok(())
 }
@@ -171,9 +171,9 @@ async fn gone(s: &Stage) -> Result<()> {
     let tokens = [signing(s, "aaaaaa", "true").await?, signing(s, "bbbbbb", "true").await?];
     cluster_info(s, &json!({"kubeconfig": "payload", "jws-kubeconfig-000000": "old", "other": "kept"})).await?;
     until(s, "with both", |data| has(data, "aaaaaa") && has(data, "bbbbbb") && !has(data, "000000")).await?;
-    s.client.delete(&tokens[0], None).await?;
+    delete(s, &tokens[0]).await?;
     until(s, "with one", |data| !has(data, "aaaaaa")).await?;
-    s.client.delete(&tokens[1], None).await?;
+    delete(s, &tokens[1]).await?;
     until(s, "with none", |data| !has(data, "bbbbbb")).await?;
     clean_up(s, &[]).await
 }

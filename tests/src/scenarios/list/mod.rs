@@ -2,7 +2,8 @@
 
 automod::dir!(pub(in crate::scenarios) "src/scenarios/list");
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use serde_json::json;
 
 use super::{Chance, Scenario, Stage};
 use crate::{PATIENCE, eventually};
@@ -32,6 +33,25 @@ pub fn all() -> Vec<Scenario> {
 async fn until_gone(s: &Stage, path: &str) -> Result<()> {
     eventually(PATIENCE, format!("{path} to be gone"), async || Ok(s.client.find(path).await?.is_none().then_some(())))
         .await
+}
+
+/// A finalizer that only a scenario removes.
+const HOLD: &str = "example.com/hold";
+
+/// Begins the deletion of an object.
+async fn delete(s: &Stage, path: &str) -> Result<()> {
+    s.client.delete(path, None).await.map(drop)
+}
+
+/// Waits until an object has exactly these finalizers.
+async fn until_finalizers(s: &Stage, path: &str, wanted: &[&str]) -> Result<()> {
+    eventually(PATIENCE, format!("{path} to have the finalizers {wanted:?}"), async || {
+        let object = s.client.get(path).await?;
+        let finalizers = object["metadata"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
+        ensure!(finalizers == json!(wanted), "it has {finalizers}");
+        Ok(Some(()))
+    })
+    .await
 }
 
 #[cfg(test)]

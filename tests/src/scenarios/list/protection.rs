@@ -4,10 +4,9 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::Group;
+use super::{Group, HOLD, delete, until_finalizers};
 use crate::api::PatchKind;
 use crate::scenarios::stage::Stage;
-use crate::{PATIENCE, eventually};
 
 mod claims;
 mod classes;
@@ -22,31 +21,12 @@ pub(super) const GROUPS: &[Group] = &[
     (&["podgroup-protection-controller"], &[groups::SCENARIOS]),
 ];
 
-/// A finalizer that only the scenario removes.
-const HOLD: &str = "example.com/hold";
-
-/// Begins the deletion of an object.
-async fn delete(s: &Stage, path: &str) -> Result<()> {
-    s.client.delete(path, None).await.map(drop)
-}
-
 async fn patch(s: &Stage, path: &str, patch: &Value) -> Result<()> {
     s.client.patch(path, PatchKind::Merge, patch).await.map(drop)
 }
 
 async fn patch_status(s: &Stage, path: &str, status: &Value) -> Result<()> {
     patch(s, &format!("{path}/status"), &json!({"status": status})).await
-}
-
-/// Waits until an object has exactly these finalizers.
-async fn until_finalizers(s: &Stage, path: &str, wanted: &[&str]) -> Result<()> {
-    eventually(PATIENCE, format!("{path} to have the finalizers {wanted:?}"), async || {
-        let object = s.client.get(path).await?;
-        let finalizers = object["metadata"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
-        ensure!(finalizers == json!(wanted), "it has {finalizers}");
-        Ok(Some(()))
-    })
-    .await
 }
 
 /// Notes what keeps an object that is being deleted.

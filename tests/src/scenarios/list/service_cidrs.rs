@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{Group, until_gone};
+use super::{Group, HOLD, delete, until_finalizers, until_gone};
 use crate::api::PatchKind;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
@@ -14,8 +14,7 @@ pub(super) const GROUPS: &[Group] = &[(&["service-cidr-controller"], &[SCENARIOS
 
 const RANGES: &str = "/apis/networking.k8s.io/v1/servicecidrs";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
-/// A finalizer that only the scenario removes.
-const HOLD: &str = "example.com/hold";
+const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
 const SCENARIOS: &[Scenario] = &[
     Scenario::new("a range for Services is ready, and goes when no address is in it", |s| Box::pin(unused(s))),
@@ -56,10 +55,6 @@ async fn address(s: &Stage, address: &str, family: &str) -> Result<()> {
     let parent = json!({"resource": "services", "namespace": s.ns, "name": "web"});
     let object = json!({"metadata": {"name": address, "labels": labels}, "spec": {"parentRef": parent}});
     s.client.create(ADDRESSES, &object).await.map(drop)
-}
-
-async fn delete(s: &Stage, path: &str) -> Result<()> {
-    s.client.delete(path, None).await.map(drop)
 }
 
 /// Notes what a user sees of a range.
@@ -150,7 +145,7 @@ async fn restored(s: &Stage) -> Result<()> {
     range(s, "some", &["172.30.6.0/24"]).await?;
     let held = json!({"metadata": {"finalizers": [HOLD]}});
     s.client.patch(&path(s, "some"), PatchKind::Merge, &held).await?;
-    until_finalizers(s, "some", 2).await?;
+    until_finalizers(s, &path(s, "some"), &[FINALIZER, HOLD]).await?;
     observe(s, "with the finalizer again", "some").await?;
     let other = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "Test", "message": "",
         "lastTransitionTime": s.now_text()}]}});
@@ -158,18 +153,8 @@ async fn restored(s: &Stage) -> Result<()> {
     until(s, "some", "True").await?;
     observe(s, "with the condition again", "some").await?;
     delete(s, &path(s, "some")).await?;
-    until_finalizers(s, "some", 1).await?;
+    until_finalizers(s, &path(s, "some"), &[HOLD]).await?;
     observe(s, "while another finalizer holds it", "some").await?;
     s.client.patch(&path(s, "some"), PatchKind::Merge, &json!({"metadata": {"finalizers": null}})).await?;
     until_gone(s, &path(s, "some")).await
-}
-
-async fn until_finalizers(s: &Stage, range: &str, n: usize) -> Result<()> {
-    eventually(PATIENCE, format!("{range} to have {n} finalizers"), async || {
-        let object = s.client.get(&path(s, range)).await?;
-        let finalizers = &object["metadata"]["finalizers"];
-        ensure!(finalizers.as_array().is_some_and(|all| all.len() == n), "it has {finalizers}");
-        Ok(Some(()))
-    })
-    .await
 }
