@@ -20,7 +20,7 @@ const TOKEN: &str = "bootstrap-token-";
 /// # Errors
 /// If an object does not fit its type.
 #[doc(alias = "signConfigMap")]
-pub fn reconcile(_key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
+pub fn reconcile(_: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((config_map, mut document)) = lister.get_document::<ConfigMap>(NAMESPACE, NAME)? else {
         return Ok(Outcome::new());
     };

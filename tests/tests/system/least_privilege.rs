@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::object::id::Kind;
 use pintle_core::policy::account::Accounts;
@@ -29,6 +29,8 @@ struct Permission {
     group: String,
     /// `pods`, `pods/status`, `*`, [`OF_PATH`].
     resource: String,
+    /// All if there is none.
+    namespace: Option<String>,
     name: Option<String>,
 }
 
@@ -39,6 +41,9 @@ struct Rule {
     api_groups: Vec<String>,
     resources: Vec<String>,
     resource_names: Vec<String>,
+    /// Of the Role; none for a ClusterRole.
+    #[serde(skip)]
+    namespace: Option<String>,
 }
 
 impl Rule {
@@ -53,12 +58,25 @@ impl Rule {
                 || subresource.is_some_and(|any| self.resources.contains(&any)))
             && (self.resource_names.is_empty()
                 || asked.name.as_ref().is_some_and(|name| self.resource_names.contains(name)))
+            && (self.namespace.is_none() || self.namespace == asked.namespace)
     }
 }
 
+/// The rules of the ClusterRole and of the Roles of this name.
 async fn role(client: &ApiClient, name: &str) -> Result<Vec<Rule>> {
-    let role = client.get(&format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}")).await?;
-    serde_json::from_value(role["rules"].clone()).with_context(|| format!("rules of {name}"))
+    let mut all = Vec::new();
+    for resource in ["clusterroles", "roles"] {
+        let selector = format!("fieldSelector=metadata.name={name}");
+        let roles = client.get(&format!("/apis/rbac.authorization.k8s.io/v1/{resource}?{selector}")).await?;
+        for role in roles["items"].as_array().context("a list")? {
+            let rules: Vec<Rule> =
+                serde_json::from_value(role["rules"].clone()).with_context(|| format!("rules of {name}"))?;
+            let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
+            all.extend(rules.into_iter().map(|rule| Rule { namespace: namespace.clone(), ..rule }));
+        }
+    }
+    ensure!(!all.is_empty(), "the API server has made no role {name}");
+    Ok(all)
 }
 
 /// Names of resources by kind, as the server says.
@@ -98,6 +116,12 @@ fn manifests() -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
+/// Each value; one `None`, for all, if there are none or `*` is among them.
+fn some_or_all(values: &[String]) -> Vec<Option<String>> {
+    let all = values.is_empty() || values.iter().any(|value| value == "*");
+    if all { vec![None] } else { values.iter().cloned().map(Some).collect() }
+}
+
 /// What a manifest's watches ask for, and what its grants and events do.
 fn asked(manifest: &Manifest, resources: &BTreeMap<Kind, String>) -> (BTreeSet<Permission>, BTreeSet<Permission>) {
     let mut permissions = [BTreeSet::new(), BTreeSet::new()];
@@ -111,7 +135,8 @@ fn asked(manifest: &Manifest, resources: &BTreeMap<Kind, String>) -> (BTreeSet<P
                 ["apis", group, .., "*"] => (*group).to_owned(),
                 _ => panic!("{} reads {path}", manifest.name),
             };
-            of.insert(Permission { verb: "list".into(), group, resource: OF_PATH.into(), name: None });
+            let resource = OF_PATH.into();
+            of.insert(Permission { verb: "list".into(), group, resource, namespace: None, name: None });
         }
         for kind in &grant.kinds {
             let (group, plural) = match kind.as_str() {
@@ -131,10 +156,11 @@ fn asked(manifest: &Manifest, resources: &BTreeMap<Kind, String>) -> (BTreeSet<P
                 for verb in &grant.verbs {
                     // Who creates an object is not asked for its name.
                     let names = if verb == "create" { &[][..] } else { &grant.names[..] };
-                    let names = names.iter().cloned().map(Some).chain(names.is_empty().then_some(None));
-                    for name in names {
-                        let (verb, group, resource) = (verb.clone(), group.clone(), resource.clone());
-                        of.insert(Permission { verb, group, resource, name });
+                    for namespace in some_or_all(&grant.namespaces) {
+                        for name in some_or_all(names) {
+                            let (verb, group, resource) = (verb.clone(), group.clone(), resource.clone());
+                            of.insert(Permission { verb, group, resource, namespace: namespace.clone(), name });
+                        }
                     }
                 }
             }
@@ -211,6 +237,16 @@ async fn a_surplus_is_seen() -> Result<()> {
         json!([{"verbs": ["get"], "paths": ["/apis/metrics.k8s.io/v1beta1/*"]}]),
     ] {
         assert!(seen(replicaset, "grants", too_much.clone()).await? > 0, "{too_much}");
+    }
+    let signer = "bootstrap-signer-controller";
+    for (namespace, name, surplus) in [
+        ("kube-public", "cluster-info", 0),
+        ("kube-public", "kube-root-ca.crt", 1),
+        ("kube-system", "cluster-info", 1),
+        ("*", "cluster-info", 1),
+    ] {
+        let of = json!({"namespaces": [namespace], "names": [name]});
+        assert_eq!(seen(signer, "grants", grant("update", "v1/ConfigMap", of)).await?, surplus, "{namespace}/{name}");
     }
     assert_eq!(seen(replicaset, "watches", json!([{"kind": "v1/Secret"}])).await?, 2);
     assert_eq!(seen(replicaset, "watches", json!([{"every": {}}])).await?, 2);
