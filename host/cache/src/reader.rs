@@ -1,4 +1,4 @@
-//! How a subscription reads the objects of one informer.
+//! Reads the objects of one informer for a subscription.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use pintle_core::object::texts::{Projection, Reader, Source, TextSet};
 use pintle_core::object::work::Work;
 use pintle_core::ports::view::ViewError;
 
-/// Reads one projection of objects, whatever texts they were taken in with.
+/// Reads one projection of objects, independent of the texts they were ingested with.
 pub(crate) struct ObjectReader {
     reader: Reader,
-    /// Where it reads objects of the text set that it met last: all objects of a store have the same one.
+    /// The source for the last text set: all objects of a store have the same one.
     last: RwLock<(Arc<TextSet>, Option<Source>)>,
 }
 
@@ -20,23 +20,23 @@ impl ObjectReader {
         Self { reader: Reader::new(projection), last: RwLock::default() }
     }
 
-    /// What is declared of the object, and nothing else; nothing if the object was taken in for others.
+    /// The declared fields of the object; `None` if its texts do not have them.
     pub(crate) fn read(&self, object: &Object) -> Option<Arc<str>> {
         self.reader.read(self.source(&object.text_set)?, &object.texts)
     }
 
-    /// Units of work of [`read`](Self::read).
+    /// Cost of [`read`](Self::read) in units of work.
     pub(crate) fn cost(&self, object: &Object) -> u64 {
         self.source(&object.text_set).map_or(1, |source| self.reader.cost(source, &object.texts))
     }
 
-    /// The same of many objects: appends their texts, as long as the work and the bytes suffice.
+    /// Reads many objects: appends their texts, up to the limits of work and bytes.
     ///
     /// # Errors
-    /// One of the two does not suffice; a retry does not help.
+    /// If one of the limits is exceeded; a retry does not help.
     pub(crate) fn read_all(&self, objects: &[&Arc<Object>], texts: &mut Texts<'_>) -> Result<(), ViewError> {
         let Some(first) = objects.first() else { return Ok(()) };
-        // Objects of a store have one text set.
+        // All objects of a store have the same text set.
         let source_of_first = self.source(&first.text_set);
         texts.texts.reserve(objects.len());
         for object in objects {
@@ -53,7 +53,7 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// A text that has what is declared, and perhaps more. Not for plugins.
+    /// A text that has at least the declared fields. Not for plugins.
     pub(crate) fn uncut<'o>(&self, object: &'o Object) -> Option<&'o str> {
         self.source(&object.text_set)?.of(&object.texts).map(|text| &**text)
     }
@@ -71,7 +71,7 @@ impl ObjectReader {
     }
 }
 
-/// The texts that a call of the lister returns, within the work and the bytes of a call.
+/// The texts that a lister call returns, within its limits of work and bytes.
 pub(crate) struct Texts<'w> {
     pub(crate) texts: Vec<Arc<str>>,
     n_bytes: u64,

@@ -1,12 +1,13 @@
 //! All kinds of a subscription at one instant.
 //!
-//! Flow: subscription -> snapshot (clones of persistent sets) -> view (with time, configuration, state of the run) -> guest.
+//! Flow: subscription -> snapshot (clones of persistent sets) -> view (with time, configuration, state of the run) ->
+//! guest.
 //!
 //! Invariants:
 //! 1. A snapshot never changes.
-//! 2. It shows kinds that the manifest watches, and nothing else.
+//! 2. It shows only kinds that the manifest watches.
 //!
-//! Not here: what a run reads of it (`view`).
+//! Not here: the reads of a run (`view`).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,14 +23,14 @@ use crate::bindings::{KindBinding, KindSource, KindTable, PreparedManifest, Prep
 use crate::resources::Resources;
 use crate::store::Store;
 
-/// What a subscription sees at one instant. Cheap to clone.
+/// The contents of a subscription at one instant. Cheap to clone.
 #[derive(Clone)]
 pub struct Snapshot(Arc<SnapshotData>);
 
 struct SnapshotData {
     plugin: Arc<PreparedManifest>,
     table: Arc<KindTable>,
-    /// One for each entry of the table.
+    /// One store per entry of the table.
     stores: Vec<Option<Arc<Store>>>,
     resources: Option<Arc<Resources>>,
 }
@@ -49,17 +50,17 @@ impl Snapshot {
         &self.0.plugin
     }
 
-    /// What the API server offers; `None` before discovery has succeeded once.
+    /// The resources that the API server serves; `None` before the first successful discovery.
     pub(crate) fn resources(&self) -> Option<&Resources> {
         self.0.resources.as_deref()
     }
 
-    /// Keys that the manifest's rules give for a change; not those of the plugin's own mapping.
+    /// The keys that the manifest's rules yield for a change, without those of the plugin's own mapping.
     pub fn keys(&self, delta: &Delta) -> Vec<Enqueued> {
         self.watched_of(&delta.kind).map_or_else(Vec::new, |watched| watched.rules.keys(delta, self))
     }
 
-    /// Whether the plugin's mapping is to be asked about this change.
+    /// Whether the plugin's own mapping must be called for this change.
     pub fn wants_mapping(&self, delta: &Delta) -> bool {
         self.watched_of(&delta.kind).is_some_and(|watched| watched.rules.wants_mapping(delta, self))
     }
@@ -70,7 +71,7 @@ impl Snapshot {
         bound.listener()?.fields.read(object)
     }
 
-    /// All objects of a kind, as a subscription first sees them.
+    /// All objects of a kind, as new objects.
     pub fn all_as_new(&self, kind: &Kind) -> Vec<Delta> {
         let objects = self.store(kind).into_iter().flat_map(|store| store.iter());
         let delta =
@@ -83,13 +84,13 @@ impl Snapshot {
         self.kinds().map(|(bound, _)| bound.kind.clone()).collect()
     }
 
-    /// Kinds with their objects, as far as they are listed, ordered by kind.
+    /// Listed kinds with their objects, ordered by kind.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (&KindBinding, &Arc<Store>)> {
         let entries = self.0.table.bound.iter().zip(&self.0.stores);
         entries.filter_map(|(bound, store)| bound.usable(store.as_ref()).map(|store| (bound, store)))
     }
 
-    /// A kind whose objects are not listed yet, and therefore missing here.
+    /// A kind whose objects are not listed yet, and are therefore missing here.
     pub(crate) fn unlisted(&self) -> Option<&Kind> {
         let mut entries = self.0.table.bound.iter().zip(&self.0.stores);
         let is_unlisted = |bound: &KindBinding, store: &Option<Arc<Store>>| match &bound.source {
@@ -114,7 +115,7 @@ impl Snapshot {
     }
 }
 
-/// Objects of the namespace whose own selector, kept in this slot, matches.
+/// Objects of the namespace whose own selector in this slot matches.
 pub(crate) fn selecting<'s, 'q, 'l, L: Fn(&str) -> Option<&'l str>>(
     store: &'s Store,
     slot: usize,
@@ -159,7 +160,7 @@ impl RuleCache for Snapshot {
         let PreparedWatch { demand, empty_selector, .. } = &self.0.plugin.watches[bound.watch];
         let slot = demand.selects.as_ref().and_then(|selects| store.plan().selector(selects));
         let Some(slot) = slot else { return Vec::new() };
-        // Rules run in the plugin's own task, and a key that they miss is lost: they are never cut short.
+        // Rules run in the plugin's own task, and a key that they miss is lost: this lookup has no work limit.
         let work = Work::new(u64::MAX);
         let found = selecting(store, slot, *empty_selector, &selected.key.namespace, |key| selected.label(key), &work);
         found.map(|object| object.meta.key.clone()).collect()
@@ -171,8 +172,8 @@ impl RuleCache for Snapshot {
         let declared = indexes.iter().find(|(name, _)| **name == *index);
         let Some(slot) = declared.and_then(|(_, path)| store.plan().index(path)) else { return Vec::new() };
         let key = |object: &Arc<Object>| object.meta.key.clone();
-        // As `selecting`, it is never cut short. What the caches keep bounds the keys of one value, and the entries of the index those of
-        // all values.
+        // Like `selecting`, this lookup has no limit. The caches bound the number of keys per value, and of index
+        // entries over all values.
         match namespace.filter(|_| bound.namespaced) {
             Some(namespace) => {
                 values.iter().flat_map(|value| store.indexed_in(slot, value, namespace).map(key)).collect()

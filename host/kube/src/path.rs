@@ -1,4 +1,4 @@
-//! Paths and query strings of requests.
+//! Request paths and query strings.
 
 use std::fmt::Write as _;
 
@@ -79,12 +79,12 @@ pub(crate) fn selectors(url: &mut String, target: &ListWatchTarget) {
     }
 }
 
-/// Percent-encodes a name as one path segment. Names come from guests too, so no name may leave its segment.
+/// Percent-encodes a name as one path segment. Names also come from guests, so no name may leave its segment.
 fn segment(url: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => url.push(char::from(byte)),
-            // A segment of only dots would be a relative step.
+            // A segment of dots only would be a relative step.
             b'.' if text.bytes().any(|other| other != b'.') => url.push('.'),
             _ => {
                 // Writing to a String cannot fail.

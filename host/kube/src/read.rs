@@ -28,26 +28,27 @@ const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// Maximum bytes of the answer to a review: the request and a verdict.
+/// Maximum size of the answer to a review (the request with a verdict), in bytes.
 const MAX_REVIEW_BYTES: usize = 8 << 20;
-/// Maximum bytes of a page of a list, which is read at once. A longer one is asked for again with half as many objects.
+/// Maximum size of a page of a list, in bytes. A page is read as a whole; a larger one is requested again with half as
+/// many objects.
 const MAX_PAGE_BYTES: usize = 32 << 20;
-/// Maximum bytes of one object, in an answer or a frame of a watch. By default, etcd stores at most 1.5 MiB.
+/// Maximum size of one object, in an answer or a watch frame, in bytes. By default, etcd stores at most 1.5 MiB.
 pub(crate) const MAX_OBJECT_BYTES: usize = 16 << 20;
-/// Maximum bytes of the body of a refusal that are read: a Status.
+/// Maximum bytes read of an error body (a Status).
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Header of W3C Trace Context.
+/// W3C Trace Context header.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// User agent of reads.
+/// User agent of read requests.
 const USER_AGENT: &str = concat!("pintle/", env!("CARGO_PKG_VERSION"), " informers");
 
 /// A request that failed.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) error: ApiError,
-    /// The server rejected the credentials, and there are other ones now: the same request may succeed.
+    /// The server rejected the credentials, and they were replaced meanwhile: the same request may succeed.
     pub(crate) renewed: bool,
 }
 
@@ -76,7 +77,7 @@ impl Connection {
         self.body_of("GET", || get(url, accept), 0, room).await
     }
 
-    /// Sends a request that stores nothing, and reads the answer.
+    /// Sends a POST request that stores nothing, and reads the answer.
     async fn post_bytes(&self, url: &str, body: &str) -> Result<Bytes, ApiError> {
         let started = Instant::now();
         let result = self.body_of("POST", || post(url, body), body.len(), &at_most(MAX_REVIEW_BYTES)).await;
@@ -106,8 +107,8 @@ impl Connection {
         whole(body, room).await
     }
 
-    /// Sends a request in its turn; returns the body of a 2xx answer, or the classified failure. `sent_bytes` is reported
-    /// to the observer.
+    /// Sends a request when its turn comes; returns the body of a 2xx answer, or the classified failure. `sent_bytes`
+    /// is reported to the observer.
     pub(crate) async fn send(&self, mut request: Request<Body>, sent_bytes: Option<usize>) -> Result<Body, Failed> {
         let method = method_name(request.method());
         if let Some(span) = &self.traceparent {
@@ -175,7 +176,7 @@ impl Connection {
     }
 }
 
-/// The whole body of an answer, if there is room for it.
+/// Reads the whole body of an answer, up to the size limit of `room`.
 pub(crate) async fn whole(body: Body, room: &Room<'_>) -> Result<Bytes, ApiError> {
     let mut chunks = body.into_data_stream();
     let (mut parts, mut n_bytes) = (Vec::new(), 0);
@@ -327,10 +328,10 @@ struct ListMeta {
     next: Option<String>,
 }
 
-/// Does work on a text of so many bytes, not on a worker that answers probes if it is large. A runtime of one thread has no workers, and a
-/// simulation waits for no other thread.
+/// Runs work on a text of `n_bytes` bytes; a large text is kept off the workers, which also answer probes. A
+/// single-threaded runtime has no other workers, and a simulation cannot wait for another thread.
 fn beside_workers<T>(n_bytes: usize, work: impl FnOnce() -> T) -> T {
-    /// Bytes that are worked through in about a millisecond.
+    /// Size of a text that takes about a millisecond.
     const SMALL_BYTES: usize = 128 << 10;
     let has_workers = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     if n_bytes > SMALL_BYTES && has_workers() { block_in_place(work) } else { work() }
@@ -345,7 +346,8 @@ fn parse_list(body: &[u8]) -> Result<ListPage, ApiError> {
     })
 }
 
-/// Reads a page with at most so many objects; with fewer, if they are too long together. A token is good for pages of any length.
+/// Reads a page of at most `limit` objects; halves the limit while the page is too large. A continue token works with
+/// any limit.
 async fn fitting<T, F: Future<Output = Result<T, ApiError>>>(
     mut limit: u32,
     page: impl Fn(u32) -> F,
@@ -451,10 +453,10 @@ mod tests {
         };
         assert_eq!((most(500).await.unwrap(), asked.lock().unwrap().as_slice()), (500, &[500][..]));
         assert_eq!((most(40).await.unwrap(), asked.lock().unwrap().as_slice()), (31, &[500, 250, 125, 62, 31][..]));
-        // One object is too long, or the server does not care for the limit.
+        // One object is too large, or the server ignores the limit.
         assert_eq!(most(0).await.unwrap_err().message, "cannot read the server's answer: it is larger than 9 bytes");
         assert_eq!(asked.lock().unwrap().last(), Some(&1));
-        // A refusal is no page, whatever it says.
+        // An error answer is not a page, whatever its code and message.
         let refusal = || ApiError { code: 413, ..error::too_large("answer", "it is larger than 9 bytes") };
         assert_eq!(fitting::<(), _>(500, |_| std::future::ready(Err(refusal()))).await.unwrap_err().code, 413);
     }

@@ -1,8 +1,8 @@
 //! A loaded plugin: creates instances and calls them.
 //!
-//! Flow of a call: CPU slot -> instance (new, or a live one if the plugin is pooled) -> lister -> export -> lift and check. A
-//! slow call yields its slot after each tick and continues when it gets the next one. An instance is dropped with its store
-//! after a fault; a pooled one is also replaced when it becomes old or large.
+//! Flow of a call: CPU slot -> instance (new, or a reused one if the plugin is pooled) -> lister -> export -> lift and
+//! check. A slow call yields its slot after each tick and continues when it gets the next one. An instance is dropped
+//! with its store after a fault; a pooled one is also replaced when it is old or large.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,17 +31,17 @@ use crate::scheduler::{Demand, Member, Slot};
 use crate::store::{Alive, Clock, Lister, StoreState};
 use crate::ticker::{Ticker, Ticking};
 
-/// Ticks after which a call counts as slow. Most calls take a fraction of one.
+/// Number of ticks after which a call counts as slow. Most calls take a fraction of a tick.
 const QUICK_TICKS: u64 = 2;
 /// Maximum memory of all instances of one plugin; it bounds the plugin's concurrent calls.
 const PLUGIN_MEMORY_BYTES: u64 = 1 << 30;
-/// Maximum concurrent calls of one plugin, running or preempted; the minimum is the number of processors. More would not be
-/// faster, since a call waits only for its slot.
+/// Maximum concurrent calls of one plugin, running or preempted; the minimum is the number of processors. More would
+/// not be faster, since a call waits only for its slot.
 const MAX_PLUGIN_CALLS: u64 = 16;
-/// Calls after which a pooled instance is replaced, which bounds leaks in a guest.
+/// Number of calls after which a pooled instance is replaced, which bounds leaks in a guest.
 const MAX_USES: u32 = 10_000;
-/// A pooled instance is replaced when it has more memory than this and twice the memory of the plugin's smallest one: memory of an
-/// instance never shrinks, and one large run must not keep it for all that follow.
+/// A pooled instance is replaced when it has more memory than this and twice the memory of the plugin's smallest one:
+/// the memory of an instance never shrinks, and one large run must not keep it for all later ones.
 const SWELL_BYTES: u64 = 4 << 20;
 /// Maximum listers that a pooled instance may leak. wasmtime allows 100,000 per instance.
 const MAX_UNDROPPED: u32 = 10_000;
@@ -50,7 +50,7 @@ type KeysOfParams<'a> = (&'a types::Kind, Option<&'a str>, Option<&'a str>, Reso
 type KeysOfResult = (Vec<types::Wake>,);
 type ReconcileParams = (types::Key, Resource<Lister>);
 type ReconcileResult = (Result<types::Outcome, types::ReconcileError>,);
-/// The export of an instance. Its type is checked once, because that takes as long as a run that does nothing.
+/// The `reconcile` export of an instance. Its type is checked once, because the check takes as long as an empty run.
 type Reconcile = TypedFunc<ReconcileParams, ReconcileResult>;
 
 /// A compiled component.
@@ -65,11 +65,11 @@ pub(crate) struct WasmGuest {
     /// The plugin's share of the processors.
     member: Member,
     idle: Idle,
-    /// The least memory that an instance had after a call, in bytes.
+    /// Least memory of an instance after a call, in bytes.
     least_bytes: AtomicU64,
     /// Existing instances, called or idle.
     n_instances: Arc<AtomicUsize>,
-    /// Their memory.
+    /// Memory of these instances.
     instance_bytes: Arc<AtomicU64>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Its memory, in bytes.
+    /// Memory of the instance, in bytes.
     pub(crate) fn n_bytes(&self) -> u64 {
         self.store.data().memory.n_bytes()
     }
@@ -120,7 +120,8 @@ impl WasmGuest {
         let max_calls = (PLUGIN_MEMORY_BYTES / limits.memory_bytes.max(1)).clamp(1, MAX_PLUGIN_CALLS) as usize;
         Ok(Self {
             member: shared.scheduler.member(&name, Demand { n_calls: max_calls, call_bytes: limits.memory_bytes }),
-            // Workers may be set: as many are kept as calls have overlapped.
+            // An upper bound, because workers are configurable: only as many instances are kept as calls have
+            // overlapped.
             idle: Idle::new(shared.clone(), if pooled { max_calls } else { 0 }),
             least_bytes: AtomicU64::new(u64::MAX),
             shared,
@@ -135,7 +136,7 @@ impl WasmGuest {
         })
     }
 
-    /// Creates an instance and a lister, or takes a live instance.
+    /// Takes a pooled instance or creates one, and creates a lister.
     async fn begin(&self, about: About, view: Arc<dyn View>) -> Result<(Call<'_>, Resource<Lister>), Stopped> {
         let slot = self.member.begin().await;
         let clock = Clock { started: Instant::now(), limit: self.limits.deadline, slot };
@@ -272,7 +273,7 @@ impl Call<'_> {
         let worn = state.n_runs() >= MAX_USES
             || state.n_undropped() >= MAX_UNDROPPED
             || state.wasi.as_ref().is_some_and(|wasi| wasi.is_worn())
-            // A leak must reach this mark, where it costs an instance, before it reaches the limit, where it costs a run.
+            // A leak must reach this mark, which costs an instance, before it reaches the limit, which costs a run.
             || usage.memory_bytes > self.guest.limits.memory_bytes / 2
             || usage.memory_bytes > least_bytes.saturating_mul(2).saturating_add(SWELL_BYTES);
         if result.is_ok() && !worn && self.guest.idle.keeps() {
@@ -280,7 +281,7 @@ impl Call<'_> {
         }
         let log = run.as_mut().map(|run| run.logs.take()).unwrap_or_default();
         let last_error = log.iter().rev().find(|line| line.level == "error").map(|line| line.message.as_str());
-        // Run-time libraries write the reason why they end a program to stderr.
+        // Language runtimes write the reason of an abort to stderr.
         let last_error = stderr.as_deref().or(last_error);
         let result = result.map_err(|error| fault::classify(&error, false, last_error));
         if let (Some(run), Err(fault)) = (&mut run, &result) {
@@ -326,7 +327,7 @@ impl Guest for WasmGuest {
     }
 }
 
-/// Finds the function of the run and checks its type, so that a wrong one is rejected at load.
+/// Finds the `reconcile` export and checks its type, so that a wrong one is rejected at load.
 fn reconcile(pre: &InstancePre<StoreState>) -> wasmtime::Result<ComponentExportIndex> {
     let component = pre.component();
     let export = component.component_type().get_export(component.engine(), RECONCILE).map(|export| export.ty);
@@ -363,7 +364,7 @@ fn keys_of(pre: &InstancePre<StoreState>) -> wasmtime::Result<Option<ComponentEx
     Ok(component.get_export_index(Some(&interface), KEYS_OF))
 }
 
-/// Fuel for copies out of a guest in one call: an outcome of the largest size, plus the structures around its texts.
+/// Fuel for copies out of a guest in one call: the largest outcome, plus the structures around its texts.
 fn copied_bytes(limits: &EffectiveLimits) -> usize {
     const MUTATION_BYTES: u64 = 2048;
     const REST_BYTES: u64 = 1 << 20;

@@ -1,4 +1,5 @@
-//! Converts the contract's types into the host's. This module handles shapes only; `pintle_core::contract::check` checks values.
+//! Converts the contract's types to the host's. This module handles shapes only; `pintle_core::contract::check` checks
+//! values.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use pintle_core::text::printable;
 
 use crate::contract::types;
 
-/// Longest message of a declared error; longer ones are cut.
+/// Longest message of a declared error; longer ones are truncated.
 const MAX_ERROR_BYTES: usize = 4096;
 
 pub(crate) fn kind(kind: &types::Kind) -> Kind {
@@ -31,7 +32,7 @@ pub(crate) fn wake(from: types::Wake) -> Wake {
     Wake { key: key(from.key), after: from.after_ms.map(millis) }
 }
 
-/// The opposite direction: arguments for a guest.
+/// The opposite direction: lowers arguments for a guest.
 pub(crate) fn lower_key(key: &Key) -> types::Key {
     types::Key { queue: key.queue.as_ref().to_owned(), kind: lower_kind(&key.kind), object: lower_object(&key.object) }
 }
@@ -83,7 +84,7 @@ pub(crate) fn need(need: types::Need) -> Need {
 /// # Errors
 /// If a number is out of range.
 pub(crate) fn reconcile_error(error: types::ReconcileError) -> Result<ReconcileError, String> {
-    // Cut first: what escapes add does not count.
+    // Truncated before escaping: characters added by escapes do not count.
     let cut = |message: String| printable(&message[..message.floor_char_boundary(MAX_ERROR_BYTES)], usize::MAX);
     Ok(match error {
         types::ReconcileError::Retry(retry) => {

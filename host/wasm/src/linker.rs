@@ -19,7 +19,7 @@ use crate::store::{Lister, StoreState};
 type Cx<'a> = StoreContextMut<'a, StoreState>;
 type Handle = Resource<Lister>;
 
-/// Creates a linker with everything that a component may import.
+/// Creates a linker with all imports that a component may use.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     add_lister(&mut linker.instance(VIEW)?)?;
@@ -31,7 +31,7 @@ fn add_log(log: &mut LinkerInstance<'_, StoreState>) -> Result<()> {
     log.func_wrap("write", |mut cx: Cx<'_>, (level, message): (Level, WasmStr)| {
         // Outside a run (while an instance is created) there is no log.
         let Some(mut run) = cx.data_mut().run.take() else { return Ok(()) };
-        // Lines over the limit are not read: otherwise a guest could make the host scan megabytes repeatedly.
+        // Messages over the limit are not read: otherwise a guest could make the host scan megabytes repeatedly.
         let written = match run.logs.has_room() {
             true => message.to_str(&cx).map(|text| run.logs.write(level, &text)),
             false => Ok(()),

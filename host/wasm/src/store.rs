@@ -20,13 +20,14 @@ use crate::wasi::WasiState;
 /// Maximum table elements of an instance, all tables together. Large language runtimes have about 10,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 50_000;
 
-/// Maximum bytes of the arguments of one lister call. Objects have at most 1.5 MB; queries need their names and labels.
+/// Maximum bytes of the arguments of one lister call. Objects have at most 1.5 MB; queries need only their names and
+/// labels.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
-/// Multiple of its deadline that a call may take including its waits for CPU slots, so that looping calls cannot block their
-/// places without end.
+/// Maximum duration of a call including its waits for CPU slots, as a multiple of its deadline, so that looping calls
+/// cannot block their places forever.
 const MAX_STRETCH: u32 = 10;
 
-/// The resource that a guest holds; its number is that of a run, and there is nothing behind it but [`StoreState::run`].
+/// The resource that a guest holds; its number is that of a run, and it refers to nothing but [`StoreState::run`].
 #[derive(Debug)]
 #[allow(unreachable_pub, reason = "generated code re-exports it")]
 pub struct Lister;
@@ -34,14 +35,14 @@ pub struct Lister;
 /// Data of a wasmtime store.
 pub(crate) struct StoreState {
     pub(crate) memory: Memory,
-    /// The log of the current call; `None` between runs.
+    /// Deadline and CPU slot of the current call; `None` between calls.
     pub(crate) clock: Option<Clock>,
     /// Number of the current or last run. Numbers are never reused, so that a kept lister is recognized.
     n_run: u32,
-    /// The current run's view; `None` between runs.
+    /// The current run, with its view and its log; `None` between runs.
     pub(crate) run: Option<Run>,
     n_dropped: u32,
-    /// Present after the first call of WASI.
+    /// Present after the first WASI call.
     pub(crate) wasi: Option<Box<WasiState>>,
     _alive: Alive,
 }
@@ -72,7 +73,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Waits for CPU slots do not count, up to a bound.
+    /// Whether the deadline has passed. Waits for CPU slots do not count, up to a bound.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         let waited = self.slot.waited().min(self.limit * (MAX_STRETCH - 1));
         now >= self.started + self.limit + waited
@@ -90,7 +91,7 @@ pub(crate) struct Run {
 }
 
 impl StoreState {
-    /// `total`: the memory of all instances of the plugin.
+    /// `total`: memory of all instances of the plugin.
     pub(crate) fn new(limits: &EffectiveLimits, clock: Clock, alive: Alive, total: Arc<AtomicU64>) -> Self {
         let memory = Memory::new(limits.memory_bytes, total);
         Self { memory, clock: Some(clock), n_run: 0, run: None, n_dropped: 0, wasi: None, _alive: alive }
@@ -125,8 +126,8 @@ impl StoreState {
         self.n_run.saturating_sub(self.n_dropped)
     }
 
-    /// Performs one lister call: checks that the lister belongs to the current run and that the limits hold, then reads.
-    /// `n_given`: bytes of the call's arguments, which the host has copied but not read yet.
+    /// Performs one lister call: checks the run of the lister and the limits, then reads. `n_given`: bytes of the
+    /// call's arguments, which the host has copied but not read yet.
     pub(crate) fn read<R: Size>(
         &mut self,
         lister: &Resource<Lister>,
@@ -149,12 +150,12 @@ impl StoreState {
         Ok((answer,))
     }
 
-    /// Counts a host call that is not one of the lister. While an instance is created, only the deadline bounds them.
+    /// Counts a host call that is not a lister call. While an instance is created, only the deadline bounds such calls.
     pub(crate) fn count_host_call(&mut self, limit: HostTrap) -> wasmtime::Result<()> {
         self.run.as_mut().map_or(Ok(()), |run| run.count_host_call(limit)).map_err(Into::into)
     }
 
-    /// Asks for what identifies the current run; `None` while an instance is created.
+    /// Reads inputs of the current run; `None` while an instance is created.
     pub(crate) fn ask<R>(&self, ask: impl FnOnce(&dyn View, &Logs) -> R) -> wasmtime::Result<Option<R>> {
         let Some(run) = &self.run else { return Ok(None) };
         Ok(Some(guarded(|| ask(&*run.view, &run.logs))?))
@@ -169,7 +170,7 @@ impl Run {
     }
 }
 
-/// Runs code of the host below a guest; a panic ends the run.
+/// Runs host code that a guest called; a panic ends the run.
 fn guarded<R>(run: impl FnOnce() -> R) -> Result<R, HostTrap> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| HostTrap::Panic(panic_message(&*panic)))
 }
@@ -185,7 +186,7 @@ pub(crate) struct Memory {
     limit_bytes: u64,
     n_bytes: u64,
     n_table_elements: usize,
-    /// The memory of all instances of the plugin.
+    /// Memory of all instances of the plugin.
     total: Arc<AtomicU64>,
 }
 
@@ -221,7 +222,8 @@ impl ResourceLimiter for Memory {
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        // Checked first, because the maximum may be that of the pool, and the guest would see it as its own.
+        // Checked first, because the maximum may be that of the pooling allocator, and the guest would take it for its
+        // own.
         let wanted = self.n_table_elements + desired.saturating_sub(current);
         if wanted > MAX_TABLE_ELEMENTS {
             return Err(HostTrap::Tables { wanted, limit: MAX_TABLE_ELEMENTS }.into());

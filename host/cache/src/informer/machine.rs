@@ -1,4 +1,4 @@
-//! What an informer does next: list, watch, wait.
+//! State machine of an informer: its next step is a list, a watch or a wait.
 //!
 //! ```text
 //!            ┌────────────── gone, plan changed ───────────────┐
@@ -9,10 +9,10 @@
 //! Each failure goes through `Waiting` first.
 //!
 //! Invariants:
-//! 1. A failure of a watch never loses its place: only `gone` leads to a new list.
-//! 2. A server that answers at once and wrongly is asked at growing intervals.
+//! 1. A failed watch resumes at its version: only `gone` leads to a new list.
+//! 2. A server that immediately returns useless answers is retried with a growing delay.
 //!
-//! Source: client-go `tools/cache/reflector.go`; differs in that `gone` and an ended watch are followed at once.
+//! Source: client-go `tools/cache/reflector.go`; differs: no delay after `gone` or the end of a watch.
 
 use std::time::{Duration, Instant};
 
@@ -20,29 +20,29 @@ use pintle_core::ports::api::{ApiError, ApiErrorClass, WatchStart};
 
 use crate::backoff::Backoff;
 
-/// What to do next.
+/// The next step.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Get this page.
+    /// Request this page.
     List(Option<String>),
     /// Open a watch.
     Watch(WatchStart),
-    /// Read from the open watch; the objects of a streaming list while `initial`.
+    /// Read from the open watch. While `initial`, it delivers the objects of a streaming list.
     Read {
         /// The list is not complete yet.
         initial: bool,
     },
-    /// Do nothing until then.
+    /// Do nothing until this time.
     Wait(Instant),
 }
 
-/// What a failure means for those who wait for the cache.
+/// The meaning of a failure for callers that wait for the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// It may pass.
+    /// A retry may succeed.
     Transient,
-    /// The server has no such resource, or does not let us read it. It may pass as well: an API server answers 403 until it has
-    /// read its roles, and discovery is behind definitions.
+    /// The server does not have this resource, or denies reading it. A retry may succeed: an API server answers 403
+    /// until it has loaded its roles, and discovery lags behind CustomResourceDefinitions.
     Refused,
     /// Refused [`REFUSALS`] times in a row over [`REFUSED_FOR`].
     RefusedForLong,
@@ -50,55 +50,55 @@ pub(crate) enum FailureKind {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Nothing is known.
+    /// Before the first list.
     Start,
-    /// In the middle of a paged list; the page to get.
+    /// In the middle of a paged list; the continue token of the next page.
     Paging(String),
-    /// A streaming list is to be opened.
+    /// About to open a streaming list.
     OpeningStream,
-    /// Its objects come in.
+    /// Receiving the objects of a streaming list.
     Streaming,
-    /// A watch from the known version is to be opened.
+    /// About to open a watch from the known version.
     Opening,
-    /// Changes come in; since when, and whether any have.
+    /// Receiving changes: the time the watch was opened, and whether it has delivered any.
     Watching { since: Instant, heard: bool },
-    /// Nothing is done until then.
+    /// Waiting until this time.
     Waiting {
         until: Instant,
-        /// The server has asked for this time.
+        /// Earliest time that the server allows.
         not_before: Instant,
         next: Box<State>,
     },
 }
 
-/// A streaming list that failed so often is replaced by a paged one.
+/// Failures after which a streaming list is replaced by a paged one.
 const STREAM_ATTEMPTS: u32 = 3;
-/// A watch that could not be understood so often in a row is replaced by a list.
+/// Malformed watches in a row after which a new list replaces the watch.
 const MALFORMED_LIMIT: u32 = 3;
-/// A watch that ends sooner and says nothing is a failure.
+/// A watch that ends within this time without an event counts as a failure.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
-/// A list that is gone sooner after the last one is a failure.
+/// A `gone` within this time after the previous list counts as a failure.
 const SHORT_LIST: Duration = Duration::from_secs(10);
 
-/// Refusals in a row after which a kind counts as one that the server does not give, and how long they must take. Upstream's
+/// Refusals in a row, and their minimum duration, after which a kind counts as refused by the server. Upstream's
 /// garbage collector waits 30 s for all kinds.
 const REFUSALS: u32 = 3;
 const REFUSED_FOR: Duration = Duration::from_secs(30);
-/// The shortest time that a watch is open before it is replaced because it is silent.
+/// Minimum time that a silent watch stays open before it is replaced.
 const REOPEN_PAUSE: Duration = Duration::from_secs(10);
 
-/// All informers ask again within this time when the server is back.
+/// All informers retry within this time after the server is back.
 const BACK_WITHIN: Duration = Duration::from_secs(1);
 
 /// The state of an informer.
 pub(crate) struct Machine {
     state: State,
     backoff: Backoff,
-    /// The server is believed to offer streaming lists.
+    /// Whether streaming lists are tried.
     streams: bool,
     stream_failures: u32,
     malformed: u32,
-    /// The store is current up to here.
+    /// The store is current up to this version.
     version: String,
     listed_at: Option<Instant>,
     /// Lists in a row that expired before their last page.
@@ -122,7 +122,7 @@ impl Machine {
         }
     }
 
-    /// What to do next.
+    /// Returns the next step.
     pub(crate) fn step(&mut self, now: Instant) -> Step {
         if let State::Waiting { until, next, .. } = &self.state {
             if now < *until {
@@ -146,7 +146,7 @@ impl Machine {
         }
     }
 
-    /// A relist is needed, but nothing has failed.
+    /// Requests a new list that is not due to a failure.
     pub(crate) fn restart(&mut self) {
         match &mut self.state {
             State::Waiting { next, .. } => **next = State::Start,
@@ -154,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// The server is back after an outage: a pause need not last as long as the outage made it.
+    /// The server is back after an outage: shortens the pause, which has grown with the outage.
     pub(crate) fn wake_soon(&mut self, now: Instant) {
         if let State::Waiting { until, not_before, .. } = &mut self.state {
             let soon = now + self.backoff.spread(BACK_WITHIN);
@@ -162,8 +162,8 @@ impl Machine {
         }
     }
 
-    /// The watch seems to be silent or late: another one continues where it is. Returns false if no watch is open, or if it was
-    /// opened a moment ago.
+    /// The watch seems to be silent or late: replaces it by one that continues at its version. Returns false if no
+    /// watch is open, or if it was opened a moment ago.
     pub(crate) fn reopen(&mut self, now: Instant) -> bool {
         match self.state {
             State::Watching { since, .. } if now.duration_since(since) >= REOPEN_PAUSE => {
@@ -174,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// A page came; true if it was the last one.
+    /// A page has arrived; returns true if it was the last one.
     pub(crate) fn listed(&mut self, version: &str, next: Option<&str>, now: Instant) -> bool {
         match next {
             Some(next) => {
@@ -204,8 +204,8 @@ impl Machine {
         self.n_expired = 0;
     }
 
-    /// Most objects of a page of the next list. A list that expired needs fewer requests: upstream asks for all objects at once,
-    /// and here pages grow up to what the reader takes.
+    /// Page size for the next list. It grows after a list expired, so that the next one takes fewer requests: upstream
+    /// then requests all objects in one page, here pages grow up to the limit of the reader.
     ///
     /// Source: client-go `tools/pager`, `FullListIfExpired`.
     pub(crate) fn page_size(&self, usual: u32) -> u32 {
@@ -232,7 +232,7 @@ impl Machine {
         }
     }
 
-    /// A page, or the opening of a watch, failed.
+    /// A page, or opening a watch, failed.
     pub(crate) fn failed(&mut self, error: &ApiError, now: Instant) -> FailureKind {
         let refused = refuses(error);
         match &self.state {
@@ -241,14 +241,14 @@ impl Machine {
                 self.state = State::Start;
                 return FailureKind::Transient;
             }
-            // Some servers can list but not watch this way.
+            // Some servers support lists but not streaming lists.
             State::OpeningStream if error.code == 405 => {
                 self.streams = false;
                 self.state = State::Start;
                 return FailureKind::Transient;
             }
             State::OpeningStream => self.stream_failed(),
-            // The pages are too old: start the list again.
+            // The continue token has expired: start the list again.
             State::Paging(_) if error.class == ApiErrorClass::Gone => {
                 self.n_expired += 1;
                 self.state = State::Start;
@@ -287,7 +287,7 @@ impl Machine {
         self.wait(error, now);
     }
 
-    /// The server ended the watch, as it does every few minutes.
+    /// The server ended the watch, as it regularly does after some minutes.
     pub(crate) fn ended(&mut self, now: Instant) {
         match self.state {
             State::Streaming => {
@@ -304,7 +304,7 @@ impl Machine {
         }
     }
 
-    /// The streaming list has been silent for long: the server does not support it.
+    /// The streaming list has been silent for too long: the server does not support it.
     pub(crate) fn stream_silent(&mut self) {
         self.streams = false;
         self.state = State::Start;
@@ -328,19 +328,19 @@ impl Machine {
     }
 
     fn wait_for(&mut self, at_least: Duration, now: Instant) {
-        // Neither exceeds a few minutes, so the sum is within the range of the clock.
+        // Both are at most a few minutes, so the sum is within the range of the clock.
         let delay = self.backoff.failed(now).max(at_least);
         let next = Box::new(self.state.clone());
         self.state = State::Waiting { until: now + delay, not_before: now + at_least, next };
     }
 }
 
-/// The request is wrong, not the moment.
+/// The request itself is invalid: a retry does not help.
 fn is_invalid(error: &ApiError) -> bool {
     error.class == ApiErrorClass::Invalid
 }
 
-/// The server understands the request, and does not have the data or does not give it.
+/// The server understands the request, but does not have the data or denies it.
 fn refuses(error: &ApiError) -> bool {
     matches!(error.class, ApiErrorClass::NotFound | ApiErrorClass::Forbidden) || matches!(error.code, 403..=405)
 }
@@ -353,7 +353,7 @@ mod tests {
         ApiError { class, code, ..ApiError::transport("x") }
     }
 
-    /// Runs a script of events against a machine and writes down what it does after each: `list`, `list PAGE`, `stream`,
+    /// Runs a script of events against a machine and records each step after it: `list`, `list PAGE`, `stream`,
     /// `watch VERSION`, `read`, `read initial`; a wait is skipped and marked `wait,`.
     struct Bench {
         machine: Machine,
@@ -487,7 +487,7 @@ mod tests {
         let steps =
             "stream | list | list p2 | wait, list x4 | list p2 | wait, list x16 | list p2 | watch 7 | watch 7 | list";
         check("invalid page:p2 gone page:p2 gone page:p2 listed:7 later gone", steps);
-        // Never more than there are numbers for.
+        // The size saturates instead of overflowing.
         let mut bench = Bench::new();
         bench.machine.n_expired = 40;
         assert_eq!(bench.machine.page_size(500), u32::MAX);
@@ -581,7 +581,7 @@ mod tests {
         let n_before = kinds.len() - 1;
         assert!(n_before >= 2 && kinds[..n_before].iter().all(|kind| *kind == FailureKind::Refused), "{kinds:?}");
         assert!(bench.now - start >= REFUSED_FOR);
-        // A list in between begins the count again.
+        // A list in between resets the count.
         bench.machine.listed("7", None, bench.now);
         assert_eq!(bench.machine.failed(&refusal, bench.now), FailureKind::Refused);
         bench.now += REFUSED_FOR;

@@ -1,4 +1,4 @@
-//! The informer's task: runs the steps of the machine, and notifies the listeners.
+//! The informer's task: executes the steps of the state machine, and notifies the listeners.
 
 use std::cmp::Ordering as Order;
 use std::future::Future;
@@ -26,8 +26,8 @@ use super::{Env, Listener, Shared};
 use crate::backoff::Backoff;
 use crate::store::Store;
 
-/// Runs until it is aborted. After a restart it begins with a new list, and listeners learn that they may lack changes: the
-/// panic may have come after a change of the store and before the listeners received it.
+/// Runs until it is aborted. After a restart it begins with a new list, and notifies listeners that changes may be
+/// missing: the panic may have come between a change of the store and its delivery.
 pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>, is_restart: bool) {
     if is_restart {
         let listeners = shared.state.lock().listeners.clone();
@@ -71,7 +71,7 @@ pub(super) async fn run(shared: Arc<Shared>, env: Arc<Env>, is_restart: bool) {
                     biased;
                     () = tokio::time::sleep_until(until.into()) => {}
                     () = task.shared.changed.notified() => {}
-                    // The sender lives as long as the environment.
+                    // The sender lives as long as `env`.
                     _ = back.changed() => task.machine.wake_soon(now()),
                 }
             }
@@ -88,31 +88,31 @@ struct Task {
     env: Arc<Env>,
     machine: Machine,
     ingester: Ingester,
-    /// Under which the running list and watch take objects in.
+    /// Plan under which the current list and watch ingest objects.
     plan: Arc<IngestPlan>,
     generation: u64,
-    /// The server cannot give metadata alone.
+    /// The server does not support metadata-only requests.
     full_detail_only: bool,
-    /// Most objects of a page of the list under way.
+    /// Maximum number of objects in a page of the current list.
     page_size: u32,
     stream: Option<ReadyChunks<WatchStream>>,
-    /// The list under way.
+    /// The list in progress.
     building: Option<Store>,
-    /// A skipped object was logged already.
+    /// A skipped object has already been logged.
     complained: bool,
 }
 
-/// What a frame does to the store.
+/// The effect of a frame on the store.
 enum Change {
     Put(Arc<Object>),
     Take(Object),
-    /// A state of the object that does not parse: an older one must not stay in its place. As in a list, the object is not there
-    /// until it parses.
+    /// The new state of an object does not parse. The older state is removed: as in a list, the object is absent until
+    /// it parses.
     Lose(Unparsed),
     Reach(ResourceVersion),
 }
 
-/// What is needed of an object that does not parse.
+/// The parts that are needed of an object that does not parse.
 #[derive(Deserialize)]
 struct Unparsed {
     metadata: UnparsedMeta,
@@ -135,7 +135,7 @@ impl Unparsed {
 }
 
 impl Task {
-    /// Gives newcomers what the store holds already.
+    /// Sends the current contents to new listeners.
     fn serve(&mut self) {
         let newcomers: Vec<Arc<Listener>> = {
             let state = self.shared.state.lock();
@@ -169,7 +169,8 @@ impl Task {
         store.iter().map(delta).collect()
     }
 
-    /// Begins a new list if a listener needs more fields than the cached objects have. The old ones stay readable meanwhile.
+    /// Begins a new list if a listener needs more fields than the cached objects have. The old objects stay readable
+    /// meanwhile.
     fn follow_plan(&mut self) {
         let (plan, generation) = self.shared.state.lock().demand.plan();
         if generation != self.generation {
@@ -181,7 +182,7 @@ impl Task {
         }
     }
 
-    /// Reopens the watch at its last version if a listener misses a change that it should have delivered.
+    /// Reopens the watch at its last version if a listener misses a change that the watch should have delivered.
     fn reopen(&mut self) {
         if self.shared.reopen.swap(false, Ordering::AcqRel) && self.machine.reopen(now()) {
             info!(kind = %self.shared.scope.kind, "watch is silent or late; opening another one");
@@ -202,7 +203,8 @@ impl Task {
         }
     }
 
-    /// Waits for the answer, and serves newcomers meanwhile; `None` if the plan changed, which makes the answer useless.
+    /// Waits for the answer, and serves new listeners meanwhile; `None` if the plan changed, which makes the answer
+    /// useless.
     async fn answer<T>(&mut self, answer: impl Future<Output = T>) -> Option<T> {
         let mut answer = pin!(answer);
         let shared = self.shared.clone();
@@ -247,7 +249,7 @@ impl Task {
                 building.insert(Arc::new(object));
             }
         }
-        // A page that would be too long came with fewer objects, and so would the next one.
+        // A page that was too large was read with fewer objects; keep that limit for the next one.
         self.page_size = self.page_size.min(u32::try_from(page.items.len().max(1)).unwrap_or(u32::MAX));
         if self.machine.listed(&page.resource_version, page.next.as_deref(), now()) {
             self.complete(building, &page.resource_version);
@@ -358,7 +360,7 @@ impl Task {
         self.apply(changes);
     }
 
-    /// Applies changes to the store, all at once, and notifies the listeners.
+    /// Applies changes to the store in one step, and notifies the listeners.
     fn apply(&mut self, changes: Vec<Change>) {
         if changes.is_empty() {
             return;
@@ -379,7 +381,7 @@ impl Task {
         self.notify(deltas, |listener| listener.synced.load(Ordering::Acquire));
     }
 
-    /// Puts a complete list in place of the store.
+    /// Replaces the store with a complete list.
     fn complete(&mut self, mut list: Store, version: &str) {
         list.reach(&ResourceVersion::parse(version));
         self.building = None;
@@ -438,7 +440,7 @@ impl Task {
     fn failed(&mut self, what: &str, error: &ApiError) {
         self.shared.counts.failures.fetch_add(1, Ordering::Relaxed);
         let kind = &self.shared.scope.kind;
-        // 406: the server does not support metadata-only lists of this kind; the objects may exist.
+        // 406: the server does not support metadata-only lists of this kind; the objects may still exist.
         if error.code == 406 && !self.full_detail_only && self.plan.detail() == Detail::Metadata {
             info!(%kind, "server does not give metadata alone; reading whole objects");
             self.full_detail_only = true;
@@ -473,7 +475,7 @@ impl Task {
 /// Old and new state of an object.
 type States = (Option<Arc<Object>>, Option<Arc<Object>>);
 
-/// Changes the store; gives old and new state if the object is not as it was.
+/// Applies a change to the store; returns the old and new state if the object has changed.
 fn apply(store: &mut Store, change: Change) -> Option<States> {
     match change {
         Change::Reach(version) => {
@@ -496,7 +498,7 @@ fn apply(store: &mut Store, change: Change) -> Option<States> {
 
 fn take(store: &mut Store, key: &ObjectKey, version: &ResourceVersion) -> Option<States> {
     let known = store.get(&key.namespace, &key.name)?;
-    // A late word of an earlier object of that name.
+    // A stale event of a previous object with this name.
     if known.meta.resource_version.compare(version) == Some(Order::Greater) {
         return None;
     }
@@ -510,7 +512,7 @@ fn unparsed(json: &str) -> Option<Unparsed> {
     serde_json::from_str(json).ok()
 }
 
-/// Whether the store has this state of the object, or a later one, or the object was deleted since.
+/// Whether the store has this state of the object or a later one, or the object has been deleted since.
 fn is_late(store: &Store, known: Option<&Arc<Object>>, object: &Object) -> bool {
     match known {
         Some(known) => {
@@ -524,7 +526,7 @@ fn is_late(store: &Store, known: Option<&Arc<Object>>, object: &Object) -> bool 
     }
 }
 
-/// Old and new state of each object that differs between two stores, in their order.
+/// Old and new state of each object that differs between two stores, in store order.
 fn difference<'s>(old: &'s Store, new: &'s Store) -> impl Iterator<Item = States> + 's {
     let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
     std::iter::from_fn(move || {

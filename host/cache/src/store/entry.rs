@@ -1,5 +1,5 @@
-//! Entries of the store's sets. They order by what the set is about, then by namespace and name, which they read from the object:
-//! so that an entry costs little more than a reference to the object.
+//! Entries of the store's sets. They are ordered by the set's key, then by namespace and name, which they read from the
+//! object, so that an entry costs little more than a reference.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) struct OwnerProbe<'a>(pub(super) &'a Uid, pub(super) &'a str, pub(sup
 pub(super) struct IndexProbe<'a>(pub(super) usize, pub(super) &'a str, pub(super) &'a str, pub(super) &'a str);
 
 fn by_name(a: &ObjectKey, b: &ObjectKey) -> Ordering {
-    // Namespaces are shared texts: mostly one and the same.
+    // Namespaces are interned, and mostly the same one.
     let namespaces =
         if Arc::ptr_eq(&a.namespace, &b.namespace) { Ordering::Equal } else { a.namespace.cmp(&b.namespace) };
     namespaces.then_with(|| a.name.cmp(&b.name))

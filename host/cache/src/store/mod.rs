@@ -1,10 +1,11 @@
-//! The objects of one informer, with their indexes, as persistent sets: a clone is a snapshot and costs a few reference counts.
+//! The objects of one informer with their indexes, in persistent sets: a clone is a snapshot and costs a few reference
+//! counts.
 //!
 //! Invariants:
-//! 1. Every index holds exactly the objects of `objects` that it is about.
-//! 2. Everything is ordered by namespace and name within what was asked for.
+//! 1. Every index holds exactly the objects of `objects` that it covers.
+//! 2. Results are ordered by namespace and name.
 //!
-//! Not here: who may change it (`set`), how objects are made (`pintle_core::object::ingest`).
+//! Not here: which task may change it (`set`), how objects are made (`pintle_core::object::ingest`).
 
 mod entry;
 pub(crate) mod set;
@@ -23,25 +24,25 @@ use pintle_core::object::version::{ResourceVersion, Uid};
 use self::entry::{ByIndex, ByKey, ByOwner, ByUid, IndexProbe, NameProbe, OwnerProbe};
 use crate::reader::ObjectReader;
 
-/// Objects of one informer at one instant.
+/// The objects of one informer at one instant.
 #[derive(Clone)]
 pub(crate) struct Store {
-    /// Of the plan under which the objects were taken in; 0 before the first list.
+    /// Generation of the plan of these objects; 0 before the first list.
     generation: u64,
     plan: Arc<IngestPlan>,
-    /// Up to which the store is current.
+    /// The store is current up to this version.
     version: ResourceVersion,
     objects: OrdSet<ByKey>,
     uids: OrdSet<ByUid>,
-    /// Every owner reference.
+    /// One entry per owner reference.
     owners: OrdSet<ByOwner>,
     /// Objects without a controller.
     orphans: OrdSet<ByKey>,
-    /// Declared indexes.
+    /// Values of the declared indexes.
     values: OrdSet<ByIndex>,
-    /// Bytes of each text of all objects.
+    /// Total bytes of each text over all objects.
     text_bytes: Vec<u64>,
-    /// Bytes of everything else about the objects (estimated).
+    /// Estimated bytes of all objects without their texts.
     meta_bytes: u64,
 }
 
@@ -66,7 +67,7 @@ impl Store {
         self.generation
     }
 
-    /// Under which the objects were taken in.
+    /// The plan of these objects.
     pub(crate) fn plan(&self) -> &IngestPlan {
         &self.plan
     }
@@ -75,7 +76,7 @@ impl Store {
         &self.version
     }
 
-    /// Notes that everything up to this version is in the store.
+    /// Records that the store is current up to this version.
     pub(crate) fn reach(&mut self, version: &ResourceVersion) {
         if !self.version.reaches(version) {
             self.version = version.clone();
@@ -107,7 +108,7 @@ impl Store {
         within(&self.objects, namespace)
     }
 
-    /// Objects of a namespace that no controller owns.
+    /// Objects of a namespace without a controller.
     pub(crate) fn orphans_in<'s, 'q>(
         &'s self,
         namespace: &'q str,
@@ -115,12 +116,12 @@ impl Store {
         within(&self.orphans, namespace)
     }
 
-    /// Objects that no controller owns.
+    /// Objects without a controller.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.orphans.iter().map(|entry| &entry.0)
     }
 
-    /// Objects of which any owner reference has this uid.
+    /// Objects that have an owner reference with this uid.
     pub(crate) fn owned_by<'s, 'q>(&'s self, uid: &'q Uid) -> impl Iterator<Item = &'s Arc<Object>> + use<'s, 'q> {
         let from = OwnerProbe(uid, "", "");
         self.owners
@@ -158,7 +159,7 @@ impl Store {
             .map(|entry| &entry.object)
     }
 
-    /// Bytes of the texts that a reader reads.
+    /// Bytes of the texts that a reader uses.
     pub(crate) fn bytes_read(&self, reader: &ObjectReader) -> u64 {
         let source = reader.source(self.plan.texts());
         source.and_then(|source| source.of(&self.text_bytes)).copied().unwrap_or(0)
@@ -169,12 +170,12 @@ impl Store {
         self.text_bytes.iter().sum()
     }
 
-    /// Bytes that the objects take apart from their texts (estimated).
+    /// Estimated bytes of the objects without their texts.
     pub(crate) fn meta_bytes(&self) -> u64 {
         self.meta_bytes
     }
 
-    /// Puts an object in; gives the one that it replaces.
+    /// Inserts an object; returns the one that it replaces.
     pub(crate) fn insert(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let old = self.objects.insert(ByKey(object.clone())).map(|entry| entry.0);
         if let Some(old) = &old {
@@ -196,22 +197,22 @@ impl Store {
         old
     }
 
-    /// Takes an object out.
+    /// Removes an object, and returns it.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Object>> {
         let old = self.objects.remove(&NameProbe(&key.namespace, &key.name))?.0;
         self.leave_indexes(&old, None);
         Some(old)
     }
 
-    /// Takes `old` out of the indexes in which `new` does not replace it anyway.
+    /// Removes `old` from the indexes in which `new` does not replace it.
     ///
-    /// An object may have a hundred thousand owners or values of an index, and its informer serves all plugins: what stays is looked up
-    /// in a sorted list.
+    /// An object may have a hundred thousand owners or index values, and its informer serves all plugins: entries to
+    /// keep are looked up in a sorted list.
     fn leave_indexes(&mut self, old: &Arc<Object>, new: Option<&Object>) {
         self.count(old, false);
         let ObjectKey { namespace, name } = &old.meta.key;
         if new.is_none_or(|new| new.meta.uid != old.meta.uid) {
-            // The uid may have gone to another object meanwhile, if the server made it wrong.
+            // A faulty server may have given the uid to another object meanwhile.
             if self.uids.get(&old.meta.uid).is_some_and(|entry| Arc::ptr_eq(&entry.1, old)) {
                 self.uids.remove(&old.meta.uid);
             }
@@ -243,7 +244,7 @@ impl Store {
     }
 }
 
-/// What an object costs besides its texts: itself, its allocations, its places in the sets.
+/// Estimated memory of an object without its texts: the object, its allocations, its set entries.
 fn overhead_bytes(object: &Object) -> usize {
     const ARC: usize = 16;
     let meta = &object.meta;

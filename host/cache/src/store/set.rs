@@ -1,7 +1,7 @@
 //! All stores of the host, so that a snapshot of several is consistent.
 //!
 //! Invariants:
-//! 1. Only its informer's task changes a store, under the lock: the changes of one step become visible at once.
+//! 1. Only the informer's task changes its store, under the lock: all changes of one step become visible together.
 //! 2. Snapshots never change; a store without snapshots is changed in place.
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A view never changes and never waits.
-//! 2. It shows kinds that the manifest watches, in the projections that it declares, and nothing else.
+//! 2. It shows only kinds that the manifest watches, in the projections that it declares.
 
 mod read_log;
 mod read_set;
@@ -34,13 +34,13 @@ use crate::types::RunContext;
 
 /// Maximum bytes of a label selector that a plugin passes.
 const MAX_SELECTOR_BYTES: usize = 16 << 10;
-/// Maximum bytes of a bad selector in an error.
+/// Maximum bytes of an invalid selector in an error message.
 const MAX_SHOWN_BYTES: usize = 256;
 /// Maximum requirements of a label selector that a plugin passes.
 const MAX_REQUIREMENTS: usize = 64;
 
 impl Snapshot {
-    /// What a run sees.
+    /// The view of a run.
     pub fn view(&self, context: RunContext) -> Arc<dyn View> {
         Arc::new(RunView {
             snapshot: self.clone(),
@@ -51,19 +51,19 @@ impl Snapshot {
     }
 }
 
-/// A snapshot and what else a run sees.
+/// A snapshot with the other inputs of a run.
 struct RunView {
     snapshot: Snapshot,
     context: RunContext,
     read_log: ReadLog,
-    /// Dependents were read.
+    /// Whether dependents were read.
     reads_dependents: AtomicBool,
 }
 
-/// What a read has found, and how to read it; nothing to read it with if there is nothing.
+/// The objects that a read found, and their reader; no reader if there are none.
 type Found<'s> = (Option<&'s ObjectReader>, Vec<&'s Arc<Object>>);
 
-/// A kind that may be read; without listener and store if there are no objects.
+/// A kind that may be read; no listener and store if there are no objects.
 struct Readable<'s> {
     bound: &'s KindBinding,
     watched: &'s PreparedWatch,
@@ -78,7 +78,7 @@ enum Owner {
 }
 
 impl RunView {
-    /// The watched version of a kind: the given one, if it is watched.
+    /// The watched version of a kind; the given one, if it is watched.
     fn in_any_version(&self, kind: &Kind) -> Option<&Kind> {
         let watched = self.snapshot.kind(kind).map(|(bound, _)| &bound.kind);
         watched.or_else(|| self.snapshot.watched(&kind.group, &kind.name))
@@ -89,7 +89,7 @@ impl RunView {
         let Some((bound, store)) = self.snapshot.kind(kind) else {
             let mut watched: Vec<String> = plugin.manifest.kinds().map(ToString::to_string).collect();
             if plugin.manifest.watches.iter().any(|watch| watch.every.is_some()) {
-                // The kind fits the watch, but the server does not have it (any more, or in this version).
+                // The kind matches the watch, but the server does not serve it (any more, or in this version).
                 watched.push("every kind of the server".into());
             }
             return Err(ViewError::NotWatched { kind: kind.clone(), watched: watched.join(", ") });
@@ -123,7 +123,7 @@ impl RunView {
         let reader = if query.whole { listener.whole.as_ref() } else { Some(&listener.fields) };
         let namespace = query.namespace.as_deref();
         let owner = query.owner.as_ref().map(Owner::new);
-        // A kind of `every` declares no fields: its indexes may be fewer than the watch's.
+        // A kind of `every` declares no fields: it may have fewer indexes than the watch.
         let index = query.index.as_ref().map(|(name, value)| {
             let declared = readable.watched.demand.indexes.iter().find(|(ours, _)| **ours == **name);
             (declared.and_then(|(_, path)| store.plan().index(path)), value.as_str())
@@ -146,7 +146,7 @@ impl RunView {
             }
             (None, Some(Owner::ControllerOrOrphan(uid)), namespace) => {
                 let mut objects: Vec<&Arc<Object>> = store.owned_by(uid).filter(|object| fits(object)).collect();
-                // Those that are owned, but not controlled, by the uid are in both.
+                // Objects that the uid owns but does not control are in both.
                 let n_owned = objects.len();
                 match namespace {
                     Some(namespace) => objects.extend(store.orphans_in(namespace).filter(|object| fits(object))),

@@ -19,28 +19,28 @@ use crate::text::cut;
 
 /// Largest number in the contract.
 pub const MAX_U32: u32 = i32::MAX as u32;
-/// Maximum needs of one round: a few rounds suffice for a list of every kind of a server.
+/// Maximum needs of one round: a few rounds are enough to list every kind of a server.
 pub const MAX_NEEDS: usize = 256;
-/// Maximum observations of one outcome, beside those that its mutations allow.
+/// Maximum observations of one outcome, in addition to those per mutation.
 const MAX_OBSERVATIONS: usize = 1_000;
 /// Additional observations per mutation: one for an attempt or success, one for a failure.
 const MAX_OBSERVATIONS_OF_MUTATION: usize = 2;
 /// Maximum writes of keyed state in one outcome.
 const MAX_STATE_WRITES: usize = 1_000;
-/// Maximum keys for the change of one object, and maximum keys that one outcome wakes.
+/// Maximum keys that a mapping returns for one object's change, and maximum keys that one outcome wakes.
 const MAX_WAKES: usize = 10_000;
 /// Maximum labels of a run.
 const MAX_RUN_LABELS: usize = 16;
 /// Longest kind and name of a mapped key, in bytes. A longer name comes from an object, so it is dropped without a fault.
 const MAX_KEY_BYTES: usize = 1024;
-/// Maximum tolerated failures of one mutation: each class once.
+/// Maximum tolerated failures of one mutation: one per class.
 const MAX_TOLERATED: usize = 6;
-/// Longest uid of an object, in bytes; those of Kubernetes have 36.
+/// Longest uid of an object, in bytes; Kubernetes' own have 36.
 const MAX_UID_BYTES: usize = 128;
 /// Longest name in the keyed state, in bytes.
 const MAX_STATE_NAME_BYTES: usize = 253;
 
-/// An outcome that obeys the contract, its manifest and its limits. Holders need not check it again.
+/// An outcome that obeys the contract, its manifest and its limits. It needs no second check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedOutcome(Outcome);
 
@@ -50,7 +50,7 @@ impl CheckedOutcome {
         size(&self.0)
     }
 
-    /// The outcome, for further changes.
+    /// The outcome, for modification.
     pub fn into_inner(self) -> Outcome {
         self.0
     }
@@ -83,7 +83,7 @@ impl MappedKeys {
         self.0
     }
 
-    /// Those that run at once, and those with a delay.
+    /// Splits the keys into those without and those with a delay.
     pub fn split_delayed(self) -> (Self, Vec<Wake>) {
         let (later, at_once) = self.0.into_iter().partition(|wake| wake.after.is_some());
         (Self(at_once), later)
@@ -97,7 +97,7 @@ impl MappedKeys {
 pub fn outcome(mut outcome: Outcome, manifest: &Manifest, limits: &EffectiveLimits) -> Result<CheckedOutcome, String> {
     check_outcome(&outcome, manifest, limits)?;
     outcome.steps.iter_mut().flat_map(|step| &mut step.mutations).for_each(cut_events);
-    // What an object contains is not the plugin's fault: a name that nothing can have is not a key.
+    // The contents of an object are not the plugin's fault: names that no object can have are dropped.
     outcome.wake.retain(|wake| is_possible_key(&wake.key));
     Ok(CheckedOutcome(outcome))
 }
@@ -110,7 +110,7 @@ fn check_outcome(outcome: &Outcome, manifest: &Manifest, limits: &EffectiveLimit
     if outcome.needs.len() > MAX_NEEDS {
         return Err(format!("the outcome has {} needs, more than {MAX_NEEDS}", outcome.needs.len()));
     }
-    // An empty step has no mutation, but costs work.
+    // An empty step has no mutations, but still costs work.
     if outcome.steps.len() > (limits.mutations as usize).max(1) {
         let (n, limit) = (outcome.steps.len(), limits.mutations);
         return Err(format!("the outcome has {n} steps, more than the limit of {limit} mutations allows"));
@@ -202,7 +202,7 @@ fn check_wake(wake: &Wake, manifest: &Manifest) -> Result<(), String> {
     }
 }
 
-/// Whether an object, or a tick, can have this key.
+/// Whether an object or a tick can have this key.
 fn is_possible_key(key: &Key) -> bool {
     is_kind(&key.kind) && is_possible(&key.object) && key.kind.n_bytes() + key.object.n_bytes() <= MAX_KEY_BYTES
 }
@@ -212,7 +212,7 @@ pub(crate) fn is_possible(object: &ObjectKey) -> bool {
     is_object(object) && object.n_bytes() <= MAX_KEY_BYTES
 }
 
-/// Checks the keys that the plugin's mapping returned. Keys of objects that cannot exist are left out.
+/// Checks the keys that the plugin's mapping returned. Keys of objects that cannot exist are dropped.
 ///
 /// # Errors
 /// The fault's message.
@@ -223,7 +223,7 @@ pub fn mapped_keys(keys: Vec<Wake>, manifest: &Manifest) -> Result<MappedKeys, S
     for wake in &keys {
         check_wake(wake, manifest)?;
     }
-    // As for the keys that an outcome wakes.
+    // As in `outcome`.
     Ok(MappedKeys(keys.into_iter().filter(|wake| is_possible_key(&wake.key)).collect()))
 }
 
@@ -244,19 +244,19 @@ fn check_subresource(subresource: Option<&str>) -> Result<(), String> {
     }
 }
 
-/// Cuts what an object may have made long: a text that the plugin repeats is not its fault.
+/// Cuts texts that may come from an object: their length is not the plugin's fault.
 fn cut_events(mutation: &mut Mutation) {
     let of_action = if let Action::Event(event) = &mut mutation.action { Some(event) } else { None };
     for event in of_action.into_iter().chain(&mut mutation.on_success).chain(&mut mutation.on_failure) {
         shorten(&mut event.message, MAX_MESSAGE_BYTES);
-        // No object has it.
+        // No object can have such a uid.
         if event.regarding_uid.len() > MAX_UID_BYTES {
             event.regarding_uid = String::new();
         }
     }
 }
 
-/// Cuts a text, and gives the rest of its memory back.
+/// Cuts a text, and frees the rest of its memory.
 fn shorten(text: &mut String, max_bytes: usize) {
     if text.len() > max_bytes {
         *text = cut(text, max_bytes).to_owned();
@@ -270,8 +270,8 @@ fn check_event(event: &Event) -> Result<(), String> {
     Ok(())
 }
 
-// Kinds and names are not checked: they come from the contents of objects. A need or a mutation whose target cannot exist is
-// answered without a request, by whoever would send it.
+// Kinds and names are not checked: they come from the contents of objects. A need or a mutation whose target cannot
+// exist is answered without a request where it would be sent.
 
 fn check_need(need: &Need, manifest: &Manifest) -> Result<(), String> {
     match need {
@@ -287,7 +287,7 @@ fn check_need(need: &Need, manifest: &Manifest) -> Result<(), String> {
             "{kind} is not a review; reviews are the kinds of authentication.k8s.io and authorization.k8s.io whose names end in Review"
         )),
         Need::LiveObject { subresource, .. } => check_subresource(subresource.as_deref()),
-        // The grants decide which paths are valid, together with which are allowed.
+        // The grants decide which paths are valid and allowed.
         Need::LiveList { .. } | Need::RawPath(_) | Need::Review { .. } => Ok(()),
         Need::SignJwt { key, .. } => check_secret(key, SettingType::Key, manifest),
         Need::SignCertificate(request) => check_secret(&request.authority, SettingType::Authority, manifest),
@@ -316,7 +316,7 @@ fn check_secret(name: &str, kind: SettingType, manifest: &Manifest) -> Result<()
     }
 }
 
-/// Whether the API server answers a create of this kind with a verdict, and stores nothing.
+/// Whether a create of this kind only returns a verdict, and stores nothing.
 pub fn is_review(kind: &Kind) -> bool {
     matches!(&*kind.group, "authentication.k8s.io" | "authorization.k8s.io") && kind.name.ends_with("Review")
 }

@@ -1,12 +1,12 @@
-//! JSON text of an object to a cached [`Object`], in one pass.
+//! Parses the JSON text of an object into a cached [`Object`], in one pass.
 //!
-//! Flow: text from the API server + the plan of the informer -> metadata, at most four texts for all projections, index
+//! Flow: text from the API server + the informer's plan -> metadata, at most four texts for all projections, index
 //! values, selectors.
 //!
 //! Invariants:
-//! 1. Every text has `apiVersion` and `kind` of the plan (items of lists and metadata-only objects carry none or others) and
-//!    `metadata.{name,namespace,uid,resourceVersion}` as far as the object has them.
-//! 2. `managedFields` is in no text, whatever the projection says.
+//! 1. Every text has the `apiVersion` and `kind` of the plan (items of lists and metadata-only objects have none or
+//!    others) and `metadata.{name,namespace,uid,resourceVersion}` as far as the object has them.
+//! 2. No text has `managedFields`, even if a projection lists it.
 //!
 //! Not here: the walk below `metadata` and the other top-level fields (`project`), which texts there are (`texts`).
 
@@ -28,18 +28,18 @@ use crate::object::version::{ResourceVersion, Uid};
 use crate::object::{Labels, Meta, Object, OwnerRef};
 use crate::ports::api::Detail;
 
-/// What the users of one informer need of each object.
+/// Everything that the users of one informer need from each object.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
-    /// What they read.
+    /// Projections that they read.
     pub projections: BTreeSet<Projection>,
-    /// Fields by which they find objects.
+    /// Fields that they look objects up by.
     pub indexes: BTreeSet<FieldPath>,
-    /// Where objects have their own selectors.
+    /// Fields where objects have their own selectors.
     pub selectors: BTreeSet<(FieldPath, SelectorForm)>,
 }
 
-/// What to take out of each object of one informer.
+/// The parts of each object that one informer keeps.
 #[derive(Debug)]
 pub struct IngestPlan {
     kind: Kind,
@@ -48,9 +48,9 @@ pub struct IngestPlan {
     selectors: Vec<(FieldPath, SelectorForm)>,
     /// `{"apiVersion":...,"kind":...`
     prefix: String,
-    /// All texts.
+    /// Bits of all texts.
     all: Bits,
-    /// Texts of whole objects.
+    /// Bits of the texts that contain whole objects.
     whole: Bits,
     root: Node,
 }
@@ -72,7 +72,7 @@ impl IngestPlan {
             match text {
                 Projection::Whole => whole |= bit,
                 Projection::Fields(mask) => {
-                    // What every text has is written without being asked for.
+                    // `apiVersion` and `kind` are in every text anyway.
                     for path in mask.paths().filter(|path| !matches!(&*path.names()[0], "apiVersion" | "kind")) {
                         root.keep(path.names(), bit);
                     }
@@ -92,7 +92,8 @@ impl IngestPlan {
         Self { kind, texts: Arc::new(texts), indexes, selectors, prefix, all, whole, root }
     }
 
-    /// Whether objects taken in under this plan have everything that is needed, in texts that are shared no more than they must be.
+    /// Whether objects ingested under this plan have all needed fields, in texts that are shared no more than
+    /// necessary.
     pub fn suits(&self, needs: &Needs) -> bool {
         self.texts.suits(&needs.projections)
             && needs.indexes.iter().all(|path| self.index(path).is_some())
@@ -104,22 +105,22 @@ impl IngestPlan {
         &self.kind
     }
 
-    /// What each text has.
+    /// The projections of the texts.
     pub fn texts(&self) -> &Arc<TextSet> {
         &self.texts
     }
 
-    /// Slot of an index.
+    /// Slot of an index; `None` if the plan does not have it.
     pub fn index(&self, path: &FieldPath) -> Option<usize> {
         self.indexes.iter().position(|ours| ours == path)
     }
 
-    /// Slot of a selector.
+    /// Slot of a selector; `None` if the plan does not have it.
     pub fn selector(&self, selector: &(FieldPath, SelectorForm)) -> Option<usize> {
         self.selectors.iter().position(|ours| ours == selector)
     }
 
-    /// How much of each object has to be transferred.
+    /// Detail of the requests: whole objects or metadata only.
     pub fn detail(&self) -> Detail {
         let projected = self.texts.projections().iter().all(|text| match text {
             Projection::Whole => false,
@@ -131,7 +132,8 @@ impl IngestPlan {
     }
 }
 
-/// Turns texts into objects. Each informer has its own, because it keeps buffers and shares texts that stand in many objects.
+/// Turns texts into objects. Each informer has its own, because it keeps buffers and interns texts that many objects
+/// share.
 #[derive(Debug, Default)]
 pub struct Ingester {
     sink: Sink,
@@ -139,7 +141,7 @@ pub struct Ingester {
 }
 
 impl Ingester {
-    /// Takes one object in.
+    /// Parses one object.
     ///
     /// # Errors
     /// [`IngestError`] if the text is not JSON, or not an object with a name; retrying does not help.
@@ -220,7 +222,7 @@ impl<'de> Visitor<'de> for Root<'_> {
 struct Metadata<'a> {
     node: Option<&'a Node>,
     used: Bits,
-    /// The projections that contain all of it.
+    /// The projections that contain the whole metadata.
     keep: Bits,
     sink: &'a mut Sink,
     interner: &'a mut Interner,
@@ -263,7 +265,7 @@ impl<'de> Visitor<'de> for Metadata<'_> {
                         "uid" => meta.uid = Uid::parse(&text),
                         _ => meta.resource_version = ResourceVersion::parse(&text),
                     }
-                    // No walk: everybody has the text already, also who names the field.
+                    // No walk needed: every projection has the text already, including those that name the field.
                     if let Some(child) = child {
                         sink.capture_all(child, raw);
                     }
@@ -315,7 +317,7 @@ fn string<'a, E: serde::de::Error>(raw: &'a RawValue) -> Result<Option<Cow<'a, s
     }
 }
 
-/// Shares texts that stand in many objects: namespaces, labels, owners, index values.
+/// Interns texts that many objects share: namespaces, labels, owners, index values.
 #[derive(Debug, Default)]
 struct Interner {
     texts: HashSet<Arc<str>>,
@@ -356,7 +358,7 @@ impl Interner {
                 while let Some((Name(key), Name(value))) = map.next_entry()? {
                     labels.push((self.0.intern(&key), self.0.intern(&value)));
                 }
-                // The API server sends them sorted.
+                // The API server sends labels sorted.
                 if !labels.is_sorted_by(|(a, _), (b, _)| a < b) {
                     labels.sort_by(|(a, _): &(Arc<str>, _), (b, _)| a.cmp(b));
                     labels.dedup_by(|(later, _), (first, _)| later == first);
@@ -398,7 +400,7 @@ impl Interner {
         if let Some((_, known)) = known {
             return known.clone();
         }
-        // Owners are of a handful of kinds; whoever makes up more must not make the search long.
+        // Owners have few kinds. Objects with made-up owner kinds must not slow down this linear search.
         if self.owner_kinds.len() >= 64 {
             self.owner_kinds.clear();
         }

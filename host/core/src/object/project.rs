@@ -1,11 +1,12 @@
-//! Takes parts out of JSON text in one pass, for many projections at once, without building a tree of values.
+//! Extracts parts of JSON text in one pass, for many projections, without building a tree of values.
 //!
-//! Flow: paths of all projections -> one trie whose nodes say, in one bit for each projection, which projection contains what -> a walk over the
-//! text that skips fields without a reader and copies the others verbatim, each to its own text.
+//! Flow: paths of all projections -> one trie whose nodes have one bit per projection -> a walk over the text that
+//! skips fields without a reader and copies the others verbatim, each to its own text.
 //!
 //! Invariants:
-//! 1. What is copied is copied as it was written: numbers and escapes are not changed.
-//! 2. An object or list on a path is kept even if nothing of it is; anything else where a path goes on is left out.
+//! 1. Values are copied verbatim: numbers and escapes do not change.
+//! 2. An object or list on a path is kept even if it becomes empty; any other value in the middle of a path is left
+//!    out.
 //!
 //! Not here: the metadata and the top level of a Kubernetes object (`ingest`).
 
@@ -20,7 +21,8 @@ use smallvec::SmallVec;
 use crate::object::field::{FieldMask, FieldPath};
 use crate::object::selector::{Selector, SelectorForm};
 
-/// Most texts of one object. Each costs memory for every object; each one fewer makes readers cut longer texts.
+/// Maximum number of texts per object. Each text costs memory in every object; with fewer texts, readers cut longer
+/// ones.
 pub const MAX_TEXTS: usize = 4;
 
 /// A set of projections: bit i stands for the i-th.
@@ -28,7 +30,7 @@ pub(crate) type Bits = u8;
 
 const _: () = assert!(MAX_TEXTS <= Bits::BITS as usize, "a walk writes all texts of an object");
 
-/// What to do with the value of one field.
+/// The treatment of one field's value.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     /// The projections that contain the whole value.
@@ -41,25 +43,25 @@ pub(crate) struct Node {
     children: Vec<(Box<str>, Node)>,
 }
 
-/// A value that is taken out of the object for the host itself.
+/// A value that the host itself extracts from the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Capture {
-    /// Scalars for this index.
+    /// Scalars of this index.
     Index(usize),
-    /// An empty value for this index if the field is there.
+    /// An empty value for this index if the field is present.
     Presence(usize),
     /// The object's own selector.
     Selector(usize, SelectorForm),
 }
 
-/// Where the parts go.
+/// Output buffers of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
-    /// One text for each projection.
+    /// One text per projection.
     pub(crate) outs: Vec<String>,
     /// (index, value), in the order of the text.
     pub(crate) index_values: Vec<(usize, String)>,
-    /// One for each selector; absent if missing, null or not valid.
+    /// One per selector; absent if missing, null or invalid.
     pub(crate) selectors: Vec<Option<Selector>>,
 }
 
@@ -104,7 +106,7 @@ impl Node {
 }
 
 impl Sink {
-    /// Empties it for `n_outs` texts and `n_selectors` selectors.
+    /// Clears the buffers for `n_outs` texts and `n_selectors` selectors.
     pub(crate) fn reset(&mut self, n_outs: usize, n_selectors: usize) {
         self.outs.resize_with(n_outs, String::new);
         self.outs.iter_mut().for_each(String::clear);
@@ -119,7 +121,7 @@ impl Sink {
         }
     }
 
-    /// Begins a member of an object: a comma if needed, the key and a colon. Gives what [`Sink::undo`] needs.
+    /// Begins a member of an object: a comma if needed, the key and a colon. Returns the marks for [`Sink::undo`].
     pub(crate) fn begin_member(&mut self, to: Bits, key: &str) -> Marks {
         bits(to)
             .map(|out| {
@@ -144,7 +146,7 @@ impl Sink {
             .collect()
     }
 
-    /// Reverts the members that got no value.
+    /// Reverts the members that have no value.
     pub(crate) fn undo(&mut self, marks: Marks, written: Bits) {
         for (out, mark) in marks {
             if written & (1 << out) == 0 {
@@ -153,7 +155,7 @@ impl Sink {
         }
     }
 
-    /// Walks over a value that was cut out of the text before.
+    /// Walks over a value that was split off before.
     pub(crate) fn walk(&mut self, node: Option<&Node>, keep: Bits, raw: &RawValue) -> Result<Bits, serde_json::Error> {
         match node {
             None => {
@@ -167,7 +169,7 @@ impl Sink {
         }
     }
 
-    /// Takes the values of the indexes and selectors at this node.
+    /// Captures the values of the indexes and selectors at this node.
     pub(crate) fn capture_all(&mut self, node: &Node, raw: &RawValue) {
         for &capture in &node.captures {
             self.capture(capture, raw);
@@ -182,7 +184,7 @@ impl Sink {
                     self.index_values.push((index, String::new()));
                 }
             }
-            // A selector that is not valid selects nothing, as upstream: the object itself is still good.
+            // An invalid selector selects nothing, as upstream; the object itself is still valid.
             Capture::Selector(slot, form) => {
                 self.selectors[slot] = Selector::from_json(raw.get(), form).ok().flatten();
             }
@@ -190,7 +192,7 @@ impl Sink {
     }
 }
 
-/// Length of each begun text before it was begun.
+/// Length of each text before a member was begun.
 pub(crate) type Marks = SmallVec<[(usize, usize); MAX_TEXTS]>;
 
 fn bits(mut of: Bits) -> impl Iterator<Item = usize> {
@@ -212,7 +214,7 @@ fn comma(text: &mut String) {
 /// Appends `value` as a JSON string.
 pub(crate) fn push_json_string(text: &mut String, value: &str) {
     if value.bytes().any(|b| b < 0x20 || b == b'"' || b == b'\\') {
-        // Strings always serialise.
+        // Serializing a string cannot fail.
         text.push_str(&serde_json::to_string(value).unwrap_or_default());
     } else {
         text.push('"');
@@ -221,10 +223,10 @@ pub(crate) fn push_json_string(text: &mut String, value: &str) {
     }
 }
 
-/// The value of a field; yields who got something.
+/// Visits the value of a field; yields the projections that got a part of it.
 pub(crate) struct ValueSeed<'a> {
     pub(crate) node: &'a Node,
-    /// The projections that contain the whole value because of a node above.
+    /// The projections that contain the whole value because of an ancestor node.
     pub(crate) keep: Bits,
     pub(crate) sink: &'a mut Sink,
 }
@@ -256,7 +258,7 @@ impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     }
 }
 
-/// Goes into an object or list; yields who got something.
+/// Visits an object or list; yields the projections that got a part of it.
 struct Descend<'a> {
     node: &'a Node,
     active: Bits,
@@ -364,7 +366,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
     }
 }
 
-/// Calls `take` for the scalar, or for each scalar of the list.
+/// Calls `take` with the scalar, or with each scalar of the list.
 fn each_scalar(raw: &str, take: &mut impl FnMut(String)) {
     match raw.as_bytes().first() {
         Some(b'"') => {
@@ -381,22 +383,22 @@ fn each_scalar(raw: &str, take: &mut impl FnMut(String)) {
     }
 }
 
-/// Takes the fields of one mask out of texts.
+/// Extracts the fields of one mask from texts.
 #[derive(Debug)]
 pub struct Projector {
     root: Node,
 }
 
 impl Projector {
-    /// Prepares the walk for a mask.
+    /// Builds the trie of a mask.
     pub fn new(mask: &FieldMask) -> Self {
         let mut root = Node { through: 1, ..Node::default() };
         mask.paths().for_each(|path| root.keep(path.names(), 1));
         Self { root }
     }
 
-    /// The parts of an object that the mask names, as compact as the text was. Unlike a cached projection it has none of the
-    /// fields that always belong to one, unless the mask names them.
+    /// Returns the fields of an object that the mask names, as compact as the input. Unlike a cached projection, the
+    /// result does not include the fields that every text has, unless the mask names them.
     ///
     /// # Errors
     /// If the text is not a JSON object.

@@ -1,13 +1,15 @@
-//! Which texts are kept of each cached object, and how what one plugin declares is read from them.
+//! The texts kept of each cached object, and reading a plugin's declared fields from them.
 //!
-//! Flow: projections that plugins declare -> at most [`MAX_TEXTS`] texts ([`TextSet`]) -> what one plugin declares ([`Reader`]).
+//! Flow: projections that plugins declare -> at most [`MAX_TEXTS`] texts ([`TextSet`]) -> the fields of one plugin
+//! ([`Reader`]).
 //!
 //! Invariants:
-//! 1. Up to [`MAX_TEXTS`] different projections have a text each. More share: a text then has what all its readers declare, and no more.
-//! 2. What a plugin reads is the same, whatever text it comes from: fields that it did not declare are cut out.
+//! 1. Up to [`MAX_TEXTS`] different projections have a text each. Beyond that, projections share a text, which has the
+//!    fields that its readers declare, and no others.
+//! 2. A plugin reads the same from any text: fields that it did not declare are cut out.
 //! 3. The set depends on the projections alone, not on their order or history.
 //!
-//! Not here: how texts are taken out of objects (`ingest`), when a new set replaces an old one (`pintle-cache`).
+//! Not here: extracting the texts from objects (`ingest`), replacing an old set by a new one (`pintle-cache`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use crate::object::field::{FieldMask, FieldPath};
 use crate::object::project::{MAX_TEXTS, Projector};
 
-/// What a plugin reads of an object.
+/// The fields of an object that a plugin reads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Projection {
     /// Everything but `managedFields`.
@@ -25,17 +27,17 @@ pub enum Projection {
     Fields(FieldMask),
 }
 
-/// What each text of an object has.
+/// The projection of each text of an object.
 #[derive(Debug, Default)]
 pub struct TextSet {
     projections: Vec<Projection>,
 }
 
-/// Where a reader finds what it reads.
+/// The text that a reader reads from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     text: usize,
-    /// The text has nothing else.
+    /// The text has no other fields.
     is_exact: bool,
 }
 
@@ -43,12 +45,12 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Reader {
     projection: Projection,
-    /// Cuts a text that has more.
+    /// Cuts out fields of other readers.
     projector: Projector,
 }
 
 impl TextSet {
-    /// The texts for these projections.
+    /// Computes the texts for these projections.
     pub fn shared_by(projections: &BTreeSet<Projection>) -> Self {
         let masks = projections.iter().filter_map(Projection::fields).collect();
         let whole = projections.contains(&Projection::Whole).then_some(Projection::Whole);
@@ -58,19 +60,19 @@ impl TextSet {
         }
     }
 
-    /// What each text has.
+    /// The projection of each text.
     pub fn projections(&self) -> &[Projection] {
         &self.projections
     }
 
-    /// Whether all of these can be read, and none shares a text while there is room for another one.
+    /// Whether all of these projections can be read, and none shares a text while there is room for another one.
     pub fn suits(&self, projections: &BTreeSet<Projection>) -> bool {
         let is_full = self.projections.len() == MAX_TEXTS && projections.len() > MAX_TEXTS;
         projections.iter().all(|wanted| self.source(wanted).is_some_and(|source| source.is_exact || is_full))
     }
 
-    /// Where to read a projection: its own text, or the one with the fewest other fields. A text of whole objects is read only by
-    /// those that declare whole objects. `None` if the objects were taken in for others.
+    /// The source of a projection: its own text, or the one with the fewest other fields. A text of whole objects is
+    /// read only by projections of whole objects. `None` if the texts do not have its fields.
     pub fn source(&self, wanted: &Projection) -> Option<Source> {
         if let Some(text) = self.projections.iter().position(|ours| ours == wanted) {
             return Some(Source { text, is_exact: true });
@@ -92,35 +94,36 @@ impl Projection {
 }
 
 impl Source {
-    /// The text, or what belongs to it, of an object. The text may have more than what is read.
+    /// The object's text, or the item that belongs to it. The text may have more fields than the projection.
     pub fn of<T>(self, texts: &[T]) -> Option<&T> {
         texts.get(self.text)
     }
 }
 
 impl Reader {
-    /// A reader of this projection.
+    /// Creates a reader of this projection.
     pub fn new(projection: Projection) -> Self {
         let mask = projection.fields().map(FieldMask::with_identity).unwrap_or_default();
         Self { projector: Projector::new(&mask), projection }
     }
 
-    /// Where it reads.
+    /// The source in these texts.
     pub fn source(&self, texts: &TextSet) -> Option<Source> {
         texts.source(&self.projection)
     }
 
-    /// Units of [`Work`](crate::object::work::Work) of [`read`](Self::read): a text that has more than is read must be parsed.
+    /// Cost of [`read`](Self::read) in units of [`Work`](crate::object::work::Work): a text with other fields must be
+    /// parsed.
     pub fn cost(&self, source: Source, texts: &[Arc<str>]) -> u64 {
         const BYTES_PER_UNIT: u64 = 8;
         let n_bytes = source.of(texts).filter(|_| !source.is_exact).map_or(0, |text| text.len() as u64);
         1 + n_bytes / BYTES_PER_UNIT
     }
 
-    /// What it reads, and nothing else.
+    /// Returns exactly the fields of the projection.
     pub fn read(&self, source: Source, texts: &[Arc<str>]) -> Option<Arc<str>> {
         let text = source.of(texts)?;
-        // Nothing rather than too much: but a text of the host's own making is always an object.
+        // On a parse error, return nothing rather than too much; texts made by the host are always objects.
         if source.is_exact { Some(text.clone()) } else { self.projector.project(text).ok().map(Arc::from) }
     }
 }
@@ -133,8 +136,8 @@ struct Group {
     fields: Vec<u64>,
 }
 
-/// Merges masks until so few are left. Each step merges the two groups whose readers then pass over the fewest fields of others;
-/// with a whole object's field, the fields in it that a projection names count as well.
+/// Merges masks until `n_texts` are left. Each step merges the two groups whose readers then skip the fewest fields of
+/// others; for a field that holds an object, the fields in it that any projection names count as well.
 fn merge(masks: Vec<&FieldMask>, n_texts: usize) -> Vec<FieldMask> {
     let named: BTreeSet<&FieldPath> = masks.iter().flat_map(|mask| mask.paths()).collect();
     let mut groups: Vec<Group> = masks.into_iter().map(|mask| Group::new(mask, &named)).collect();
@@ -156,7 +159,8 @@ impl Group {
         Self { mask: mask.clone(), n_masks: 1, fields }
     }
 
-    /// Fields of others that readers of both would pass over, more than now. Of equals, those with more in common go together.
+    /// Number of additional fields of others that readers of both groups would skip. Among equals, groups with more
+    /// common fields merge first.
     fn waste_with(&self, other: &Self) -> (usize, Reverse<usize>) {
         let n_both = self.fields.iter().zip(&other.fields).map(|(a, b)| (a & b).count_ones() as usize).sum();
         let (n_ours, n_others) = (n_fields(&self.fields), n_fields(&other.fields));
@@ -189,7 +193,7 @@ mod tests {
             .prop_map(String::from)
     }
 
-    /// The two masks as one, and how many fields of the other one their readers then pass over, counted one by one.
+    /// Merges two masks; also returns how many fields of the other mask their readers then skip, counted one by one.
     fn together(first: &FieldMask, second: &FieldMask, named: &BTreeSet<&FieldPath>) -> (FieldMask, usize) {
         let both = FieldMask::new(first.paths().chain(second.paths()).cloned());
         let n_more = |mask: &FieldMask| named.iter().filter(|field| both.covers(field) && !mask.covers(field)).count();
@@ -241,7 +245,7 @@ mod tests {
             prop_assert_eq!(chosen, fewest);
         }
 
-        /// Who comes with fields that are all there, and who leaves, changes no text.
+        /// Adding a projection whose fields are all present, or removing one, changes no text.
         #[test]
         fn texts_stay_while_they_have_what_is_declared(
             masks in prop::collection::vec(prop::collection::vec(path(), 0..4), 0..12),

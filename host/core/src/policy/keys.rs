@@ -1,4 +1,4 @@
-//! The keys of one plugin: which key runs next, and what follows from the end of its run.
+//! The keys of one plugin: selects the next key, and handles the end of its run.
 //!
 //! ```text
 //! changes, ticks, resyncs, wakes ──add──> queues ──take──> running ──end──> forgotten | delayed
@@ -7,14 +7,16 @@
 //! ```
 //!
 //! Invariants:
-//! 1. At most one run of a key is under way, and each queue has at most its concurrency of runs.
-//! 2. A key does not run while the caches do not show its writes, or while the fate of a write is unknown. Time alone releases no key.
-//! 3. A fault delays its own key only: the key becomes a suspect of its queue, and takes nothing from the rate limit that the other
-//!    retries of the queue share.
-//! 4. After a failed write, the backoff decides, and not the requeue that the plugin asked for.
-//! 5. A queue without a declaration in the present version takes no keys; its slot stays, because runs in flight refer to it.
+//! 1. A key has at most one run at a time, and each queue has at most its concurrency of runs.
+//! 2. A key does not run until the caches show its writes, and not while the result of a write is unknown. Time alone
+//!    releases no key.
+//! 3. A fault delays its own key only: the key becomes a suspect of its queue, and does not use the rate limit that the
+//!    other retries of the queue share.
+//! 4. After a failed write, the backoff sets the delay, not the requeue that the plugin requested.
+//! 5. A queue that the current version does not declare takes no keys; its slot stays, because runs in flight refer to
+//!    it.
 //!
-//! Not here: the run itself, tasks and locks (the dispatcher of the runtime); whether the plugin may run at all (`lifecycle::supervisor`).
+//! Not here: the run itself, tasks and locks (the runtime's dispatcher); pausing the plugin (`lifecycle::supervisor`).
 //!
 //! Source: the work queue of client-go and the loop around `processNextWorkItem` of its controllers: `Forget` after a success,
 //! `AddRateLimited` after a failure, `Done` in each case.
@@ -39,11 +41,11 @@ use crate::policy::loops::{Loops, Stamp};
 use crate::policy::pending::{Confirmed, Overdue, Pending, PendingWrite, WaitId};
 use crate::policy::queue::{Priority, Suspect, Taken};
 
-/// Minimum delay of a key that requests an immediate requeue: client-go's delay after one failure. Without it, a plugin that
-/// always requests a requeue would never pause.
+/// Minimum delay of a key that requests an immediate requeue: client-go's delay after one failure. It ensures a pause
+/// between the runs of a plugin that always requests a requeue.
 pub const MIN_REQUEUE: Duration = Duration::from_millis(5);
 
-/// Failures of a key's last outcome, as far as they fit the plugin's account.
+/// Failures of a key's last outcome that fit in the plugin's account.
 #[derive(Debug)]
 struct KeptFailures {
     failures: Arc<[MutationFailure]>,
@@ -58,44 +60,44 @@ impl KeptFailures {
     }
 }
 
-/// How a run has ended, as far as it decides about its key.
+/// The end of a run, as far as it matters for its key.
 #[derive(Clone, Copy, Debug)]
 pub enum RunEnd<'a> {
-    /// The outcome was carried out. `error`: the run has failed all the same.
+    /// The outcome was applied. `error`: the run failed nevertheless.
     Done {
-        /// The plugin asks to run again after this time.
+        /// The plugin requests another run after this time.
         requeue_after: Option<Duration>,
         /// The error of the outcome.
         error: Option<&'a ReconcileError>,
     },
-    /// Writes of the outcome have failed.
+    /// Writes of the outcome failed.
     Failed {
         /// As in `Done`.
         requeue_after: Option<Duration>,
         /// As in `Done`.
         error: Option<&'a ReconcileError>,
-        /// The next run sees them.
+        /// Passed to the next run.
         failures: &'a [MutationFailure],
-        /// The retry does not come before, as the API server asks.
+        /// Minimum delay of the retry, from the API server.
         retry_after: Duration,
         /// Whether a write was not granted, which is a fault.
         is_denied: bool,
-        /// Whether all of them are conflicts with other writers.
+        /// Whether all failures are conflicts with other writers.
         only_conflicts: bool,
     },
-    /// Nothing of the outcome is carried out yet. The failures of the key stay.
+    /// Nothing of the outcome has been applied yet. The failures of the key are kept.
     NothingYet {
         /// The key runs again after this time.
         again: Duration,
     },
     /// The plugin returned an error instead of an outcome.
     Declared(&'a ReconcileError),
-    /// The plugin broke a rule.
+    /// A fault of the plugin.
     Fault,
 }
 
 impl RunEnd<'_> {
-    /// What the run says about the version of the plugin.
+    /// The result of the run for the version of the plugin.
     pub fn ended(&self) -> Ended {
         match self {
             Self::Fault | Self::Failed { is_denied: true, .. } => Ended::Fault,
@@ -106,29 +108,29 @@ impl RunEnd<'_> {
     }
 }
 
-/// What the caches must show before a key runs again.
+/// The writes that the caches must show before a key runs again.
 #[derive(Debug)]
 pub struct Awaited<S> {
     /// The writes of the run.
     pub writes: Vec<PendingWrite>,
-    /// Whether the fate of other writes is unknown, so that [`KeyTable::settle`] reports it.
+    /// Whether the result of other writes is unknown. [`KeyTable::settle`] reports it.
     pub is_open: bool,
-    /// When the API server is asked about writes that the caches do not show.
+    /// When to ask the API server about writes that the caches do not show.
     pub deadline: Instant,
     /// Whether the caches show a write.
     pub sees: S,
 }
 
-/// What follows from the end of a run.
+/// The consequences of a run for its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disposition {
     /// Consecutive failures of the key before this run.
     pub attempt: u32,
-    /// Whether the key's run before faulted.
+    /// Whether the previous run of the key faulted.
     pub was_suspect: bool,
     /// The fault of this run.
     pub suspect: Option<Suspect>,
-    /// What becomes of the key.
+    /// The next state of the key.
     pub next: Next,
     /// The key is held until the caches show its writes.
     pub wait: Option<WaitId>,
@@ -136,36 +138,36 @@ pub struct Disposition {
     pub repeats: Option<Repeats>,
 }
 
-/// Runs of a key that its own writes alone have caused.
+/// Runs of a key caused only by its own writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeats {
-    /// How many in a row, this one included.
+    /// Number of runs in a row, including this one.
     pub n_runs: u32,
-    /// The kind of what the last one has written last.
+    /// Kind of the last object that the last run wrote.
     pub kind: Kind,
-    /// That object.
+    /// The object.
     pub object: ObjectKey,
 }
 
-/// What becomes of a key.
+/// The next state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It has succeeded: its failures are forgotten. It runs again if something has added it, or as it has requested.
+    /// The key succeeded, and its failures are forgotten. It runs again if it was added meanwhile, or as requested.
     Success,
-    /// It runs again, and has neither succeeded nor failed.
+    /// The key runs again; it has neither succeeded nor failed.
     Later,
-    /// It is tried again after this delay.
+    /// The key is retried after this delay.
     Retry(Duration),
-    /// Its failures are forgotten: it has had so many retries. `is_dropped`: nothing else has added it.
+    /// The key reached the maximum number of retries, and its failures are forgotten.
     GivenUp {
         /// Consecutive failures.
         n_failures: u32,
-        /// Whether nothing else has added it.
+        /// Whether the key was not added meanwhile.
         is_dropped: bool,
     },
-    /// Its failures are forgotten: the plugin does not want a retry.
+    /// The plugin declared the error as terminal, and the failures of the key are forgotten.
     Terminal {
-        /// Whether nothing else has added it.
+        /// Whether the key was not added meanwhile.
         is_dropped: bool,
     },
 }
@@ -176,17 +178,17 @@ pub struct KeyTable<O> {
     queues: Vec<KeyQueue<O>>,
     pending: Pending<Key>,
     loops: Loops<Key>,
-    /// Of each key whose last outcome has failed, until it succeeds.
+    /// Failures of each key whose last outcome failed, until it succeeds.
     failures: HashMap<Key, KeptFailures>,
     account: Arc<Account>,
-    /// Bytes of the queues' keys, without `object_bytes`.
+    /// Bytes of the keys in the queues, without `object_bytes`.
     held_keys: Held,
-    /// What the keys of the plugin's objects may take. They are not refused, so they do not count.
+    /// Maximum bytes of the keys of the plugin's objects. They are never refused, so they do not count.
     object_bytes: u64,
 }
 
 impl<O: QueueObserver> KeyTable<O> {
-    /// A table without keys.
+    /// Creates a table without keys.
     pub fn new<'q>(queues: impl Iterator<Item = (&'q Queue, QueueConfig<O>)>, account: Arc<Account>) -> Self {
         Self {
             queues: queues.map(|(declared, config)| KeyQueue::new(declared, config)).collect(),
@@ -199,7 +201,8 @@ impl<O: QueueObserver> KeyTable<O> {
         }
     }
 
-    /// Adopts the queues of another version. Keys, their failures and delays stay, but suspects are cleared, and loops are counted anew.
+    /// Adopts the queues of another version. Keys, their failures and delays stay; suspects are cleared, and loop
+    /// counts restart.
     pub fn adopt<'q>(&mut self, queues: impl Iterator<Item = (&'q Queue, QueueConfig<O>)>) {
         self.loops.clear();
         let queues: Vec<_> = queues.collect();
@@ -216,7 +219,7 @@ impl<O: QueueObserver> KeyTable<O> {
         }
     }
 
-    /// Forgets all keys, and stops the timers. Nothing may run.
+    /// Forgets all keys, and stops the timers. No run may be in progress.
     pub fn clear(&mut self) {
         self.queues.iter_mut().for_each(KeyQueue::clear);
         self.pending.clear();
@@ -225,12 +228,12 @@ impl<O: QueueObserver> KeyTable<O> {
         self.count_bytes();
     }
 
-    /// The queues of the present version.
+    /// The queues of the current version.
     pub fn queues(&self) -> impl Iterator<Item = &KeyQueue<O>> {
         self.queues.iter().filter(|queue| !queue.retired)
     }
 
-    /// The number of runs under way, those of retired queues included.
+    /// Number of runs in progress, including those of retired queues.
     pub fn n_running(&self) -> usize {
         self.queues.iter().map(|queue| queue.work_queue.n_running()).sum()
     }
@@ -250,7 +253,7 @@ impl<O: QueueObserver> KeyTable<O> {
         self.failures.get(key).map(|kept| kept.failures.clone()).unwrap_or_default()
     }
 
-    /// The number of keys with such failures.
+    /// Number of keys with such failures.
     pub fn n_failed(&self) -> usize {
         self.failures.len()
     }
@@ -259,8 +262,8 @@ impl<O: QueueObserver> KeyTable<O> {
         self.queues.iter().find(|queue| queue.name == key.queue)
     }
 
-    /// Adds a key to its queue, now or after a delay. `cause`: the change that asks for it, if it is one. Keys of unknown queues are
-    /// ignored.
+    /// Adds a key to its queue, now or after a delay. `cause`: the change that enqueues it, if any. Keys of unknown
+    /// queues are ignored.
     pub fn add(&mut self, key: Key, cause: Option<Stamp>, delay: Option<Duration>, priority: Priority, now: Instant) {
         self.loops.caused(&key, cause);
         self.requeue(key, delay, priority, now);
@@ -273,11 +276,11 @@ impl<O: QueueObserver> KeyTable<O> {
         }
     }
 
-    /// Makes room in the account for more keys than the plugin's objects: a plugin can invent any. `max_entries` of the queues are
-    /// allowed in any case.
+    /// Reserves room in the account for more keys than the plugin's objects: a plugin can invent any number.
+    /// `max_entries` entries of the queues are always allowed.
     ///
     /// # Errors
-    /// There is none, in one line.
+    /// If there is no room, with a one-line message.
     pub fn make_room<'k>(
         &mut self,
         keys: impl Iterator<Item = &'k Key>,
@@ -306,42 +309,42 @@ impl<O: QueueObserver> KeyTable<O> {
         self.queues.iter().map(KeyQueue::n_entries).sum()
     }
 
-    /// Bytes of all keys of the queues.
+    /// Bytes of all keys in the queues.
     fn n_bytes(&self) -> u64 {
         self.queues.iter().map(KeyQueue::n_bytes).sum()
     }
 
-    /// Brings the account up to date with the queues.
+    /// Updates the account to the contents of the queues.
     pub fn count_bytes(&mut self) {
         let n_bytes = self.n_bytes().saturating_sub(self.object_bytes);
         self.held_keys.set(n_bytes);
     }
 
-    /// Starts the timers of the queues that are stopped.
+    /// Starts the stopped timers of the queues.
     pub fn start_clocks(&mut self, now: Instant) {
         self.queues.iter_mut().for_each(|queue| queue.start_clocks(now));
     }
 
-    /// Adds the ticks that are due; returns the names of the queues whose resync is due.
+    /// Adds due ticks; returns the names of the queues whose resync is due.
     pub fn tick(&mut self, now: Instant) -> Vec<Arc<str>> {
         let due = self.queues.iter_mut().filter_map(|queue| queue.clocks_due(now).then(|| queue.name.clone()));
         due.collect()
     }
 
-    /// The number of queues, those that are retired included: [`KeyTable::take`] has their indexes.
+    /// Number of queues including retired ones; indexes for [`KeyTable::take`] are below it.
     pub fn n_queues(&self) -> usize {
         self.queues.len()
     }
 
-    /// Makes the keys of a queue ready whose delay has passed.
+    /// Makes the keys of a queue ready whose delay has ended.
     pub fn advance(&mut self, queue: usize, now: Instant) {
         if let Some(queue) = self.queues.get_mut(queue) {
             queue.advance(now);
         }
     }
 
-    /// The next key of a queue, if it may have one more run. `prefers`: which keys a trial run should have. End the run by
-    /// [`KeyTable::end`].
+    /// Takes the next key of a queue, if another run may start. `prefers`: selects keys for a trial run. End the run
+    /// with [`KeyTable::end`].
     pub fn take(
         &mut self,
         queue: usize,
@@ -354,14 +357,14 @@ impl<O: QueueObserver> KeyTable<O> {
         Some(taken)
     }
 
-    /// Whether a queue has a ready key and may have one more run.
+    /// Whether a queue has a ready key and may start another run.
     pub fn has_ready(&self) -> bool {
         let has_one =
             |queue: &KeyQueue<O>| queue.work_queue.n_ready() > 0 && queue.work_queue.n_running() < queue.concurrency;
         self.queues.iter().any(has_one)
     }
 
-    /// Ends the run of a key. Nothing if the key was not running.
+    /// Ends the run of a key. Returns `None` if the key was not running.
     pub fn end(
         &mut self,
         queue: usize,
@@ -378,7 +381,7 @@ impl<O: QueueObserver> KeyTable<O> {
             let PendingWrite { kind, object, .. } = write.clone();
             Repeats { n_runs, kind, object }
         });
-        // First: whatever follows, the key does not run without its writes.
+        // This comes first: in every case, the key does not run before the caches show its writes.
         let wait = self.pending.wait(key, writes, is_open, deadline, sees);
         let own = self.queues.get_mut(queue)?;
         let was_suspect = own.work_queue.is_suspect(key);
@@ -414,7 +417,8 @@ impl<O: QueueObserver> KeyTable<O> {
             RunEnd::Failed { requeue_after, failures, retry_after, .. } => {
                 self.failures.insert(key.clone(), KeptFailures::new(failures, &self.account));
                 let next = self.retry(queue, key, retry_after, suspect, now);
-                // With a retry, the plugin decides again: it asked for the requeue before the failure.
+                // If the key is retried, the plugin decides again, because it requested this requeue before the
+                // failure.
                 if let (Some(after), Next::GivenUp { .. }) = (requeue_after, next) {
                     self.requeue(key.clone(), Some(at_least(after)), Priority::Normal, now);
                 }
@@ -465,7 +469,7 @@ impl<O: QueueObserver> KeyTable<O> {
         Some(Next::GivenUp { n_failures, is_dropped: self.stop_retrying(queue, key) })
     }
 
-    /// Forgets the failures of a key. Returns whether nothing else has added it.
+    /// Forgets the failures of a key. Returns true if the key was not added meanwhile.
     fn stop_retrying(&mut self, queue: usize, key: &Key) -> bool {
         let is_dropped = self.queues.get(queue).is_some_and(|own| !own.work_queue.is_queued(key));
         self.forget(queue, key);
@@ -479,15 +483,15 @@ impl<O: QueueObserver> KeyTable<O> {
         }
     }
 
-    /// Ends the run of a key whose result does not count.
+    /// Ends the run of a key and ignores the result.
     pub fn drop_run(&mut self, queue: usize, key: &Key, now: Instant) {
         if let Some(own) = self.queues.get_mut(queue) {
             own.stop_running(key, false, now);
         }
     }
 
-    /// Ends the run of a key whose result could not be handled. The key stays held if it waits for its writes; otherwise it runs again
-    /// after `delay`, by which time the caches should show what it may have written.
+    /// Ends the run of a key whose result could not be processed. The key stays held if it waits for its writes;
+    /// otherwise it runs again after `delay`, when the caches should show what it may have written.
     pub fn recover(&mut self, queue: usize, key: &Key, delay: Duration, now: Instant) {
         let is_pending = self.pending.contains(key);
         let Some(own) = self.queues.get_mut(queue) else { return };
@@ -495,7 +499,7 @@ impl<O: QueueObserver> KeyTable<O> {
         self.requeue(key.clone(), Some(delay), Priority::Normal, now);
     }
 
-    /// Releases the keys that waited for a kind whose caches have advanced, and returns them.
+    /// Releases the keys that wait for a kind whose caches have advanced, and returns them.
     pub fn progressed(&mut self, kind: &Kind, sees: impl Fn(&PendingWrite) -> bool) -> Vec<Key> {
         let free = self.pending.recheck(kind, sees);
         for key in &free {
@@ -504,7 +508,7 @@ impl<O: QueueObserver> KeyTable<O> {
         free
     }
 
-    /// Resolves an open wait: the caches must show these writes as well. Returns whether the key is released.
+    /// Resolves an open wait: the caches must also show these writes. Returns whether the key is released.
     pub fn settle(
         &mut self,
         key: &Key,
@@ -519,7 +523,7 @@ impl<O: QueueObserver> KeyTable<O> {
         is_free
     }
 
-    /// Handles what the API server shows of an awaited write now ([`Pending::confirm`]). `Over(true)`: the key is released.
+    /// Processes the API server's state of an awaited write ([`Pending::confirm`]). `Over(true)`: the key is released.
     pub fn confirm(
         &mut self,
         key: &Key,
@@ -546,7 +550,7 @@ impl<O: QueueObserver> KeyTable<O> {
         self.pending.overdue(now, bound)
     }
 
-    /// The number of keys that have waited for longer than the bound.
+    /// Number of keys that have waited for longer than the bound.
     pub fn n_overdue(&self) -> usize {
         self.pending.n_overdue()
     }
@@ -556,7 +560,7 @@ impl<O: QueueObserver> KeyTable<O> {
         self.pending.kinds().cloned().collect()
     }
 
-    /// Whether nothing runs, is ready, is held, or is delayed for less than this.
+    /// Whether no key runs, is ready, is held, or has a delay that ends before `until`.
     pub fn is_idle(&self, until: Instant) -> bool {
         self.queues().all(|queue| {
             let queue = &queue.work_queue;
@@ -564,7 +568,7 @@ impl<O: QueueObserver> KeyTable<O> {
         })
     }
 
-    /// When a delay, a timer or the bound of a wait ends.
+    /// When the next delay, timer or wait bound ends.
     pub fn next_due(&self) -> Option<Instant> {
         self.queues().filter_map(KeyQueue::next_due).chain(self.pending.next_deadline()).min()
     }

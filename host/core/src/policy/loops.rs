@@ -1,16 +1,17 @@
-//! Keys that run again and again because of their own writes alone.
+//! Detects keys that run again and again only because of their own writes.
 //!
 //! ```text
 //! run ──writes──> API server ──changes──> rules ──> the same key ──> run ──writes──> ...
 //! ```
 //!
-//! A status with the time in it, or a list without an order, ends in this. Such a key never rests, and nothing fails.
+//! Typical causes are a status that contains the time, or a list without an order. Such a key never rests, and nothing
+//! fails.
 //!
 //! Invariants:
-//! 1. A run counts only if every change that enqueued its key is one that the key's last run made, and if it writes as well.
-//!    The first other run ends the count.
-//! 2. No clock: the number of runs decides, whatever their speed.
-//! 3. At most [`MAX_KEYS`] keys are followed, with [`MAX_WRITES`] writes each.
+//! 1. A run counts only if every change that enqueued its key was made by the key's last run, and if the run writes as
+//!    well. Any other run resets the count.
+//! 2. No clock: only the number of runs counts, at any speed.
+//! 3. At most [`MAX_KEYS`] keys are tracked, with [`MAX_WRITES`] writes each.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,15 +19,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::object::version::{ResourceVersion, Uid};
 use crate::policy::pending::{Leaves, PendingWrite};
 
-/// Runs in a row after which a key is reported. A controller that makes its changes step by step, each after it has seen the last one,
-/// ends before that.
+/// Number of runs in a row after which a key is reported. A controller that makes its changes one by one, each after it
+/// has seen the previous one, ends before that.
 pub const LIMIT: u32 = 100;
-/// Keys that are followed at once.
+/// Maximum number of tracked keys.
 const MAX_KEYS: usize = 1024;
-/// Writes of a run. One with more does not repeat itself in the same way.
+/// Maximum writes of a tracked run. A run with more does not repeat itself in the same way.
 const MAX_WRITES: usize = 16;
 
-/// What identifies a state of an object: its version, or its uid once it is gone.
+/// Identifies a state of an object: its version, or its uid once it is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u64);
 
@@ -45,7 +46,7 @@ impl Stamp {
         Self(hasher.finish())
     }
 
-    /// Of the changes that a write leads to.
+    /// Stamps of the changes that a write leads to.
     fn of_write(write: &PendingWrite) -> impl Iterator<Item = Self> {
         let version = || Self::version(&ResourceVersion::parse(&write.resource_version));
         let gone = || Self::gone(&Uid::parse(&write.uid));
@@ -60,13 +61,13 @@ impl Stamp {
 
 #[derive(Debug, Default)]
 struct Followed {
-    /// What the last run wrote.
+    /// Stamps of the last run's writes.
     wrote: Vec<Stamp>,
-    /// Whether a change that the last run wrote has enqueued the key.
+    /// Whether a change made by the last run has enqueued the key.
     is_own: bool,
-    /// What enqueued the key while it runs.
+    /// Stamps of the changes that enqueued the key while it runs.
     meanwhile: Vec<Stamp>,
-    /// Whether something else has enqueued it.
+    /// Whether anything else has enqueued the key.
     is_other: bool,
     is_running: bool,
     n_runs: u32,
@@ -85,11 +86,11 @@ impl<K> Default for Loops<K> {
 }
 
 impl<K: Hash + Eq + Clone> Loops<K> {
-    /// A change has enqueued a key. Without its stamp, it comes from another writer.
+    /// Records that a change enqueued a key. A change without a stamp comes from another writer.
     pub fn caused(&mut self, key: &K, change: Option<Stamp>) {
         let Some(followed) = self.keys.get_mut(key) else { return };
         match change {
-            // What the run writes is known at its end.
+            // The writes of the run are known at its end.
             Some(stamp) if followed.is_running && followed.meanwhile.len() < 2 * MAX_WRITES => {
                 followed.meanwhile.push(stamp);
             }
@@ -98,7 +99,7 @@ impl<K: Hash + Eq + Clone> Loops<K> {
         }
     }
 
-    /// A run of a key begins.
+    /// Records that a run of a key begins.
     pub fn begin(&mut self, key: &K) {
         if !self.keys.contains_key(key) {
             if self.keys.len() >= MAX_KEYS {
@@ -116,8 +117,8 @@ impl<K: Hash + Eq + Clone> Loops<K> {
         *followed = Followed { is_running: true, n_runs, ..Followed::default() };
     }
 
-    /// A run has ended, with these writes, or has failed (none). Returns how many runs in a row of the key its own writes have caused, if
-    /// they are [`LIMIT`] or more.
+    /// Records the end of a run, with its writes (none if it failed). Returns the number of runs in a row caused by the
+    /// key's own writes, if it is [`LIMIT`] or more.
     pub fn end(&mut self, key: &K, writes: &[PendingWrite]) -> Option<u32> {
         let followed = self.keys.get_mut(key)?;
         if writes.is_empty() || writes.len() > MAX_WRITES {
@@ -134,7 +135,7 @@ impl<K: Hash + Eq + Clone> Loops<K> {
         (n_runs >= LIMIT).then_some(n_runs)
     }
 
-    /// All keys are forgotten.
+    /// Forgets all keys.
     pub fn clear(&mut self) {
         self.keys.clear();
     }
@@ -160,13 +161,13 @@ mod tests {
         Some(Stamp::version(&ResourceVersion::parse(&version.to_string())))
     }
 
-    /// Runs a key, each run with a write that leads to the next one; returns in which of the runs it is reported first.
+    /// Runs a key, each run with a write that leads to the next one; returns the runs in which it is first reported.
     fn reported(n_runs: u32, other: impl Fn(&mut Loops<u8>, u32)) -> Vec<u32> {
         let mut loops = Loops::default();
         let mut reported = Vec::new();
         for i in 1..=n_runs {
             loops.begin(&0);
-            // Every second change is there before the run has ended.
+            // Every second change arrives before the end of the run.
             if i % 2 == 0 {
                 loops.caused(&0, stamp(i));
             }
@@ -205,7 +206,7 @@ mod tests {
             assert_eq!(reported(LIMIT + 49, at_50), [] as [u32; 0]);
         }
         let requeued = |loops: &mut Loops<u8>, i: u32| {
-            // Nothing that the run wrote enqueued it.
+            // No write of the run enqueued it.
             loops.begin(&0);
             loops.end(&0, &[write(i)]);
         };

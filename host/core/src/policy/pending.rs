@@ -1,15 +1,15 @@
 //! Read-your-writes: the writes that the caches must show before their key runs again.
 //!
-//! Flow: the writer reports accepted writes; the dispatcher calls [`Pending::wait`] to learn whether the key may run again,
-//! and [`Pending::recheck`] whenever the cache of a kind has advanced.
+//! Flow: the writer reports accepted writes; the dispatcher calls [`Pending::wait`] to check whether the key may run
+//! again, and [`Pending::recheck`] whenever the cache of a kind has advanced.
 //!
-//! No wait ends without proof: a key that ran on caches that lack its writes would repeat them. [`Pending::overdue`] names the
-//! waits that have lasted for longer than the bound. The API server is then asked for the written object, and
-//! [`Pending::confirm`] compares the answer with the caches. This ends waits for what caches cannot show by version: objects
-//! of API servers whose versions have no order, and objects that a watch's selector leaves out.
+//! No wait ends without proof: a key that runs on caches without its writes would repeat them. [`Pending::overdue`]
+//! returns the waits that have lasted longer than the bound. The API server is then asked for the written object, and
+//! [`Pending::confirm`] compares the answer with the caches. This ends waits that versions alone cannot end: API
+//! servers whose versions have no order, and objects that a watch's selector leaves out.
 //!
-//! The answer to a write may be lost. Then it is unknown what the caches must show: the key's wait is *open* until a probe
-//! has asked the API server and [`Pending::settle`] receives the result.
+//! The answer to a write may be lost, so that the expected state of the caches is unknown: the key's wait is *open*
+//! until a probe has asked the API server and [`Pending::settle`] receives the result.
 //!
 //! Invariants:
 //! 1. A key waits for a kind only while at least one write of that kind is unseen.
@@ -19,8 +19,8 @@
 //!
 //! Not here: whether a cache shows a write (the subscription), the queue's `held` state (`queue`).
 //!
-//! Source: kube-controller-manager's `pkg/controller/util/consistency`; there each controller refuses to sync, here the key
-//! does not run.
+//! Source: kube-controller-manager's `pkg/controller/util/consistency`; there each controller returns early from its
+//! sync, here the key does not run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -29,40 +29,40 @@ use std::time::{Duration, Instant};
 use crate::object::id::{Kind, ObjectKey};
 use crate::object::version::ResourceVersion;
 
-/// What a write leaves of its object.
+/// The state in which a write leaves its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaves {
-    /// The object.
+    /// The object exists.
     Object,
-    /// The object on its way out, or nothing: the answer to a delete may mean either.
+    /// The object is terminating or deleted: the answer to a delete may mean either.
     Terminating,
-    /// Nothing: the object is gone, or the watch does not select it.
+    /// The object is deleted, or the watch does not select it.
     Nothing,
 }
 
-/// A write that was accepted by the API server.
+/// A write that the API server accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingWrite {
     /// Kind of the written object.
     pub kind: Kind,
-    /// Its name.
+    /// The object's name.
     pub object: ObjectKey,
-    /// Its uid; empty if the answer did not contain it.
+    /// The object's uid; empty if the answer did not contain it.
     pub uid: String,
-    /// Its version after the write; empty if there is none.
+    /// The object's version after the write; empty if there is none.
     pub resource_version: String,
-    /// What the write left of it.
+    /// The state of the object after the write.
     pub leaves: Leaves,
-    /// Its labels after the write, which decide whether a watch with a selector shows it; absent if the answer did not contain
-    /// them.
+    /// The object's labels after the write, which decide whether a watch with a selector shows it; absent if the answer
+    /// did not contain them.
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-/// Identity of a wait; a later wait of the same key has another one.
+/// Identity of a wait; a later wait of the same key has a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitId(u64);
 
-/// The longest time between two questions about the writes of one key.
+/// Longest time between two requests about the writes of one key.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The wait of one key.
@@ -70,38 +70,38 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(300);
 struct Wait {
     /// Unseen writes by kind, in write order.
     writes: BTreeMap<Kind, Vec<PendingWrite>>,
-    /// Whether the fate of some writes is unknown.
+    /// Whether the result of some writes is unknown.
     open: bool,
     /// Its entry in `deadlines`.
     deadline: (Instant, u64),
-    /// How often its deadline has passed.
+    /// How many times its deadline has passed.
     n_overdue: u32,
 }
 
-/// A wait that has lasted for longer than the bound. It continues.
+/// A wait that has lasted longer than the bound. It continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overdue<K> {
     /// The key.
     pub key: K,
-    /// Its wait.
+    /// Id of the wait.
     pub id: WaitId,
-    /// An unseen write to ask the API server about; absent if only the fate of other writes is unknown.
+    /// An unseen write to ask the API server about; absent if only the result of other writes is unknown.
     pub write: Option<PendingWrite>,
     /// Number of unseen writes.
     pub n_writes: usize,
-    /// Whether its deadline has passed for the first time.
+    /// Whether the deadline has passed for the first time.
     pub is_first: bool,
 }
 
-/// What an answer of the API server about a pending write means for its key.
+/// The consequence of an API server's answer about a pending write for its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confirmed {
-    /// The caches show everything, or the wait is over for another reason and its key is not this one's concern: `true` if this
-    /// answer freed the key.
+    /// The caches show everything, or the wait has already ended and the answer does not concern the key: `true` if
+    /// this answer freed the key.
     Over(bool),
-    /// The caches show this write; the next one to ask about.
+    /// The caches show this write; the value is the next write to ask about.
     Next(PendingWrite),
-    /// The caches show less than the API server: the key stays held.
+    /// The caches are behind the API server: the key stays held.
     Stale,
 }
 
@@ -113,7 +113,7 @@ pub struct Pending<K> {
     by_kind: HashMap<Kind, Vec<K>>,
     deadlines: BTreeMap<(Instant, u64), K>,
     n_waits: u64,
-    /// Waits that have lasted for longer than the bound.
+    /// Number of waits that have lasted longer than the bound.
     n_overdue: usize,
 }
 
@@ -129,13 +129,13 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         Self::default()
     }
 
-    /// Forgets all waits. Their ids are not used again.
+    /// Forgets all waits. Their ids are not reused.
     pub fn clear(&mut self) {
         *self = Self { n_waits: self.n_waits, ..Self::default() };
     }
 
-    /// Starts a wait for the writes of a run that are not seen yet. `open`: the fate of other writes is unknown, and
-    /// [`Pending::settle`] will report it. `None`: all are seen, the key may run.
+    /// Starts a wait for the unseen writes of a run. `open`: the result of other writes is unknown, and
+    /// [`Pending::settle`] will report it. `None`: all writes are seen, the key may run.
     pub fn wait(
         &mut self,
         key: &K,
@@ -159,8 +159,8 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         Some(WaitId(self.n_waits))
     }
 
-    /// Resolves an open wait: the caches must show these writes as well. Returns whether the key is free. Does nothing if
-    /// that wait is over.
+    /// Resolves an open wait: the caches must also show these writes. Returns whether the key is free. Does nothing if
+    /// that wait has ended.
     pub fn settle(
         &mut self,
         key: &K,
@@ -184,7 +184,7 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         free
     }
 
-    /// Handles an advance of the cache of `kind`: returns the keys that are free now.
+    /// Handles an advance of the cache of `kind`; returns the keys that became free.
     pub fn recheck(&mut self, kind: &Kind, sees: impl Fn(&PendingWrite) -> bool) -> Vec<K> {
         let Some(keys) = self.by_kind.get_mut(kind) else { return Vec::new() };
         let mut free = Vec::new();
@@ -213,7 +213,8 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         self.by_kind.keys()
     }
 
-    /// The waits whose deadline has passed. Their next deadlines follow at doubling intervals, from `bound` to five minutes.
+    /// The waits whose deadline has passed. Their next deadlines follow at doubling intervals, from `bound` to five
+    /// minutes.
     pub fn overdue(&mut self, now: Instant, bound: Duration) -> Vec<Overdue<K>> {
         let late: Vec<((Instant, u64), K)> =
             self.deadlines.range(..=(now, u64::MAX)).map(|(at, key)| (*at, key.clone())).collect();
@@ -238,13 +239,14 @@ impl<K: Clone + Eq + Hash> Pending<K> {
         overdue
     }
 
-    /// Handles what the API server shows of a pending write now: its present state, or [`Leaves::Nothing`] if the watch's
-    /// selection does not contain it.
+    /// Compares an API server's answer about a pending write with the caches. `live` is the object's current state, or
+    /// [`Leaves::Nothing`] if the watch's selection does not contain it.
     ///
-    /// A version that has an order keeps its meaning: the caches must reach what was written, not what others have written
-    /// since, or a key would wait without end for caches that are late by a constant time.
+    /// If versions have an order, the caches must only reach the written version, not later writes of others; otherwise
+    /// a key would wait endlessly for caches with a constant delay.
     ///
-    /// An object that should be gone and is there was created again, or its API server keeps it: its present state counts.
+    /// An object that should be deleted but exists was created again, or its API server keeps it: its current state
+    /// counts.
     pub fn confirm(
         &mut self,
         key: &K,
@@ -350,8 +352,8 @@ fn unseen(writes: Vec<PendingWrite>, sees: impl Fn(&PendingWrite) -> bool) -> BT
     unseen
 }
 
-/// Drops seen writes from the end; returns whether any is left. One unseen write keeps the key waiting, so the earlier ones
-/// are not checked.
+/// Drops seen writes from the end; returns whether any unseen one is left. One unseen write keeps the key waiting, so
+/// earlier ones are not checked.
 fn drop_seen(writes: &mut Vec<PendingWrite>, sees: &impl Fn(&PendingWrite) -> bool) -> bool {
     while writes.last().is_some_and(sees) {
         writes.pop();
@@ -479,7 +481,7 @@ mod tests {
         };
         let asked = opaque("x");
         let id = pending.wait(&"a", vec![asked.clone()], false, now, |_| false).unwrap();
-        // Somebody else has written since, and the caches show a state in between.
+        // Another client has written since, and the caches show a state in between.
         assert_eq!(pending.confirm(&"a", id, &asked, opaque("z"), shows("y")), Confirmed::Stale);
         assert!(pending.recheck(&kind(0), shows("y")).is_empty());
         assert_eq!(pending.recheck(&kind(0), shows("z")), ["a"]);
@@ -492,13 +494,13 @@ mod tests {
         assert_eq!(pending.confirm(&"a", id, &opaque("w"), opaque("z"), shows("z")), Confirmed::Over(true));
         assert!(pending.is_empty() && pending.kinds().next().is_none() && pending.next_deadline().is_none());
 
-        // What the watch's selector leaves out is gone for the caches.
+        // For the caches, an object that the watch's selector leaves out is deleted.
         let absent = |write: &PendingWrite| write.leaves == Leaves::Nothing;
         let id = pending.wait(&"a", vec![write(0, 5)], false, now, |_| false).unwrap();
         let gone = PendingWrite { leaves: Leaves::Nothing, ..write(0, 9) };
         assert_eq!(pending.confirm(&"a", id, &write(0, 5), gone.clone(), absent), Confirmed::Over(true));
 
-        // What should be gone is there: the wait goes on for what it is now.
+        // The object should be deleted but exists: the wait continues for its current state.
         let id = pending.wait(&"a", vec![gone.clone()], false, now, |_| false).unwrap();
         assert_eq!(pending.confirm(&"a", id, &gone, write(0, 12), absent), Confirmed::Stale);
         assert_eq!(pending.recheck(&kind(0), seen_up_to(&BTreeMap::from([(kind(0), 12)]))), ["a"]);

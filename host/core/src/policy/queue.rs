@@ -9,18 +9,17 @@
 //! Invariants:
 //! 1. A key is at most once in `ready`, and never while it runs or is held.
 //! 2. A key that is added while it runs or is held becomes ready exactly once afterwards.
-//! 3. Of several delays of one key the earliest counts.
+//! 3. If a key has several delays, the earliest counts.
 //! 4. Low priority never starves: of [`LOW_SHARE`] keys taken while both priorities are ready, one is low.
-//! 5. A key whose last run faulted is a *suspect* until a run of it ends without a fault. It does not run before its hold is
-//!    over, whatever is added; at most one suspect runs at a time; and of [`SUSPECT_SHARE`] keys taken while others are ready, at
-//!    most one is a suspect. So suspects never starve other keys, and are never starved.
-//!
-//! 6. The bytes of a key's text count once, from when the queue learns of the key until it forgets it: the lists share the text.
+//! 5. A key whose last run faulted is a *suspect* until it has a run without a fault. It does not run before its hold
+//!    ends, even if it is added; at most one suspect runs at a time; and of [`SUSPECT_SHARE`] keys taken while others
+//!    are ready, at most one is a suspect. So suspects never starve other keys, and are never starved.
+//! 6. The bytes of a key's text count once, as long as the key is in any list: the lists share the text.
 //!
 //! Not here: the delay of a failed key (`ratelimit`), the number of concurrent runs (the dispatcher), threads and locks.
 //!
-//! Source: client-go's `workqueue` (`queue.go`, `delaying_queue.go`). Deliberate differences: priorities, `held`, the
-//! state of a key that has run and whose writes the caches do not show yet, and suspects.
+//! Source: client-go's `workqueue` (`queue.go`, `delaying_queue.go`). Deliberate differences: priorities, suspects, and
+//! `held`, the state of a key that has run but whose writes are not in the caches yet.
 
 pub mod contents;
 
@@ -30,19 +29,19 @@ use std::time::{Duration, Instant};
 
 use crate::policy::ratelimit::PerItem;
 
-/// While keys of both priorities are ready, one of this many is of low priority.
+/// While keys of both priorities are ready, one of this many taken keys is of low priority.
 pub const LOW_SHARE: u32 = 16;
-/// While suspects and other keys are ready, one of this many is a suspect.
+/// While suspects and other keys are ready, one of this many taken keys is a suspect.
 pub const SUSPECT_SHARE: u32 = 16;
-/// Delay of a key after consecutive faults, whatever the plugin's manifest declares: 5 ms, doubled up to five minutes.
+/// Delay of a key after consecutive faults, regardless of the plugin's manifest: 5 ms, doubled up to five minutes.
 pub const FAULT_BACKOFF: PerItem =
     PerItem::Exponential { base: Duration::from_millis(5), max: Duration::from_secs(300) };
-/// Longest time for which changes of a suspect are held back. Whoever edits an object that makes a plugin fault causes at most
-/// one run in this time; whoever fixes the object waits at most this long.
+/// Maximum time for which changes of a suspect are held back. Repeated edits of an object that makes a plugin fault
+/// cause at most one run in this time; a fix of the object takes effect after at most this time.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(30);
-/// Ready keys of each priority among which a trial run is chosen.
+/// Number of ready keys of each priority from which a trial run is chosen.
 const TRIAL_CHOICE: usize = 256;
-/// Entries of suspects that are kept without a check whether they are still needed.
+/// Number of suspects that are kept without checking whether they have expired.
 const MIN_SUSPECTS: usize = 1_024;
 /// How long a suspect that is not queued is remembered after its hold.
 const SUSPECT_MEMORY: Duration = Duration::from_secs(600);
@@ -81,18 +80,18 @@ impl From<Priority> for Class {
     }
 }
 
-/// A key whose last run faulted.
+/// Fault history of a key whose last run faulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspect {
     /// Consecutive faults.
     pub n_faults: u32,
-    /// How long the key should wait before it is tried again.
+    /// Delay before the key should be retried.
     pub delay: Duration,
-    /// No run starts before.
+    /// No run starts before this time.
     pub held_until: Instant,
 }
 
-/// A key that must run (again).
+/// Mark of a key that must run (again).
 #[derive(Clone, Copy, Debug)]
 struct Dirty {
     priority: Priority,
@@ -140,7 +139,7 @@ pub struct WorkQueue<K> {
     /// Key -> its entry in `waiting`, and its priority afterwards.
     delays: HashMap<K, (Instant, u64, Priority)>,
     suspects: HashMap<K, Suspect>,
-    /// Number of suspects at which forgotten ones are looked for.
+    /// Number of suspects at which expired ones are purged.
     purge_at: usize,
     next_place: u64,
     /// Keys of normal priority taken since the last one of low priority.
@@ -151,9 +150,9 @@ pub struct WorkQueue<K> {
     n_running: usize,
     n_running_suspects: usize,
     n_held: usize,
-    /// Bytes of a key's text.
+    /// Returns the bytes of a key's text.
     weigh: fn(&K) -> u64,
-    /// Those of all known keys.
+    /// Bytes of the texts of all known keys.
     n_text_bytes: u64,
 }
 
@@ -194,14 +193,14 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.items.contains_key(key) || self.delays.contains_key(key) || self.suspects.contains_key(key)
     }
 
-    /// Call it before a key comes into a list.
+    /// Must be called before a key is added to a list.
     fn learn(&mut self, key: &K) {
         if !self.knows(key) {
             self.n_text_bytes += (self.weigh)(key);
         }
     }
 
-    /// Call it after a key has left a list.
+    /// Must be called after a key was removed from a list.
     fn unlearn(&mut self, key: &K) {
         if !self.knows(key) {
             self.n_text_bytes -= (self.weigh)(key);
@@ -213,8 +212,8 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.next_place
     }
 
-    /// Adds a key. Returns whether it was not queued yet (for the counter of additions). A suspect that is neither running nor
-    /// held is added when its hold is over.
+    /// Adds a key. Returns whether it was not queued yet (for the counter of additions). A suspect that is neither
+    /// running nor held is added when its hold ends.
     pub fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
         let suspect = self.suspects.get(&key).map(|suspect| suspect.held_until);
         let place = self.place();
@@ -283,7 +282,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Makes the keys ready whose delay has passed; returns how many were not queued yet.
+    /// Makes the keys ready whose delay has ended; returns how many were not queued yet.
     pub fn advance(&mut self, now: Instant) -> usize {
         let mut n_added = 0;
         while let Some(entry) = self.waiting.first_entry().filter(|entry| entry.key().0 <= now) {
@@ -295,7 +294,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         n_added
     }
 
-    /// When [`WorkQueue::advance`] has work.
+    /// When [`WorkQueue::advance`] has work next.
     pub fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
@@ -307,8 +306,8 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.take_at(class, place, now)
     }
 
-    /// Takes a key for a trial run: one of those that `prefer` accepts, else any that is not a suspect, else, if `suspects` may
-    /// run, a suspect.
+    /// Takes a key for a trial run: one that `prefer` accepts, else any that is not a suspect, else, if `suspects` is
+    /// set, a suspect.
     pub fn take_trial(&mut self, prefer: impl Fn(&K) -> bool, suspects: bool, now: Instant) -> Option<Taken<K>> {
         let first = |class: Class| Some((class, *self.ready[class as usize].first_key_value()?.0));
         let preferred = |class: Class| {
@@ -356,8 +355,8 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         Some(Taken { key, waited: now.saturating_duration_since(dirty.since), priority: dirty.priority, suspect })
     }
 
-    /// Counts a fault of a running key. Call it before [`WorkQueue::done`] or [`WorkQueue::hold`]. The caller adds the key
-    /// again after the delay that is returned, or drops it; either way it does not run while it is held.
+    /// Counts a fault of a running key. Call it before [`WorkQueue::done`] or [`WorkQueue::hold`]. The caller adds the
+    /// key again after the returned delay, or drops it; in both cases it does not run before its hold ends.
     pub fn fault(&mut self, key: &K, now: Instant) -> Suspect {
         let n_before = self.suspects.get(key).map_or(0, |suspect| suspect.n_faults);
         let delay = FAULT_BACKOFF.delay(n_before);
@@ -387,7 +386,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Clears all suspects: another version runs them. Their delays are kept.
+    /// Clears all suspects, because another version runs them now. Their delays are kept.
     pub fn trust_all(&mut self) {
         for key in std::mem::take(&mut self.suspects).into_keys() {
             self.unlearn(&key);
@@ -416,7 +415,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.suspects.iter()
     }
 
-    /// Ends a run. Returns its duration, or nothing if the key was not running.
+    /// Ends a run. Returns its duration, or `None` if the key was not running.
     pub fn done(&mut self, key: &K, now: Instant) -> Option<Duration> {
         let took = self.stop_running(key, Stage::Idle, now)?;
         self.settle(key);
@@ -448,7 +447,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         Some(now.saturating_duration_since(since))
     }
 
-    /// Makes an idle key ready if it is dirty; forgets it otherwise. A suspect becomes ready when its hold is over.
+    /// Makes an idle key ready if it is dirty; forgets it otherwise. A suspect becomes ready when its hold ends.
     fn settle(&mut self, key: &K) {
         let place = self.place();
         let Some(item) = self.items.get_mut(key) else { return };
@@ -511,12 +510,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         unfinished
     }
 
-    /// Number of keys in the queue: those that will run, run, are held or are suspects.
+    /// Number of keys in the queue: keys that will run, are running or held, or are suspects.
     pub fn n_known(&self) -> usize {
         self.items.len() + self.delays.len() + self.suspects.len()
     }
 
-    /// Bytes of the texts of these keys; zero unless the queue was made by [`WorkQueue::weighing`].
+    /// Bytes of the texts of these keys; zero unless the queue was created by [`WorkQueue::weighing`].
     pub fn n_text_bytes(&self) -> u64 {
         self.n_text_bytes
     }

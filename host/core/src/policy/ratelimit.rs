@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::contract::manifest::Backoff;
 
-/// A token bucket that can go into debt, so that a caller learns how long it must wait.
+/// A token bucket that can go into debt, so that a caller gets the time to wait.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     per_second: f64,
@@ -54,7 +54,7 @@ impl TokenBucket {
         if self.tokens >= 0.0 { Duration::ZERO } else { seconds(-self.tokens / self.per_second) }
     }
 
-    /// Takes a token if there is one now.
+    /// Takes a token if one is available now.
     pub fn try_take(&mut self, now: Instant) -> bool {
         if self.unlimited() {
             return true;
@@ -106,7 +106,7 @@ impl PerItem {
     }
 }
 
-/// The rate limiter of one queue: the longer delay of the key's and the queue's rule applies.
+/// The rate limiter of one queue: the longer of the key's and the queue's delay applies.
 #[derive(Clone, Debug)]
 pub struct RateLimiter<K> {
     per_item: PerItem,
@@ -121,7 +121,7 @@ impl<K: Clone + Eq + Hash> RateLimiter<K> {
         Self { per_item: PerItem::of(backoff), overall, failures: HashMap::new() }
     }
 
-    /// Adopts another declaration; failures are kept, and so is the debt of an equal bucket.
+    /// Adopts another declaration; failures are kept, and the debt of an unchanged bucket as well.
     pub fn retune(&mut self, backoff: &Backoff) {
         self.per_item = PerItem::of(backoff);
         let overall = TokenBucket::new(f64::from(backoff.qps), backoff.burst);
@@ -208,7 +208,7 @@ mod tests {
         let now = Instant::now();
         assert_eq!(limiter.when(&"a", now), Duration::from_millis(5));
         assert_eq!(limiter.when(&"b", now), Duration::from_millis(5));
-        // The bucket is empty: the third failure of the queue waits for it, whatever the key's own failures.
+        // The bucket is empty: the third failure of the queue waits for it, regardless of the key's own failures.
         assert_eq!(limiter.when(&"c", now), Duration::from_secs(1));
         assert_eq!(limiter.when(&"c", now), Duration::from_secs(2));
         assert_eq!(limiter.failures(&"c"), 2);

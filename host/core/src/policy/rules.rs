@@ -1,11 +1,11 @@
-//! Maps a changed object to keys, by the rules of the manifest.
+//! Maps a changed object to keys, by the rules in the manifest.
 //!
-//! Flow: a change of the cache -> the rules of the object's watch -> keys for the work queue. Both old and new state are
-//! mapped, so that a key that lost the object is enqueued as well.
+//! Flow: a cache change -> the rules of the object's watch -> keys for the work queue. Both the old and the new state
+//! are mapped, so that a key that no longer refers to the object is enqueued as well.
 //!
-//! What many rules ask of one change is found out once: the fields that any of them compares, and the keys that several of them lead to.
+//! Results that several rules need are computed once per change: the compared fields, and keys of equal targets.
 //!
-//! Not here: `to: plugin`, which only the plugin can map.
+//! Not here: `to: plugin`, which the plugin maps.
 
 mod context;
 
@@ -30,11 +30,11 @@ use context::{ChangeContext, State};
 pub struct Enqueued {
     /// The key.
     pub key: Key,
-    /// Delay before it is added.
+    /// Delay before it is enqueued.
     pub delay: Option<Duration>,
     /// Priority.
     pub priority: Priority,
-    /// The change that leads to it.
+    /// The change that caused it.
     pub cause: Option<Stamp>,
 }
 
@@ -57,7 +57,7 @@ impl Delta {
         self.new.as_ref().or(self.old.as_ref()).map(|object| &object.meta.key)
     }
 
-    /// The stamp of the state that it leads to.
+    /// The stamp of the resulting state.
     fn stamp(&self) -> Option<Stamp> {
         match (&self.old, &self.new) {
             (_, Some(new)) => Some(Stamp::version(&new.meta.resource_version)),
@@ -67,7 +67,7 @@ impl Delta {
     }
 }
 
-/// Lookups that rules need besides the changed object.
+/// Cache lookups for rules.
 pub trait RuleCache {
     /// The watched kind of this group and name, in the version of the watch.
     fn watched(&self, group: &str, name: &str) -> Option<&Kind>;
@@ -75,17 +75,18 @@ pub trait RuleCache {
     fn namespaced(&self, kind: &Kind) -> bool;
     /// A cached object.
     fn object(&self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>>;
-    /// Objects of a namespace; of all namespaces if absent.
+    /// Objects of a namespace, or of all namespaces if absent.
     fn keys_in(&self, kind: &Kind, namespace: Option<&str>) -> Vec<ObjectKey>;
     /// Objects of `kind` in the namespace of `selected` whose own selector matches its labels.
     fn selecting(&self, kind: &Kind, selected: &Meta) -> Vec<ObjectKey>;
-    /// Objects of `kind` whose index has one of these values; if the kind is namespaced, those of this namespace unless it is absent.
+    /// Objects of `kind` whose index has one of these values; for a namespaced kind, only those in this namespace, if
+    /// given.
     fn indexed(&self, kind: &Kind, index: &str, values: &[String], namespace: Option<&str>) -> Vec<ObjectKey>;
-    /// A cached object with this uid, of any watched kind, and the kind.
+    /// The cached object with this uid, of any watched kind, with its kind.
     fn by_uid(&self, uid: &Uid) -> Option<(&Kind, &Arc<Object>)>;
     /// Objects that have this uid among their owner references.
     fn dependents(&self, uid: &Uid) -> Vec<(Kind, ObjectKey)>;
-    /// A text of the object that has the fields that the rules look at, and perhaps others.
+    /// A text of the object that has at least the fields that the rules read.
     fn text<'o>(&self, kind: &Kind, object: &'o Object) -> Option<Cow<'o, str>>;
 }
 
@@ -93,15 +94,15 @@ pub trait RuleCache {
 #[derive(Debug)]
 pub struct Rules {
     rules: Vec<Rule>,
-    /// Everything that any rule compares.
+    /// All fields that any rule compares.
     compared: Option<Projector>,
     /// Number of distinct sets of fields that rules compare.
     n_masks: usize,
-    /// What the rules look at.
+    /// Fields that the rules read.
     fields: FieldMask,
 }
 
-/// Which keys a rule leads to. Rules with equal targets lead to the same ones.
+/// The target of a rule. Rules with equal targets lead to the same keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     to: To,
@@ -114,7 +115,7 @@ struct Target {
     index: Option<String>,
 }
 
-/// Fields of which one must differ between the states of an update.
+/// An update counts only if one of these fields differs.
 #[derive(Debug)]
 struct Changed {
     fields: Projector,
@@ -126,7 +127,7 @@ struct Changed {
 struct Rule {
     target: Target,
     on: Vec<Change>,
-    /// Of an update, only these fields; absent if all updates count.
+    /// Fields that an update must change; absent if all updates count.
     changed: Option<Changed>,
     orphans: bool,
     dangling: bool,
@@ -135,10 +136,10 @@ struct Rule {
 }
 
 impl Rules {
-    /// Prepares the rules of a watch.
+    /// Compiles the rules of a watch.
     ///
     /// # Errors
-    /// A field path is not valid; a retry does not help.
+    /// If a field path is invalid; a retry does not help.
     pub fn new(watch: &Watch, manifest: &Manifest) -> Result<Self, FieldPathError> {
         let first = manifest.queues.first().map_or("", |queue| queue.name.as_str());
         let mut fields = FieldMask::default();
@@ -197,7 +198,7 @@ impl Rules {
         self.rules.iter().map(|rule| &rule.target).filter(|target| target.to == To::This).map(|target| &target.queue)
     }
 
-    /// Whether the plugin maps this change.
+    /// Whether the plugin must map this change.
     pub fn wants_mapping(&self, delta: &Delta, cache: &dyn RuleCache) -> bool {
         let mut rules = self.rules.iter().filter(|rule| rule.target.to == To::Plugin).peekable();
         if rules.peek().is_none() {
@@ -207,11 +208,11 @@ impl Rules {
         rules.any(|rule| rule.applies(&change) && rule.states(&change).next().is_some())
     }
 
-    /// Keys of a change, each once per queue (with the shortest delay).
+    /// The keys of a change, each once per queue, with the shortest delay.
     pub fn keys(&self, delta: &Delta, cache: &dyn RuleCache) -> Vec<Enqueued> {
         let priority = if delta.initial { Priority::Low } else { Priority::Normal };
         let change = ChangeContext::new(delta, cache, self.compared.as_ref(), self.n_masks);
-        // With the shortest delay. A delay that is absent is shorter than any other.
+        // With the shortest delay. No delay is shorter than any other.
         let mut targets: BTreeMap<(&Target, State), Option<Duration>> = BTreeMap::new();
         for rule in self.rules.iter().filter(|rule| rule.target.to != To::Plugin && rule.applies(&change)) {
             for state in rule.states(&change) {
@@ -252,7 +253,7 @@ impl Rule {
         }
     }
 
-    /// Old and new state, as far as the rule applies to them.
+    /// The states to which the rule applies.
     fn states<'s>(&'s self, change: &'s ChangeContext<'_>) -> impl Iterator<Item = State> {
         [State::Old, State::New].into_iter().filter(move |state| self.is_about(change, *state))
     }
@@ -268,13 +269,13 @@ impl Rule {
 }
 
 impl Target {
-    /// Whether both states of a change lead to the same keys, because they are equal in all that decides.
+    /// Whether both states of a change lead to the same keys, because all fields that decide are equal.
     fn sees_no_difference(&self, change: &ChangeContext<'_>) -> bool {
         let (Some(old), Some(new)) = (&change.delta.old, &change.delta.new) else { return false };
         let (old, new) = (&old.meta, &new.meta);
         match self.to {
             To::This | To::Namespace | To::NamespaceKeys | To::Tick => true,
-            // Values are cheaper to compare than to look up twice.
+            // Comparing values is cheaper than two lookups.
             To::Indexed => self.field.is_none() || self.values(change, State::Old) == self.values(change, State::New),
             To::Dependents => old.uid == new.uid,
             To::Selecting | To::Label => old.labels == new.labels,
@@ -346,7 +347,7 @@ impl Target {
             (To::Tick, Some(tick)) => {
                 add(tick.clone(), ObjectKey { namespace: "".into(), name: self.queue.clone() });
             }
-            // Validation of the manifest ensures the kind where it is required, and `Rules::new` that of ticks.
+            // Manifest validation ensures the kind where it is required, and `Rules::new` that of ticks.
             (
                 To::Controller | To::Selecting | To::Indexed | To::Field | To::Label | To::NamespaceKeys | To::Tick,
                 None,
@@ -364,7 +365,7 @@ impl Target {
         values
     }
 
-    /// The objects whose names and namespaces are in two fields; not what no object can be called.
+    /// The objects whose names and namespaces are in two fields; values that are not valid names are skipped.
     fn in_two_fields(&self, change: &ChangeContext<'_>, state: State, wanted: &Kind) -> Vec<ObjectKey> {
         let (Some(field), Some(text), Some(object)) = (&self.field, change.text(state), change.object(state)) else {
             return Vec::new();
@@ -393,7 +394,7 @@ impl Target {
     }
 }
 
-/// Whether the cache does not contain the owner, contains another object than the reference names, or contains it being deleted.
+/// Whether the cache lacks the owner, has another object under its uid, or has the owner with a deletion timestamp.
 /// Versions of a kind are equal.
 fn is_dangling(meta: &Meta, owner: &OwnerRef, cache: &dyn RuleCache) -> bool {
     cache.by_uid(&owner.uid).is_none_or(|(kind, found)| {
@@ -406,7 +407,8 @@ fn is_dangling(meta: &Meta, owner: &OwnerRef, cache: &dyn RuleCache) -> bool {
     })
 }
 
-/// The controller if it is of this kind; one of a watched kind must be in the cache and be the object of the reference.
+/// The controller if it is of this kind; if its kind is watched, it must be in the cache and be the object of the
+/// reference.
 fn controller_of(kind: &Kind, meta: &Meta, cache: &dyn RuleCache) -> Option<ObjectKey> {
     let owner = meta.controller().filter(|owner| owner.kind.is_any_version_of(kind))?;
     let key = beside(meta, kind, &owner.name, cache);
@@ -415,13 +417,13 @@ fn controller_of(kind: &Kind, meta: &Meta, cache: &dyn RuleCache) -> Option<Obje
     is_the_one.then_some(key)
 }
 
-/// The object of this kind and name in the other object's namespace, or cluster-scoped.
+/// The object of this kind and name in the namespace of the other object; cluster-scoped kinds have none.
 fn beside(meta: &Meta, kind: &Kind, name: &Arc<str>, cache: &dyn RuleCache) -> ObjectKey {
     let namespace = if cache.namespaced(kind) { meta.key.namespace.clone() } else { "".into() };
     ObjectKey { namespace, name: name.clone() }
 }
 
-/// The object that a text names: `name` or `namespace/name`.
+/// Parses a reference: `name` or `namespace/name`.
 fn named(text: &str, meta: &Meta, kind: &Kind, cache: &dyn RuleCache) -> Option<ObjectKey> {
     match text.split_once('/') {
         Some((namespace, name)) if !name.is_empty() => Some(ObjectKey::new(namespace, name)),

@@ -1,15 +1,16 @@
-//! Changes of the caches on their way to keys.
+//! The path from cache changes to keys.
 //!
 //! ```text
 //! informers ──batches, progress──> ChangeSink (bounded) ──take──> the controller's own task ──rules──> queues, mapping
 //! ```
 //!
 //! Invariants:
-//! 1. An informer only hands its changes over: what a plugin's rules cost delays that plugin alone.
-//! 2. Changes of a kind are taken in order. Progress of a kind is taken after all changes that came before it.
-//! 3. At most [`MAX_WAITING`] changes wait. Further ones are merged by object: the first and the last state remain, and every key
-//!    that is an object itself is enqueued for the states in between. At most [`MAX_WAITING`] objects are merged; of further ones
-//!    nothing is kept, and all cached objects of their kind go through the rules as at first sight.
+//! 1. An informer only hands its changes over: expensive rules of a plugin delay that plugin alone.
+//! 2. Changes of a kind are taken in order. Progress of a kind is taken after all earlier changes of the kind.
+//! 3. At most [`MAX_WAITING`] changes wait. Further changes are merged by object: the first and the last state remain,
+//!    and every key that is an object itself is enqueued for the states in between. At most [`MAX_WAITING`] objects are
+//!    merged; beyond that, changes are dropped, and all cached objects of the kind go through the rules as if they were
+//!    new.
 //!
 //! Not here: the rules (`pintle_core::policy::rules`), the plugin's own mapping (`mapping`).
 
@@ -25,30 +26,32 @@ use tokio::sync::Notify;
 use super::mapping::mappable;
 use super::{Controller, now};
 
-/// Changes that may wait for the controller. Each holds two references to objects, of which the cache may have dropped the old one;
-/// those of an initial list are in the cache and do not count. A plugin whose rules are slower than the changes, or that stays in the
-/// shadow for long, pays with a run of every key. As many objects are merged, so that memory is bounded.
+/// Maximum number of changes that wait for the controller. Each holds two references to objects, the old of which the
+/// cache may have dropped; the changes of an initial list are in the cache and do not count. A plugin whose rules are
+/// slower than the changes, or that stays in shadow mode for long, pays with a run of every key. At most as many
+/// objects are merged, which bounds memory.
 pub(super) const MAX_WAITING: usize = 65_536;
 /// Changes that go through the rules under one lock.
 const AT_ONCE: usize = 32;
-/// Changes and keys after which other tasks get their turn, and keys that are held at once: one change can lead to every key.
+/// Number of changes and keys after which the task yields, and of keys held at a time: one change can lead to every
+/// key.
 const TURN: usize = 512;
 
-/// The end of a subscription that the caches call. Versions that share a subscription share it.
+/// The sink of a subscription, called by the caches. Versions that share a subscription share it.
 pub(crate) struct ChangeSink {
     inbox: Mutex<Inbox>,
     /// Wakes the controller's task.
     arrived: Arc<Notify>,
 }
 
-/// What becomes of changes.
+/// What happens to changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Delivery {
     /// The version has not taken over yet: changes wait.
     Buffering,
     /// The controller takes them.
     Active,
-    /// Another version has taken over, whose own subscription brings the changes.
+    /// Another version has taken over, and its own subscription delivers the changes.
     Detached,
 }
 
@@ -56,26 +59,26 @@ struct Inbox {
     delivery: Delivery,
     max_waiting: usize,
     waiting: Changes,
-    /// Changes that wait, without those of initial lists.
+    /// Number of waiting changes, without those of initial lists.
     n_waiting: usize,
-    /// The controller works on what it has taken.
+    /// The controller is processing the changes it has taken.
     is_busy: bool,
 }
 
-/// What the controller takes at once.
+/// Changes that the controller takes in one step.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// In order, each of one kind.
+    /// In order; each batch is of one kind.
     batches: Vec<Arc<[Delta]>>,
-    /// Kinds of which too many changes came.
+    /// Kinds with too many changes.
     merged: BTreeMap<Kind, Merged>,
-    /// Objects in `merged`.
+    /// Number of objects in `merged`.
     n_merged: usize,
-    /// Changes that do not wait in `batches`.
+    /// Number of changes that are not in `batches`.
     n_dropped: u64,
-    /// Kinds whose cache has moved on.
+    /// Kinds whose cache has progressed.
     progress: BTreeSet<Kind>,
-    /// Which kinds are served may have changed.
+    /// The set of served kinds may have changed.
     kinds: bool,
 }
 
@@ -89,13 +92,13 @@ struct Merged {
 }
 
 impl Merged {
-    /// Adds a change of an object. Returns false if there is no room for it.
+    /// Adds a change of an object. Returns false if there is no room.
     fn add(&mut self, delta: &Delta, has_room: bool) -> Option<bool> {
         let object = delta.object()?;
         match self.objects.get_mut(object) {
             Some(merged) => {
                 if delta.new.is_none() && merged.old.is_none() {
-                    // It came and went: its only known state names keys as well.
+                    // The object was created and deleted meanwhile: its only known state names keys as well.
                     merged.old = delta.old.clone();
                 }
                 merged.new = delta.new.clone();
@@ -131,7 +134,7 @@ impl Inbox {
         };
         let n_new = batch.iter().filter(|delta| !delta.initial).count();
         let is_full = self.n_waiting + n_new > self.max_waiting;
-        // Later changes of a kind must not overtake those that were merged.
+        // Later changes of a kind must not overtake merged ones.
         if !is_full && !self.waiting.merged.contains_key(kind) {
             self.n_waiting += n_new;
             self.waiting.batches.push(batch.clone());
@@ -180,13 +183,13 @@ impl ChangeSink {
         Arc::new(Self { inbox: Mutex::new(Inbox::new(MAX_WAITING)), arrived: controller.tasks.changes_arrived.clone() })
     }
 
-    /// Changes that wait, and all that come, become keys.
+    /// From now on, waiting and new changes become keys.
     pub(super) fn activate(&self) {
         self.inbox.lock().delivery = Delivery::Active;
         self.arrived.notify_one();
     }
 
-    /// Changes are another subscription's business.
+    /// From now on, another subscription delivers the changes.
     pub(super) fn detach(&self) {
         let waiting = {
             let mut inbox = self.inbox.lock();
@@ -208,7 +211,7 @@ impl ChangeSink {
         self.inbox.lock().take()
     }
 
-    /// What was taken has become keys.
+    /// The taken changes have become keys.
     pub(super) fn done(&self) {
         self.inbox.lock().is_busy = false;
     }
@@ -237,8 +240,8 @@ impl ChangeHandler for ChangeSink {
 }
 
 impl Controller {
-    /// Turns changes into keys until the controller stops. After a restart every key is enqueued, because changes that were
-    /// taken may not have become keys.
+    /// Turns changes into keys until the controller stops. After a restart every key is enqueued, because the changes
+    /// that the crashed task had taken may be lost.
     pub(super) async fn take_changes(self: Arc<Self>, is_restart: bool) {
         if is_restart && let Some(subscription) = self.version().subscription() {
             subscription.sink.done();
@@ -283,7 +286,7 @@ impl Controller {
                     self.apply_batch(cache, &objects).await;
                 }
             }
-            // For keys that saw only a state in between.
+            // For keys that only a state in between maps to.
             self.enqueue(cache.all_keys(), Priority::Low);
         }
         for kind in &changes.progress {
@@ -294,10 +297,11 @@ impl Controller {
         }
     }
 
-    /// Enqueues the keys that the first of these changes map to, by this cache's rules; returns how many changes and keys those are.
+    /// Enqueues the keys of the first of these changes, by the rules of `cache`; returns the number of changes and keys
+    /// handled.
     pub(super) fn changed(&self, cache: &Subscription, batch: &[Delta]) -> (usize, usize) {
         if !self.inner.lock().leads {
-            // All objects become keys when this host leads.
+            // When this host becomes the leader, it enqueues all objects.
             self.observers.see_fields(cache, batch);
             return (batch.len(), 0);
         }
@@ -319,7 +323,7 @@ impl Controller {
         (n_changes, n_keys)
     }
 
-    /// Handles progress of a kind's caches: keys that waited for it may run.
+    /// Handles progress of a kind's cache: keys that wait for it may run.
     pub(super) fn progressed(&self, kind: &Kind) {
         let Some(cache) = self.version().cache() else { return };
         let mut inner = self.inner.lock();
@@ -344,8 +348,8 @@ impl Controller {
     }
 }
 
-/// Maps changes to keys until there are `enough`; returns how many changes those are: at least one, and all unless there are `enough`
-/// keys before.
+/// Maps changes to keys until there are `enough`; returns the number of mapped changes (at least one, and all unless
+/// there are `enough` keys before) and the keys.
 fn keys_of_first(batch: &[Delta], enough: usize, map: impl Fn(&Delta) -> Vec<Enqueued>) -> (usize, Vec<Enqueued>) {
     let (mut n_changes, mut keys) = (0, Vec::new());
     while let Some(delta) = batch.get(n_changes).filter(|_| keys.len() < enough) {
@@ -381,7 +385,7 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Event {
-        /// Objects of a kind that are put (true) or deleted, as one batch.
+        /// A batch of objects of one kind that are put (true) or deleted.
         Batch(u8, Vec<(u8, bool)>),
         Progress(u8),
         Take,
@@ -396,7 +400,7 @@ mod tests {
         ]
     }
 
-    /// Brings a batch into the model, as an informer does before it hands it over.
+    /// Applies a batch to the model, as an informer does before it hands it over.
     fn apply(model: &mut Model, of: u8, objects: &[(u8, bool)], version: &mut u64) -> Arc<[Delta]> {
         let deltas = objects.iter().filter_map(|&(name, put)| {
             *version += 1;
@@ -410,7 +414,7 @@ mod tests {
         deltas.collect()
     }
 
-    /// All deltas that the controller works on, in order.
+    /// All deltas that the controller processes, in order.
     fn deltas(changes: Changes, model: &Model) -> Vec<Delta> {
         let mut all: Vec<Delta> = changes.batches.iter().flat_map(|batch| batch.iter().cloned()).collect();
         for (of, merged) in changes.merged {
@@ -427,8 +431,8 @@ mod tests {
     }
 
     proptest! {
-        /// The first and the last state of every object that has changed is seen, whatever was merged; without a rush, every
-        /// change is, in order. Of objects for which there is no room, the present state is seen.
+        /// The first and the last state of every changed object is seen, whatever was merged; without an overflow,
+        /// every change is seen in order. For objects without room, the current state is seen.
         #[test]
         fn nothing_is_lost(events in prop::collection::vec(event(), 0..60), max_waiting in 0..12usize) {
             let mut inbox = Inbox::new(max_waiting);
@@ -533,7 +537,7 @@ mod tests {
         assert!(merged.objects.values().all(came_and_went), "their only state names keys as well");
     }
 
-    /// For example the ReplicaSet that a Pod belonged to before its labels changed, and then again.
+    /// For example the ReplicaSet to which a Pod belonged before its labels changed twice.
     #[test]
     fn a_key_that_only_the_state_before_the_rush_names_is_not_lost() {
         let mut inbox = Inbox::new(1);

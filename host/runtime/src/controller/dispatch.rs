@@ -1,4 +1,4 @@
-//! Starts the runs of keys, and hands their results over.
+//! Starts the runs of keys, and processes their results.
 //!
 //! ```text
 //! changes, ticks, resyncs ──> key table ──take──> worker: run ──> finish ──end──> key table
@@ -9,7 +9,8 @@
 //! 1. No key runs before the plugin's caches are synced.
 //! 2. Nothing polls: the dispatcher sleeps until the next deadline or a wake-up.
 //!
-//! Not here: which key runs when, and what follows from the end of its run (`pintle_core::policy::keys`); the run itself (`run`).
+//! Not here: the order of keys, and the consequences of a run for its key (`pintle_core::policy::keys`); the run itself
+//! (`run`).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -31,12 +32,12 @@ use super::{Controller, ControllerState, Version, now};
 use crate::panic_text;
 use crate::traces::RunTrace;
 
-/// Work that the dispatcher does without the lock.
+/// Work of the dispatcher outside the lock.
 #[derive(Default)]
 struct Due {
     /// Queues whose resync is due.
     resyncs: Vec<Arc<str>>,
-    /// Keys whose writes the caches have not shown for longer than the bound.
+    /// Keys whose writes have been missing from the caches for longer than the bound.
     overdue: Vec<Overdue<Key>>,
     /// The probation period is over.
     conclude: bool,
@@ -45,7 +46,7 @@ struct Due {
 }
 
 impl Controller {
-    /// Starts workers until the controller stops. After a restart every key is enqueued, because what was due may be lost.
+    /// Starts workers until the controller stops. After a restart every key is enqueued, because due work may be lost.
     pub(super) async fn dispatch(self: Arc<Self>, is_restart: bool) {
         if !self.filled().await {
             return;
@@ -84,7 +85,7 @@ impl Controller {
         }
     }
 
-    /// Waits until the caches of the present version are synced; returns false if the controller stops before.
+    /// Waits until the caches of the current version are synced; returns false if the controller stops before.
     pub(super) async fn filled(&self) -> bool {
         let mut switches = self.current.subscribe();
         loop {
@@ -92,14 +93,14 @@ impl Controller {
             tokio::select! {
                 biased;
                 () = cache.synced() => return true,
-                // Another version has taken over, so its caches count. The sender lives as long as `self`.
+                // Another version has taken over, and its caches count. The sender lives as long as `self`.
                 _ = switches.changed() => {}
                 () = self.tasks.stopped.cancelled() => return false,
             }
         }
     }
 
-    /// Starts workers for the keys that are ready, and returns what else is due.
+    /// Starts workers for the ready keys, and returns other due work.
     fn due(self: &Arc<Self>) -> Due {
         let now = now();
         let mut due = Due::default();
@@ -107,7 +108,7 @@ impl Controller {
         due.overdue = inner.keys.overdue(now, self.stale_bound);
         due.resyncs = inner.keys.tick(now);
         for queue in 0..inner.keys.n_queues() {
-            // At once: a key that is taken and has no worker would never run again.
+            // Without an await in between: a key that is taken but has no worker would never run again.
             while let Some(taken) = inner.take(queue, now) {
                 self.tasks.tracker.spawn(self.clone().work(queue, taken));
             }
@@ -154,7 +155,7 @@ impl Controller {
             let version = self.version();
             let trace = self.observers.begin_trace(taken.waited);
             let run = AssertUnwindSafe(self.run(&version, &taken.key, trace.as_ref())).catch_unwind().await;
-            // A panic here is a bug of the host. It costs the key a fault's backoff, and affects nothing else.
+            // A panic here is a bug of the host. The key gets the backoff of a fault; nothing else is affected.
             let run_result = run.unwrap_or_else(|panic| {
                 let message = format!("the host panicked: {}", panic_text(&*panic));
                 RunResult::Fault(PluginFault { kind: FaultKind::HostCall, message })
@@ -175,7 +176,7 @@ impl Controller {
         self.tasks.idle_signal.notify_waiters();
     }
 
-    /// Ends the run of a key whose result could not be handled.
+    /// Ends the run of a key whose result could not be processed.
     fn recover(&self, queue: usize, key: &Key) {
         let now = now();
         let mut inner = self.inner.lock();
@@ -186,7 +187,7 @@ impl Controller {
         self.tasks.wake.notify_one();
     }
 
-    /// Handles the result of a run, and takes the next key for the worker.
+    /// Processes the result of a run, and takes the next key for the worker.
     fn finish(
         self: &Arc<Self>,
         queue: usize,
@@ -222,7 +223,7 @@ impl Controller {
         }
         let (result, present, followed) = (&run_result, &*present, followed.as_ref());
         let run = EndedRun { key, attempt, version, present, result, took, followed };
-        // The next key is taken already: a bug of an observer must not lose it.
+        // The next key is already taken: an observer's bug must not lose it.
         let reported = std::panic::catch_unwind(AssertUnwindSafe(|| self.observers.run_ended(&run, trace)));
         if let Err(panic) = reported {
             self.caches.supervisor().panicked("worker", &*panic);
@@ -233,7 +234,7 @@ impl Controller {
         next
     }
 
-    /// Wakes the dispatcher for keys that were released: the caches show their writes.
+    /// Wakes the dispatcher for keys that were released because the caches show their writes.
     pub(super) fn released(&self, mut inner: MutexGuard<'_, ControllerState>, keys: &[Key]) {
         let waits: Vec<StaleWait> = keys.iter().filter_map(|key| inner.stale.remove(key)).collect();
         self.wake_dispatcher(inner);
@@ -263,7 +264,7 @@ impl ControllerState {
         }
     }
 
-    /// The next key of a queue, if a worker is free.
+    /// Takes the next key of a queue, if a worker is free.
     fn take(&mut self, queue: usize, now: Instant) -> Option<Taken<Key>> {
         self.keys.advance(queue, now);
         if self.stopping || !self.leads || self.rollout.holds_deletions() {

@@ -1,8 +1,8 @@
-//! Performs the reads that a run needs and its caches cannot answer.
+//! Performs the reads of a run that its caches cannot answer.
 //!
 //! Invariants:
 //! 1. A read that is not granted does not leave the process; its answer is `NotGranted`.
-//! 2. Answers are bounded in bytes: each, those of a run, and those of all runs of the plugin.
+//! 2. The bytes of answers are bounded: per answer, per run, and for all runs of the plugin.
 //! 3. A read has a deadline.
 //!
 //! Signatures and calls are in `outside`.
@@ -43,47 +43,47 @@ use pintle_core::policy::held::{Account, Held};
 const MAX_PARALLEL: usize = 8;
 /// Maximum bytes of all answers of a run, which the host holds in memory.
 const MAX_RUN_BYTES: usize = 64 << 20;
-/// How long one read may take, all pages of a list and all repetitions included.
+/// Time limit of one read, including all pages of a list and all repetitions.
 const READ_DEADLINE: Duration = Duration::from_secs(30);
-/// Maximum bytes of a denial: it repeats the guest's texts.
+/// Maximum bytes of a denial, which repeats the guest's texts.
 const MAX_DENIAL_BYTES: usize = 1024;
-/// Maximum pages of live lists that the runs of a plugin read at once. The adapter bounds the bytes of each.
+/// Maximum pages of live lists that all runs of a plugin read at the same time. The adapter bounds the bytes of each.
 pub(crate) const MAX_PAGES: usize = 4;
 /// Page size of a live list.
 const PAGE: u32 = 500;
 
-/// Where the answers come from.
+/// The sources of the answers.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) reader: &'a dyn ApiReader,
     pub(crate) caches: &'a Arc<Caches>,
-    /// The controller stops: reads in flight end.
+    /// Cancelled when the controller stops: reads in flight end.
     pub(crate) stopped: &'a CancellationToken,
     /// Called before a read is repeated.
     pub(crate) repeated: &'a (dyn Fn() + Sync),
-    /// Of the plugin.
+    /// Manifest of the plugin.
     pub(crate) manifest: &'a Manifest,
     /// The record of the run, if it is recorded.
     pub(crate) trace: Option<&'a RunTrace>,
-    /// Keys, authorities and endpoints.
+    /// Keys, certificate authorities and endpoints.
     pub(crate) outside: &'a dyn Outside,
-    /// Bounds calls in time, as it bounds writes: they have effects.
+    /// Bounds calls in time like writes, because they have effects.
     pub(crate) fence: Option<&'a dyn WriteFence>,
-    /// The pages of lists that the plugin's runs may have at once: [`MAX_PAGES`].
+    /// Permits for the pages of lists that the plugin's runs read at the same time: [`MAX_PAGES`].
     pub(crate) pages: &'a Semaphore,
     /// Maximum bytes of one answer of the API server: `limits.answerBytes`.
     pub(crate) max_answer_bytes: usize,
 }
 
-/// The needs of a run so far and their answers, and the bytes that they take of the plugin's account.
+/// The needs of a run so far with their answers, and the bytes that they use of the plugin's account.
 pub(crate) struct Answered {
     pub(crate) answers: Answers,
     held: Held,
-    /// Signatures and calls of the run so far.
+    /// Number of signatures and calls of the run so far.
     n_outside: usize,
 }
 
-/// The runs of the plugin hold as many bytes as they may, so that not even the needs fit.
+/// The runs of the plugin hold the maximum number of bytes, so that not even the needs fit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Crowded(String);
 
@@ -93,7 +93,7 @@ impl std::fmt::Display for Crowded {
     }
 }
 
-/// An answer and its bytes in the plugin's account, or an error instead if there is no room for it.
+/// An answer and its bytes in the plugin's account, or an error instead if it does not fit.
 type Counted = (Result<String, NeedError>, Held);
 
 fn counted(answer: Result<String, NeedError>, mut held: Held) -> Counted {
@@ -114,7 +114,7 @@ impl Answered {
         Self { answers: Answers::new(), held: account.open(), n_outside: 0 }
     }
 
-    /// Adds an answer that is counted.
+    /// Adds a counted answer.
     fn push(&mut self, need: Need, (answer, held): Counted) {
         self.held.join(held);
         self.answers.push((need, answer.map(Into::into)));
@@ -147,14 +147,14 @@ impl Source<'_> {
     }
 }
 
-/// Needs that are counted in the plugin's account, with those that are refused.
+/// Needs that are counted in the plugin's account, including refused ones.
 pub(crate) struct Asked {
     needs: Vec<(Need, Option<NeedError>)>,
     pub(crate) n_denied: usize,
 }
 
 impl Asked {
-    /// The kinds that they are about.
+    /// The kinds of the needs.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.needs.iter().filter_map(|(need, _)| match need {
             Need::LiveObject { kind, .. } | Need::LiveList { kind, .. } | Need::Review { kind, .. } => Some(kind),
@@ -173,7 +173,7 @@ impl Asked {
 /// Decides which needs may be performed. Nothing of the run's view is needed afterwards.
 ///
 /// # Errors
-/// [`Crowded`]; a later run may find room.
+/// [`Crowded`]; a later run may have room.
 pub(crate) fn ask(
     needs: Vec<Need>,
     answered: &mut Answered,
@@ -198,7 +198,7 @@ pub(crate) fn ask(
     let asked = Asked { needs, n_denied };
     if let Some(denied) = asked.denial() {
         let (plugin, key, error) = (&rights.manifest.name, rights.key, &denied.message);
-        // The full error once: a grant that is missing stays missing.
+        // Log the full error once: a missing grant stays missing.
         if rights.view.attempt() == 0 {
             tracing::warn!(plugin, %key, n_denied, error, "needs are not granted");
         } else {
@@ -219,7 +219,7 @@ pub(crate) async fn perform(asked: Asked, answered: &mut Answered, source: &Sour
     let mut n_bytes: usize = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).map(|text| text.len()).sum();
     let mut new = futures::stream::iter(needs)
         .map(|(need, denied)| async move {
-            // It waits for those before it.
+            // The need waits for earlier ones.
             let held = Mutex::new(account.open());
             let answer = traced_read(&need, denied, source, &held).await;
             (need, counted(answer, held.into_inner()))
@@ -257,14 +257,14 @@ fn refused(error: ApiError) -> NeedError {
     NeedError { code: error.code, reason: error.reason, message: error.message }
 }
 
-/// Grants name one namespace; a request for a cluster-scoped kind would read outside of it.
+/// A grant names one namespace; a request for a cluster-scoped kind would read outside of it.
 fn wrong_scope(resource: &ApiResource, namespace: &str) -> NeedError {
     let is = if resource.namespaced { "namespaced" } else { "cluster-scoped" };
     let message = format!("{} is {is}, the namespace is {namespace:?}", resource.kind);
     NeedError { code: 400, reason: "BadRequest".into(), message }
 }
 
-/// Names come from the contents of objects. Sent as they are, they would be another path.
+/// Names come from the contents of objects. Sent as they are, they would change the path.
 fn nothing_has(object: &ObjectKey) -> NeedError {
     let message = format!("no object can have the name {:?}", object.to_string());
     NeedError { code: 404, reason: "NotFound".into(), message }
@@ -274,7 +274,7 @@ fn too_long(limit: usize) -> NeedError {
     NeedError { code: 0, reason: "TooLarge".into(), message: format!("the answer has more than {limit} bytes") }
 }
 
-/// Performs a read, if it is not denied, and notes it if the run is recorded.
+/// Performs a read unless it is denied, and records it if the run is recorded.
 async fn traced_read(
     need: &Need,
     denied: Option<NeedError>,
@@ -392,7 +392,7 @@ fn whole_review(kind: &Kind, object: &str) -> Result<String, String> {
     Ok(members.text())
 }
 
-/// How the items of a live list are written to its answer.
+/// The form of a live list's items in its answer.
 enum Items {
     /// The metadata without `managedFields`.
     Metadata { head: String },
@@ -411,7 +411,7 @@ impl Items {
             }
             LiveDetail::Whole => Ok(Self::Whole { kind: kind.clone() }),
             LiveDetail::Projection => {
-                // The check of the outcome ensures that there is a watch, and that of the manifest that its paths parse.
+                // Outcome validation ensures that there is a watch, and manifest validation that its paths parse.
                 let watch = manifest.watches.iter().find(|watch| watch.kind.as_ref() == Some(kind));
                 let fields = watch.iter().flat_map(|watch| &watch.fields).map(|path| path.parse());
                 let fields = fields.collect::<Result<Vec<_>, FieldPathError>>().map_err(malformed)?;
@@ -431,7 +431,7 @@ impl Items {
         }
     }
 
-    /// Appends objects to an answer that has room for them.
+    /// Appends objects to an answer, up to its maximum size.
     fn write_all(&mut self, items: &[Box<str>], out: &mut String, max_bytes: usize) -> Result<(), NeedError> {
         for item in items {
             if out.len() > 1 {
@@ -445,12 +445,12 @@ impl Items {
         Ok(())
     }
 
-    /// Appends an object as the server sent it.
+    /// Appends one object, as received from the server.
     fn write(&mut self, item: &str, out: &mut String) -> Result<(), NeedError> {
         match self {
             Self::Metadata { head } => {
                 let mut members = Members::parse_object(item).map_err(malformed)?;
-                // They are most of the metadata, and controllers do not use them.
+                // `managedFields` are most of the metadata, and controllers do not use them.
                 members.edit("metadata", |metadata| metadata.remove("managedFields")).map_err(malformed)?;
                 out.push_str(head);
                 out.push_str(members.get("metadata").unwrap_or("{}"));
@@ -459,7 +459,7 @@ impl Items {
             Self::Whole { kind } => {
                 let mut members = Members::parse_object(item).map_err(malformed)?;
                 members.edit("metadata", |metadata| metadata.remove("managedFields")).map_err(malformed)?;
-                // Items of a list do not have them.
+                // Items of a list have neither.
                 members.set("kind", quote(&kind.name));
                 members.set("apiVersion", quote(&kind.api_version()));
                 out.push_str(&members.text());
@@ -485,11 +485,12 @@ async fn list(
     let mut page_size = PAGE;
     let (mut page_token, mut is_whole): (Option<String>, _) = (None, false);
     loop {
-        // It is never closed.
+        // The semaphore is never closed.
         let turn = source.pages.acquire().await;
         let wanted = n_left.min(page_size);
         let page = match source.read(|| source.reader.list(target, wanted, page_token.as_deref())).await {
-            // The pages are too old. As upstream, all objects at once then: as many as the answer may have.
+            // The continue token has expired. As upstream, request all objects in one page: up to the limit of the
+            // answer.
             Err(error) if error.code == 410 && page_token.is_some() && !is_whole => {
                 (page_token, n_left, page_size, is_whole) = (None, limit, u32::MAX, true);
                 out.truncate(1);
@@ -499,13 +500,13 @@ async fn list(
         };
         let asked = &page.items[..page.items.len().min(n_left as usize)];
         let n_bytes = asked.iter().map(|item| item.len()).sum();
-        // The page is there already. An answer that does not fit beside it ends here.
+        // The page is already in memory. An answer that does not fit in addition to it fails here.
         held.lock().set((out.len() + n_bytes) as u64);
         large::on_text(n_bytes, || items.write_all(asked, &mut out, source.max_answer_bytes)).await?;
         let n_items = u32::try_from(page.items.len()).unwrap_or(u32::MAX);
         n_left = n_left.saturating_sub(n_items);
         page_token = page.next.filter(|token| !token.is_empty());
-        // A page that was too long came with fewer objects, and so would the next one.
+        // A page that was too large was read with fewer objects; keep that limit for the next one.
         if n_bytes > source.max_answer_bytes {
             page_size = page_size.min(n_items.max(1));
         }

@@ -6,11 +6,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A fault carries out nothing of the outcome.
+//! 1. After a fault, nothing of the outcome is applied.
 //! 2. The guest's future is polled to completion.
-//! 3. A run that waits for the API server holds no snapshot and no log of reads, and what it holds is in the plugin's account.
+//! 3. A run that waits for the API server holds no snapshot and no read log, and the memory it holds is in the plugin's
+//!    account.
 //!
-//! Not here: what a result means for the queue (`dispatch`).
+//! Not here: the consequences of a result for the queue (`dispatch`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,29 +43,29 @@ use crate::writer::{NOT_GRANTED, Report, Rights, WriteProbe, kind_of};
 /// Maximum calls of one run, including the first.
 pub(crate) const MAX_ROUNDS: usize = 8;
 
-/// Maximum age of discovery that proves a kind's absence. Plugins can invent kinds, so this bounds the requests that they
-/// cause.
+/// Maximum age of a discovery that proves that a kind does not exist. Plugins can invent kinds; this bounds the
+/// requests that they cause.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(5);
-/// Delay of a key whose outcome has no room in the plugin's account.
+/// Delay of a key whose outcome does not fit in the plugin's account.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Delay of a key whose run asked for dependents while a kind was not listed yet.
+/// Delay of a key whose run requested dependents while a kind was not listed yet.
 const UNLISTED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The result of a run.
 #[derive(Debug)]
 pub(crate) enum RunResult {
-    /// The outcome was carried out, except for the failures in the report. `error`: the run has failed all the same.
+    /// The outcome was applied, except for the failures in the report. `error`: the run failed nevertheless.
     Done {
         requeue_after: Option<Duration>,
         run_labels: Vec<(String, String)>,
         error: Option<ReconcileError>,
         report: Report,
     },
-    /// Nothing of the outcome is carried out, and the key runs again after this time. What it has kept stays.
+    /// Nothing of the outcome is applied, and the key runs again after this time. Its state and failures are kept.
     NothingYet { again: Duration },
     /// The plugin returned an error instead of an outcome.
     Declared(ReconcileError),
-    /// The plugin broke a rule.
+    /// A fault of the plugin.
     Fault(PluginFault),
 }
 
@@ -108,7 +109,7 @@ impl RunResult {
 }
 
 impl RunResult {
-    /// Takes out the writes that the caches must show, and the probes for those whose fate is unknown, with their delay.
+    /// Takes the writes that the caches must show, and the probes for writes whose result is unknown, with their delay.
     pub(super) fn take_writes(&mut self) -> (Vec<PendingWrite>, BTreeSet<WriteProbe>, Duration) {
         match self {
             Self::Done { report, .. } => {
@@ -120,7 +121,7 @@ impl RunResult {
 }
 
 impl RunResult {
-    /// What decides about the key.
+    /// The end of the run for the key table.
     pub(super) fn run_end(&self) -> RunEnd<'_> {
         match self {
             Self::Done { requeue_after, error, report, .. } if report.failures.is_empty() => {
@@ -154,7 +155,7 @@ impl RunResult {
 }
 
 impl RunResult {
-    /// Writes that failed.
+    /// The failed writes.
     pub(super) fn failures(&self) -> &[MutationFailure] {
         match self {
             Self::Done { report, .. } => &report.failures,
@@ -162,7 +163,7 @@ impl RunResult {
         }
     }
 
-    /// The fault of the run, for humans. A write that is not granted is one.
+    /// The fault of the run, for humans. A write that is not granted counts as one.
     pub(super) fn fault(&self) -> Option<(FaultKind, String)> {
         match self {
             Self::Fault(fault) => Some((fault.kind, fault.to_string())),
@@ -175,7 +176,7 @@ impl RunResult {
         }
     }
 
-    /// Why the run failed, for humans. Conflicts with other writers do not count.
+    /// Why the run failed, for humans. Conflicts with other writers are left out.
     pub(super) fn error(&self) -> Option<String> {
         match self {
             Self::Done { error, report, .. } => match report.failures.first() {
@@ -189,7 +190,7 @@ impl RunResult {
         }
     }
 
-    /// How the plugin's own behaviour failed the run, with the message. Writes that the API server rejects do not count.
+    /// The plugin's own error or fault, with the message. Writes that the API server rejected are left out.
     fn failure(&self) -> Option<(Failure, &str)> {
         match self {
             Self::Fault(fault) => Some((Failure::Fault(fault.kind), &fault.message)),
@@ -211,19 +212,19 @@ fn declared(error: &ReconcileError) -> (Failure, &str) {
     }
 }
 
-/// Whether the API server refused a write in a way that lasts until an author, an operator or the object changes.
+/// Whether the API server refused a write in a way that lasts until the plugin, the permissions or the object changes.
 pub(super) fn is_refused(failure: &&MutationFailure) -> bool {
     matches!(failure.code, 403 | 422)
 }
 
-/// A write that failed, and the answer of the API server.
+/// Describes a failed write and the answer of the API server.
 pub(super) fn refusal(failure: &MutationFailure) -> String {
     let MutationFailure { verb, kind, object, subresource, code, reason, message, .. } = failure;
     let subresource = subresource.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
     format!("{verb} {kind}{subresource} {object}: {code} {reason}: {message}")
 }
 
-/// When a run began, by the wall clock and since the host started.
+/// Start time of a run, by the wall clock and since the host started.
 #[derive(Clone, Debug)]
 pub(super) struct Began {
     now: String,
@@ -285,7 +286,7 @@ impl Controller {
         trace: Option<&RunTrace>,
     ) -> RunResult {
         let mut answered = Answered::new(&self.held);
-        // All rounds see the same time: a need that contains it is asked for once.
+        // All rounds have the same time: a need that contains it is performed once.
         let began = self.begin();
         let repeated = || self.observers.metrics.repeated("GET");
         let manifest = version.manifest();
@@ -343,7 +344,7 @@ impl Controller {
         fault(FaultKind::Output, format!("the run still had needs after {MAX_ROUNDS} rounds"))
     }
 
-    /// The run continues with the denial as the answer; the denial is reported as a fault as well.
+    /// Reports a denied read as a fault; the run continues with the denial as the answer.
     fn read_denied(&self, key: &Key, denial: &NeedError) {
         let text = format!("{}: {}", FaultKind::Grant, denial.message);
         let mut inner = self.inner.lock();
@@ -355,12 +356,12 @@ impl Controller {
         }
     }
 
-    /// The time of a run that begins now.
+    /// The start time of a run that begins now.
     pub(super) fn begin(&self) -> Began {
         Began { now: self.wall_time(), uptime: (self.uptime)() }
     }
 
-    /// Inputs of a run besides the caches; of a mapping, without a key.
+    /// The inputs of a run in addition to the caches; for a mapping, without a key.
     pub(super) fn context(&self, version: &Version, key: Option<&Key>, answers: Answers, began: &Began) -> RunContext {
         let Began { now, uptime } = began.clone();
         let inner = self.inner.lock();
@@ -387,7 +388,7 @@ impl Controller {
         (outcome, n_bytes): (Outcome, u64),
         trace: Option<&RunTrace>,
     ) -> RunResult {
-        // A run that sees no more dependents removes finalizers, so that the missing ones would be lost.
+        // A run that sees no remaining dependents removes finalizers: dependents missing from the view would be lost.
         if let Some(kind) = view.incomplete_dependents() {
             tracing::info!(
                 plugin = %self.name, %key, %kind,
@@ -397,7 +398,7 @@ impl Controller {
         }
         let mutations = outcome.steps.iter().flat_map(|step| &step.mutations);
         refresh_unknown_kinds(&self.caches, mutations.filter_map(|mutation| kind_of(&mutation.action))).await;
-        // Each text is held here and in the request. What sends nothing does not wait.
+        // Each text is held here and in the request. An outcome without writes does not wait.
         let mut held = self.held.open();
         if !outcome.steps.is_empty() && !held.grow(2 * n_bytes) {
             tracing::info!(
@@ -415,12 +416,12 @@ impl Controller {
         };
         let n_deletions = plan.n_deletions(|kind, namespace| cache.n_in(kind, namespace) as u64);
         if !self.may_delete(version, cache, n_deletions) {
-            // The key runs again when the operator has agreed, or another version has taken over.
+            // The key runs again after the operator has confirmed, or another version has taken over.
             return RunResult::NothingYet { again: Duration::ZERO };
         }
         let (of_key, samples): (Vec<_>, Vec<_>) =
             outcome.observations.into_iter().partition(|sample| version.declared.is_per_key(&sample.metric));
-        // State, other keys and the key's values belong to an accepted outcome.
+        // State, woken keys and the key's metric values belong to an accepted outcome.
         if plan.n_denied() == 0 {
             if let Err(why) = self.accept(version, cache, key, outcome.state, outcome.wake) {
                 return fault(FaultKind::Output, why);
@@ -429,7 +430,7 @@ impl Controller {
         }
         let (now, later): (Vec<_>, Vec<_>) = samples.into_iter().partition(|sample| sample.at == Moment::Now);
         self.observe(version, &now);
-        // Whatever the API server answers, the run fails or not by what is known.
+        // Whether the plugin failed the run is already known; the answers of the API server do not change it.
         let denied = plan.denial().map(|denial| denial.message(&self.name));
         let denied = denied.as_deref().map(|message| (Failure::Fault(FaultKind::Grant), message));
         let failed = denied.or_else(|| outcome.error.as_ref().map(declared));
@@ -449,10 +450,10 @@ impl Controller {
         RunResult::Done { requeue_after, run_labels, error, report }
     }
 
-    /// Keeps the state of an accepted outcome, and enqueues the keys that it wakes.
+    /// Stores the state of an accepted outcome, and enqueues the keys that it wakes.
     ///
     /// # Errors
-    /// A limit is passed, in one line; then neither has happened.
+    /// If a limit is exceeded, with a one-line message; then neither has happened.
     fn accept(
         &self,
         version: &Version,
@@ -472,7 +473,7 @@ impl Controller {
         }
         let now = super::now();
         for Wake { key: woken, after } in wake {
-            // As with `requeue-after-ms`, a key that keeps itself running leaves a pause.
+            // As with `requeue-after-ms`, a key that wakes itself runs after a pause.
             let after = if woken == *key { Some(after.unwrap_or_default().max(MIN_REQUEUE)) } else { after };
             inner.add(woken, None, after, Priority::Normal, now);
         }
@@ -485,13 +486,13 @@ impl Controller {
         self.observers.dropped_samples(version.declared.observe(samples));
     }
 
-    /// Replaces the values of metrics that belong to the key.
+    /// Replaces the metric values that belong to the key.
     fn keep_values(&self, version: &Arc<Version>, key: &Key, samples: &[Observation]) {
         if !version.declared.has_values_of_keys() {
             return;
         }
         let mut inner = self.inner.lock();
-        // The values are those of the present version. After a swap, the key runs again.
+        // The values belong to the current version. After a swap, the key runs again.
         if !Arc::ptr_eq(&self.version(), version) {
             return;
         }
@@ -501,7 +502,7 @@ impl Controller {
     }
 }
 
-/// Calls the guest, and notes what it read if the run is recorded.
+/// Calls the guest, and records its reads if the run is recorded.
 async fn call(version: &Version, key: &Key, view: Arc<dyn View>, trace: Option<&RunTrace>) -> Run {
     let Some(trace) = trace else { return version.guest.reconcile(key, view).await };
     let (part, view) = (trace.part(), CountingView::new(view));
@@ -510,7 +511,7 @@ async fn call(version: &Version, key: &Key, view: Arc<dyn View>, trace: Option<&
     run
 }
 
-/// The view of the run, and the view for a version that shadows it.
+/// The view of the run, and the view for a version in shadow mode.
 fn views(cache: &Subscription, context: RunContext, sample: Option<&Sample>) -> (Arc<dyn View>, Option<Arc<dyn View>>) {
     let candidate = sample.map(|sample| &sample.shadowing.candidate);
     match candidate.and_then(|candidate| Some((candidate, candidate.cache()?))) {
@@ -530,7 +531,7 @@ fn views(cache: &Subscription, context: RunContext, sample: Option<&Sample>) -> 
 /// Refreshes discovery for unknown kinds: they may have been created since the last discovery.
 async fn refresh_unknown_kinds<'k>(caches: &Arc<Caches>, mut kinds: impl Iterator<Item = &'k Kind>) {
     if kinds.any(|kind| caches.resource(kind).is_none()) {
-        // If it fails, the kind is still unknown, and the run sees that.
+        // If it fails, the kind stays unknown, and the run gets that answer.
         let _ = caches.refreshed(UNKNOWN_PAUSE).await;
     }
 }

@@ -39,12 +39,12 @@ struct State {
 #[derive(Debug)]
 struct Registered {
     id: PluginId,
-    /// Of each loaded version.
+    /// One per loaded version.
     demands: Vec<Demand>,
 }
 
 impl Registered {
-    /// The fewest calls, each with the most memory: a call of any version may be next.
+    /// The smallest number of calls and the largest memory per call, because the next call may be of any version.
     fn demand(&self) -> Demand {
         Demand {
             n_calls: self.demands.iter().map(|demand| demand.n_calls).min().unwrap_or(1),
@@ -71,8 +71,8 @@ pub(crate) struct Slot {
 }
 
 impl CpuScheduler {
-    /// Creates a scheduler for this number of processors, with at most `max_calls` concurrent calls, which may take at most
-    /// `max_bytes` of memory together.
+    /// Creates a scheduler for this number of processors, with at most `max_calls` concurrent calls that use at most
+    /// `max_bytes` of memory in total.
     pub(crate) fn new(n_processors: usize, max_calls: usize, max_bytes: u64) -> Arc<Self> {
         let state = State {
             rules: Rules::new(n_processors.saturating_sub(1), max_calls, max_bytes),
@@ -84,8 +84,8 @@ impl CpuScheduler {
         Arc::new(Self { state: Mutex::new(state), last_call: AtomicU64::new(0) })
     }
 
-    /// Adds a version of a plugin. The smallest demand of the loaded versions applies to the number of calls, and the largest
-    /// one to the memory of a call.
+    /// Adds a version of a plugin. The smallest number of calls of the loaded versions applies, and the largest memory
+    /// per call.
     pub(crate) fn member(self: &Arc<Self>, name: &Arc<str>, demand: Demand) -> Member {
         let plugin = self.change(|state| {
             let plugin = state.plugins.entry(name.clone()).or_insert_with(|| {
@@ -100,7 +100,7 @@ impl CpuScheduler {
         Member { scheduler: self.clone(), name: name.clone(), plugin, demand }
     }
 
-    /// Performs a step and wakes the calls that it grants a slot. Returns a receiver if the call `waits` and got no slot.
+    /// Performs a step and wakes the calls that get a slot. Returns a receiver if the call `waits` and got no slot.
     fn step(
         &self,
         id: CallId,
@@ -120,7 +120,7 @@ impl CpuScheduler {
         })
     }
 
-    /// Changes the state and wakes the calls that the change grants a slot.
+    /// Changes the state and wakes the calls that get a slot.
     fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock();
         let result = change(&mut state);
@@ -128,7 +128,7 @@ impl CpuScheduler {
         let woken: Vec<_> = granted.drain(..).filter_map(|call| waiting.remove(&call)).collect();
         drop(state);
         for sender in woken {
-            // A call that no longer waits ends, and the scheduler grants its slot to another one.
+            // If the receiver was dropped, the call ends, and the scheduler grants its slot to another one.
             let _ = sender.send(());
         }
         result
@@ -145,7 +145,7 @@ impl Member {
         let slot = Arc::new(Slot { scheduler: self.scheduler.clone(), id, waited_nanos: AtomicU64::new(0) });
         let wait = self.scheduler.step(id, true, |rules, granted| rules.begin(id, self.plugin, granted));
         if let Some(wait) = wait {
-            // The sender is dropped unsent only with the engine.
+            // The sender is dropped without a message only together with the engine.
             let _ = wait.await;
         }
         slot

@@ -1,17 +1,18 @@
-//! The scheduling policy: which calls of which plugins may use a processor, without I/O.
+//! The scheduling policy: which calls of which plugins may use a processor. No I/O.
 //!
-//! A call starts as *quick*. Once it has run for a few ticks it is *slow*: from then on it runs for one tick at a time, and
+//! A call starts as *quick*. After a few ticks it becomes *slow*: from then on it runs for one tick at a time, and
 //! queues with the slow calls of all plugins after each.
 //!
 //! Invariants:
-//! 1. A plugin has at most `width` slots at once, one fewer than the processors: it never occupies all of them.
-//! 2. All plugins together have at most `width` slow slots, and each plugin at most one: a processor stays free for quick
-//!    calls.
-//! 3. A plugin has at most its own bound of concurrent calls, and all plugins together at most `max_calls`; but a plugin
-//!    without a call may always start one, so no plugin can take the last place. The same holds for memory: the calls of
-//!    all plugins together reserve at most `max_bytes`, each what it may take at most.
-//! 4. No call waits for a free slot: each step grants every slot that can be granted.
-//! 5. Plugins are served round robin, and the calls of a plugin in arrival order; a plugin's new and slow calls alternate.
+//! 1. A plugin has at most `width` slots at a time, one fewer than the processors: it never occupies all of them.
+//! 2. All plugins together have at most `width` slow slots, and each plugin at most one: a processor stays free for
+//!    quick calls.
+//! 3. A plugin has at most its own bound of concurrent calls, and all plugins together at most `max_calls`; but a
+//!    plugin without a call may always start one, so no plugin can take the last place. The same holds for memory: the
+//!    calls of all plugins together reserve at most `max_bytes`, each its maximum.
+//! 4. No call waits while a slot is free: each step grants every slot that can be granted.
+//! 5. Plugins are served round robin, and the calls of a plugin in arrival order; a plugin's new and slow calls
+//!    alternate.
 //!
 //! Not here: waiting and waking (`super`), the length of a tick.
 //!
@@ -31,7 +32,7 @@ pub(crate) struct Rules {
     max_calls: usize,
     max_bytes: u64,
     n_calls: usize,
-    /// Memory that the calls may take, together.
+    /// Memory reserved by all calls.
     n_bytes: u64,
     n_slow_slots: usize,
     plugins: BTreeMap<PluginId, Plugin>,
@@ -55,7 +56,7 @@ struct Plugin {
     slow: VecDeque<CallId>,
 }
 
-/// What the calls of a plugin may take.
+/// Maximum resources of a plugin's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
     /// Maximum concurrent calls.
@@ -68,7 +69,7 @@ pub(crate) struct Demand {
 struct Call {
     plugin: PluginId,
     state: State,
-    /// Its reserved memory, once it has started.
+    /// Reserved memory, once the call has started.
     n_bytes: u64,
 }
 
@@ -95,7 +96,7 @@ impl Rules {
         }
     }
 
-    /// Adds a plugin. It has at least one call.
+    /// Adds a plugin. It is allowed at least one call.
     pub(crate) fn add_plugin(&mut self, id: PluginId, demand: Demand) {
         let plugin = Plugin {
             demand,
@@ -109,7 +110,7 @@ impl Rules {
         self.plugins.insert(id, plugin);
     }
 
-    /// Changes what the next calls of a plugin may take. Calls beyond a smaller bound run to their end.
+    /// Changes the demand for later calls of a plugin. Running calls over a smaller bound are not stopped.
     pub(crate) fn set_demand(&mut self, id: PluginId, demand: Demand, granted: &mut Vec<CallId>) {
         if let Some(plugin) = self.plugins.get_mut(&id) {
             plugin.demand = demand;
@@ -142,7 +143,7 @@ impl Rules {
         self.grant(granted);
     }
 
-    /// Removes a call that has ended or was abandoned.
+    /// Removes a call that ended or was abandoned.
     pub(crate) fn end(&mut self, id: CallId, granted: &mut Vec<CallId>) {
         let Some(Call { plugin: of, state, n_bytes }) = self.calls.remove(&id) else { return };
         self.release(of, state);
@@ -190,7 +191,7 @@ impl Rules {
                     self.order.push_back(of);
                 }
                 granted.push(call);
-                // Skipped plugins cannot get more than before.
+                // A grant never makes a skipped plugin eligible.
             } else if waits {
                 i += 1;
             }

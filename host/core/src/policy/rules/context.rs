@@ -1,4 +1,4 @@
-//! A change as the rules of one watch see it. What several of them ask is found out once.
+//! A change as seen by the rules of one watch. Results that several rules need are computed once.
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -14,11 +14,11 @@ pub(super) enum State {
     New,
 }
 
-/// A change, and what the rules have found out about it so far.
+/// A change, with the results computed so far.
 pub(super) struct ChangeContext<'d> {
     pub(super) delta: &'d Delta,
     pub(super) cache: &'d dyn RuleCache,
-    /// Everything that any rule compares.
+    /// All fields that any rule compares.
     compared: Option<&'d Projector>,
     texts: [OnceCell<Option<Cow<'d, str>>>; 2],
     comparison: OnceCell<Comparison>,
@@ -26,7 +26,7 @@ pub(super) struct ChangeContext<'d> {
     differs: RefCell<Vec<Option<bool>>>,
 }
 
-/// Both states in all fields that any rule compares.
+/// The comparison of both states in all fields that any rule compares.
 enum Comparison {
     Equal,
     Different {
@@ -56,13 +56,13 @@ impl<'d> ChangeContext<'d> {
         }
     }
 
-    /// A text of the state with the fields that the rules look at.
+    /// A text of the state with the fields that the rules read.
     pub(super) fn text(&self, state: State) -> Option<&str> {
         let text = &self.texts[state as usize];
         text.get_or_init(|| self.cache.text(&self.delta.kind, self.object(state)?)).as_deref()
     }
 
-    /// Whether any of these fields, which are numbered as a mask, differs between the states.
+    /// Whether any of these fields differs between the states; `mask` is the number of the set.
     pub(super) fn differs(&self, fields: &Projector, mask: usize) -> bool {
         let known = self.differs.borrow()[mask];
         known.unwrap_or_else(|| {
@@ -89,7 +89,7 @@ impl<'d> ChangeContext<'d> {
     }
 }
 
-/// These fields of a text; nothing if it is malformed.
+/// Extracts these fields from a text; `None` if it is malformed.
 fn project(fields: &Projector, text: &str) -> Option<String> {
     #[cfg(test)]
     tests::N_PROJECTED.with(|n| n.set(n.get() + 1));
@@ -111,7 +111,7 @@ mod tests {
         pub(super) static N_PROJECTED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Has no objects; the text of an object is the first that was taken in.
+    /// Has no objects; returns the first text of an object.
     struct Texts;
 
     impl RuleCache for Texts {

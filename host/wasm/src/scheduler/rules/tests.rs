@@ -27,7 +27,7 @@ struct Game {
 }
 
 impl Game {
-    /// With memory for all.
+    /// With enough memory for all.
     fn new(width: usize, max_calls: usize, bounds: &[usize]) -> Self {
         let demands = bounds.iter().map(|n_calls| Demand { n_calls: *n_calls, call_bytes: 1 }).collect();
         Self::with_memory(width, max_calls, u64::MAX, demands)
@@ -192,9 +192,9 @@ fn new_and_slow_calls_of_a_plugin_alternate() {
 #[derive(Clone, Debug)]
 enum Op {
     Begin(usize),
-    /// The call with this place among those with a slot.
+    /// Index among the calls with a slot.
     Yield(usize),
-    /// The call with this place among all.
+    /// Index among all calls.
     End(usize),
 }
 
@@ -231,7 +231,7 @@ proptest! {
                 }
             }
         }
-        // Waiting calls are served when the others end one after the other.
+        // Waiting calls are served as the others end one by one.
         while let Some(call) = game.seen.quick.iter().chain(&game.seen.slow).next().copied() {
             game.end(call);
         }
