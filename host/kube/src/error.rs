@@ -1,4 +1,4 @@
-//! Classification of API failures; every failure is classified here, once.
+//! Classification of API failures. Every failure is classified here, once.
 //!
 //! *Source*: `k8s.io/apimachinery/pkg/api/errors` (reasons and codes of a Status).
 
@@ -11,10 +11,11 @@ use pintle_core::ports::api::{ApiError, ApiErrorClass};
 use pintle_core::text::{cut, without_tokens};
 use serde::Deserialize;
 
-/// Reason of an error of this host: an answer is longer than it may be.
+/// Reason of a host error: an answer exceeds its maximum size.
 pub(crate) const TOO_LARGE: &str = "TooLarge";
 
-/// Most bytes of the texts of a Status that are kept, and most causes. An aggregated API server may send any.
+/// Maximum bytes kept of the texts of a Status, and maximum causes. An aggregated API server may send texts of any
+/// length.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
 const MAX_REASON_BYTES: usize = 256;
 const MAX_CAUSES: usize = 256;
@@ -62,7 +63,8 @@ pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Du
     let reason = shortened(status.reason.unwrap_or_default(), MAX_REASON_BYTES);
     let details = status.details.unwrap_or_default();
     let retry_after = retry_after.or(details.retry_after_seconds.filter(|s| *s > 0).map(Duration::from_secs));
-    // A patch with the uid of another object: the API server answers Conflict for updates and deletes only, because a uid is immutable.
+    // A patch with the uid of another object: the API server answers Conflict only for updates and deletes, because a
+    // uid is immutable.
     let is_of_other = code == 422 && details.causes.iter().any(|cause| cause.field == "metadata.uid");
     let reason = if is_of_other { "Conflict".to_owned() } else { reason };
     let class = match (code, reason.as_str()) {
@@ -93,19 +95,19 @@ pub(crate) fn from_status(status: Status, http_code: u16, retry_after: Option<Du
     ApiError { class, code, reason, message, causes }
 }
 
-/// Without tokens, which a server may have read in what it was sent.
+/// Cuts a text and removes tokens, which a server may have copied from the request.
 fn shortened(text: String, max_bytes: usize) -> String {
     without_tokens(cut(&text, max_bytes)).into_owned()
 }
 
-/// The error for an answer, or a part of one, that is longer than it may be.
+/// The error for an answer, or a part of one, that exceeds its maximum size.
 pub(crate) fn too_large(what: &str, why: impl std::fmt::Display) -> ApiError {
     ApiError { reason: TOO_LARGE.into(), ..malformed(what, why) }
 }
 
 /// The error for a request without an answer.
 pub(crate) fn from_client(error: &kube::Error) -> ApiError {
-    // The outer layers report only that a client failed.
+    // The outer layers contain no detail.
     let message = match error {
         kube::Error::Service(why) => chain(why.source().unwrap_or(why.as_ref())),
         other => chain(other),
@@ -126,7 +128,7 @@ fn broken(error: &(dyn Error + 'static), message: String) -> ApiError {
     }
 }
 
-/// Whether a timeout is the cause. The client's own timeouts and those of the operating system are I/O errors.
+/// Whether the cause is a timeout. The client's own timeouts and those of the operating system are I/O errors.
 fn is_timeout(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -135,7 +137,7 @@ fn is_timeout(error: &(dyn Error + 'static)) -> bool {
         }
         cause = match error.downcast_ref::<io::Error>() {
             Some(error) if error.kind() == io::ErrorKind::TimedOut => return true,
-            // Its source is the source of the error that it wraps.
+            // The source of an I/O error is the source of the error that it wraps.
             Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
             None => error.source(),
         };

@@ -1,4 +1,4 @@
-//! Writes, each with its plugin's user agent and rate limit.
+//! Writes, each with the user agent and rate limit of its plugin.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::read::{Failed, MAX_OBJECT_BYTES, whole};
 /// Requests only the metadata in the answer; the object itself arrives through the watch.
 const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// Requests only the metadata of the deleted objects. The API server answers [`ACCEPT`] with 406 here, after the deletion:
-/// the answer to a deletion of a collection is a list.
+/// Requests only the metadata of the deleted objects. The answer to a collection deletion is a list, for which the API
+/// server would answer [`ACCEPT`] with 406 after the deletion.
 const ACCEPT_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// Writes of one identity. All identities share the connection pool; each has a separate rate limit and user agent.
+/// The writer of one identity. All identities share the connection pool; each has its own rate limit and user agent.
 #[derive(Clone)]
 struct Writer {
     connection: Connection,
@@ -91,7 +91,7 @@ impl Writer {
         if !matches!(write.verb, WriteVerb::DeleteCollection { .. }) {
             return Ok(whole(body, &at_most(MAX_OBJECT_BYTES)).await?);
         }
-        // A list of all deleted objects, which is not read.
+        // A list of all deleted objects, which is discarded.
         let mut chunks = body.into_data_stream();
         while let Some(chunk) = chunks.next().await {
             chunk.map_err(|why| error::from_body(&why))?;
@@ -99,7 +99,7 @@ impl Writer {
         Ok(Bytes::new())
     }
 
-    /// The request and the length of its body.
+    /// Builds the request; also returns the length of its body.
     fn request(&self, write: &WriteRequest) -> Result<(Request<Body>, usize), http::Error> {
         let mut place = Place::object(&write.resource, &write.namespace, &write.name);
         place.subresource = write.subresource.as_deref();
@@ -158,7 +158,7 @@ fn method_of(verb: &WriteVerb) -> (Method, &'static str) {
     }
 }
 
-/// The representation of the answer.
+/// The `Accept` header for the answer.
 ///
 /// *Source*: `asPartialObjectMetadata` and `asPartialObjectMetadataList` in k8s.io/apiserver/pkg/endpoints/handlers/response.go.
 fn accept(verb: &WriteVerb) -> &'static str {
@@ -240,13 +240,13 @@ fn parse_written(request: &WriteRequest, body: &[u8]) -> Result<Written, ApiErro
     })
 }
 
-/// Whether an update or a patch has removed its object. The answer is then the object as it would have become, with the version
-/// that it had before, which proves nothing.
+/// Whether an update or a patch has removed its object. The answer is then the updated object with its previous
+/// version, which proves nothing.
 ///
 /// *Source*: `ShouldDeleteDuringUpdate` and `deleteWithoutFinalizers` in k8s.io/apiserver/pkg/registry/generic/registry/store.go.
 fn removes(request: &WriteRequest, after: &AnswerMeta) -> bool {
     let is_change = matches!(request.verb, WriteVerb::Update { .. } | WriteVerb::Patch { .. });
-    // The spec of a Namespace has finalizers too, and the answer does not contain it.
+    // A Namespace also has finalizers in its spec, which is not in the answer.
     let is_namespace = request.resource.kind.group.is_empty() && &*request.resource.kind.name == "Namespace";
     is_change
         && !is_namespace

@@ -1,4 +1,4 @@
-//! The versions of a plugin: which one a rollback restores, and how far the present one is trusted.
+//! The versions of a plugin: the target of a rollback, and the probation of the current version.
 //!
 //! ```text
 //! settled ──switch──> on probation ──proven──> settled
@@ -6,12 +6,15 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A version on probation is proven or taken back once: the verdict is decided here, and carried out by the caller.
-//! 2. A version that was taken back is never restored by a rollback; neither is one that had more grants than the present spec gives.
-//! 3. Deletions of an untrusted version are bounded until it has done without for long enough, also after a probation.
+//! 1. A version on probation is proven or rolled back once: the verdict is made here, and executed by the caller.
+//! 2. A rollback never restores a version that was rolled back before, or one with more grants than the current spec
+//!    gives.
+//! 3. Deletions of an untrusted version are bounded until it has run for long enough without exceeding the bound, also
+//!    after a probation.
 //! 4. While deletions are held, time proves nothing, and no run begins.
 //!
-//! Not here: the rules of a probation ([`probation`](super::probation)) and of deletions ([`deletions`](super::deletions)); the switch itself.
+//! Not here: the rules of a probation ([`probation`](super::probation)) and of deletions
+//! ([`deletions`](super::deletions)); the switch itself.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,42 +25,42 @@ use super::probation::{Before, Ended, Judgement, Probation, Record};
 use super::{Probation as Rules, StageProgress, SwapReport, SwapResult};
 use crate::object::id::Key;
 
-/// A version, as far as its rollout depends on it.
+/// The properties of a version that its rollout depends on.
 pub trait RolloutVersion {
-    /// Whether the host carries its component, so that its deletions are trusted.
+    /// Whether its component is built into the host, so that its deletions are trusted.
     fn is_carried(&self) -> bool;
-    /// Whether the spec of `other` gives all grants that this version has.
+    /// Whether the spec of `other` gives all grants of this version.
     fn keeps_its_grants_with(&self, other: &Self) -> bool;
 }
 
 /// A switch from one version to another.
 #[derive(Debug)]
 pub struct Switch<V> {
-    /// The version that has run so far.
+    /// The version before the switch.
     pub from: Arc<V>,
-    /// The version that runs from now on.
+    /// The version after the switch.
     pub to: Arc<V>,
-    /// The rules of a probation, and the keys of the plugin; absent if the new version is trusted.
+    /// The rules of the probation, and the keys of the plugin; absent if the new version is trusted.
     pub probation: Option<(Rules, Vec<Key>)>,
     /// Keys whose last run faulted, or whose writes repeat.
     pub faulting: HashSet<Key>,
-    /// The wall clock.
+    /// Wall-clock time.
     pub at: String,
-    /// Why the switch is made.
+    /// Reason of the switch.
     pub result: SwapResult,
 }
 
-/// A verdict that is carried out.
+/// A verdict for the caller to execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<V> {
-    /// The present version is proven. The one before it stays for a rollback by hand.
+    /// The current version is proven. The previous one stays for a manual rollback.
     Proven {
-        /// That one.
+        /// The previous version.
         previous: Option<Arc<V>>,
     },
     /// The last proven version takes over again.
     TakeBack {
-        /// That one.
+        /// The last proven version.
         to: Arc<V>,
         /// Reason as one word in CamelCase.
         reason: &'static str,
@@ -71,19 +74,19 @@ pub enum Verdict<V> {
 pub struct Rollout<V> {
     since: String,
     previous: Option<(Arc<V>, String)>,
-    /// The last proven version while the present one is on probation; absent if it had more grants.
+    /// The last proven version while the current one is on probation; absent if it had more grants.
     stable: Option<Arc<V>>,
     probation: Option<Probation<Key>>,
     deletions: Option<DeletionGuard>,
-    /// The runs of the present version.
+    /// The runs of the current version.
     record: Record,
     concluded: Option<Judgement>,
-    /// The report of the last attempt.
+    /// The report of the last swap attempt.
     pub last_swap: Option<SwapReport>,
 }
 
 impl<V: RolloutVersion> Rollout<V> {
-    /// The rollout of a first version, which runs since then.
+    /// Creates the rollout of a first version, which runs since `since`.
     pub fn new(since: String) -> Self {
         Self {
             since,
@@ -97,12 +100,12 @@ impl<V: RolloutVersion> Rollout<V> {
         }
     }
 
-    /// Since when the present version runs.
+    /// Start time of the current version.
     pub fn since(&self) -> &str {
         &self.since
     }
 
-    /// The version that a rollback by hand restores, and since when it ran.
+    /// The version that a manual rollback restores, and its start time.
     pub fn previous(&self) -> Option<&(Arc<V>, String)> {
         self.previous.as_ref()
     }
@@ -112,32 +115,32 @@ impl<V: RolloutVersion> Rollout<V> {
         self.probation.as_ref().map(|probation| probation.progress(now))
     }
 
-    /// Whether the present version is on probation.
+    /// Whether the current version is on probation.
     pub fn is_on_probation(&self) -> bool {
         self.probation.is_some()
     }
 
-    /// The bound on what the present version deletes, if there is one.
+    /// The bound on the current version's deletions, if there is one.
     pub fn deletions(&self) -> Option<&DeletionGuard> {
         self.deletions.as_ref()
     }
 
-    /// As [`Rollout::deletions`], to ask it.
+    /// [`Rollout::deletions`], mutable.
     pub fn deletions_mut(&mut self) -> Option<&mut DeletionGuard> {
         self.deletions.as_mut()
     }
 
-    /// Bounds what the present version deletes, as if it had taken over from another one.
+    /// Bounds the current version's deletions, as if it had taken over from another one.
     pub fn guard_deletions(&mut self, rules: Rules, now: Instant) {
         self.deletions = Some(DeletionGuard::begin(rules, now));
     }
 
-    /// Whether no run begins, because the version would delete much.
+    /// Whether runs are held because the version would delete many objects.
     pub fn holds_deletions(&self) -> bool {
         self.deletions.as_ref().is_some_and(|deletions| deletions.held().is_some())
     }
 
-    /// Starts the clocks again: nothing ran so far that could prove a version.
+    /// Restarts the clocks: nothing has run so far that could prove a version.
     pub fn restart(&mut self, now: Instant) {
         if let Some(probation) = &mut self.probation {
             probation.restart(now);
@@ -172,7 +175,7 @@ impl<V: RolloutVersion> Rollout<V> {
         forgotten
     }
 
-    /// Counts a run of the present version. `was_suspect`: the key's run before this one faulted; `what`: the error.
+    /// Counts a run of the current version. `was_suspect`: the previous run of the key faulted; `what`: the error.
     pub fn ran(&mut self, key: &Key, ended: Ended, was_suspect: bool, what: &str, now: Instant) {
         if let Some(deletions) = &mut self.deletions {
             deletions.ran();
@@ -183,7 +186,7 @@ impl<V: RolloutVersion> Rollout<V> {
         self.conclude(judgement.filter(|judgement| *judgement != Judgement::Proven || !is_held));
     }
 
-    /// Ends what only time ends. Returns whether the bound on deletions has ended.
+    /// Ends a probation or a bound whose time is over. Returns whether the bound on deletions has ended.
     pub fn check(&mut self, now: Instant) -> bool {
         if self.holds_deletions() {
             return false;
@@ -197,7 +200,7 @@ impl<V: RolloutVersion> Rollout<V> {
         is_over
     }
 
-    /// When [`Rollout::check`] has work.
+    /// When [`Rollout::check`] has work next.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let probation = self.probation.as_ref().filter(|_| !self.holds_deletions());
         let of_deletions = self.deletions.as_ref().and_then(DeletionGuard::next_wakeup);
@@ -213,12 +216,13 @@ impl<V: RolloutVersion> Rollout<V> {
         self.concluded = Some(judgement);
     }
 
-    /// Whether [`Rollout::take_verdict`] has one.
+    /// Whether [`Rollout::take_verdict`] would return a verdict.
     pub fn has_verdict(&self) -> bool {
         self.concluded.is_some()
     }
 
-    /// The verdict of the probation, once. None without a version to go back to: then only the supervisor reacts.
+    /// Returns the verdict of the probation, once. `None` without a version to roll back to: then only the supervisor
+    /// reacts.
     pub fn take_verdict(&mut self) -> Option<Verdict<V>> {
         let judgement = self.concluded.take()?;
         let stable = self.stable.take();
@@ -238,7 +242,7 @@ mod tests {
     use super::*;
     use crate::object::id::{Kind, ObjectKey};
 
-    /// A version, and its grants.
+    /// Number of a version, and of its grants.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Version(u8, u8);
 
@@ -259,7 +263,7 @@ mod tests {
     struct Fixture {
         rollout: Rollout<Version>,
         now: Instant,
-        /// Of the third one, which has fewer grants, the second one cannot come back.
+        /// The third version has fewer grants, so a rollback from it cannot restore the second.
         versions: [Arc<Version>; 4],
     }
 
@@ -290,7 +294,7 @@ mod tests {
             }
         }
 
-        /// Lets time pass, and gives the verdict.
+        /// Advances the time, and returns the verdict.
         fn verdict(&mut self) -> Option<Verdict<Version>> {
             self.now += Duration::from_secs(3600);
             self.rollout.check(self.now);

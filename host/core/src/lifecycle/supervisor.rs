@@ -1,4 +1,4 @@
-//! Quarantine: decides when a plugin with faults may run.
+//! Quarantine: decides when a faulting plugin may run.
 //!
 //! ```text
 //! open ──most keys of most namespaces fault──> paused ──a clean key is ready, or the pause is over──> trial (one run)
@@ -7,15 +7,16 @@
 //! ```
 //!
 //! Invariants:
-//! 1. No namespace decides for others: a pause requires that of the runs of the last [`WINDOW`] most distinct keys faulted, at
-//!    least [`MIN_KEYS`], and most keys in most namespaces, at least [`MIN_NAMESPACES`]. A namespace counts for at most
-//!    [`MAX_NAMESPACE_KEYS`] keys.
-//! 2. A trial run takes a key that has not faulted, if there is one; only such a key makes the next pause longer.
-//! 3. Pauses grow from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`], and restart short after [`FORGIVEN`] without a pause.
+//! 1. No namespace decides for others. A pause requires that in the runs of the last [`WINDOW`] most distinct keys
+//!    faulted (at least [`MIN_KEYS`]), and most keys in most namespaces (at least [`MIN_NAMESPACES`]). A namespace
+//!    counts for at most [`MAX_NAMESPACE_KEYS`] keys.
+//! 2. A trial run takes a key that has not faulted, if there is one; only the fault of such a key makes the next pause
+//!    longer.
+//! 3. Pauses grow from [`FIRST_PAUSE`] to [`LONGEST_PAUSE`], and start short again after [`FORGIVEN`] without a pause.
 //! 4. No clock: the time is an argument.
 //!
-//! A plugin whose keys are all in one or two namespaces, or all cluster-scoped, is never paused. The backoff of its keys bounds
-//! what its faults cost (`policy::queue`).
+//! A plugin whose keys are all in one or two namespaces, or all cluster-scoped, is never paused. The backoff of its
+//! keys bounds the cost of its faults (`policy::queue`).
 //!
 //! Not here: the backoff of single keys (`queue`), rollback of a faulty version (`probation`).
 
@@ -30,23 +31,23 @@ use crate::object::id::Key;
 use window::Window;
 pub use window::{MAX_NAMESPACE_KEYS, Recent, WINDOW};
 
-/// Minimum number of distinct keys that fault when a plugin is paused.
+/// Minimum number of faulting keys for a pause.
 pub const MIN_KEYS: usize = 5;
-/// Minimum number of namespaces in which most keys fault when a plugin is paused.
+/// Minimum number of namespaces in which most keys fault for a pause.
 pub const MIN_NAMESPACES: usize = 3;
 /// The first pause.
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Longest time between two trial runs of keys that have not faulted: what a pause costs such a key at most.
+/// Longest time between two trial runs of keys that have not faulted: the maximum delay of such a key by a pause.
 pub const LONGEST_TRIAL_GAP: Duration = Duration::from_secs(10);
 /// Time without a pause after which the next one is as short as the first.
 pub const FORGIVEN: Duration = Duration::from_secs(600);
 
 /// A key that belongs to a namespace.
 pub trait Scoped {
-    /// The namespace whose users decide what the key's object contains: that of the object, or the name of a Namespace itself.
-    /// All other cluster-scoped objects share the empty one.
+    /// The namespace whose users control the contents of the key's object: its namespace, or the name of a Namespace
+    /// itself. All other cluster-scoped objects share the empty namespace.
     fn scope(&self) -> &str;
 }
 
@@ -57,12 +58,12 @@ impl Scoped for Key {
     }
 }
 
-/// Which keys may be taken.
+/// The keys that may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// Any key.
     Open,
-    /// One key, for a trial; with `suspects` also one whose last run faulted, if there is no other.
+    /// One key, for a trial; if `suspects`, also one whose last run faulted, if there is no other.
     Trial {
         /// Whether the pause is over.
         suspects: bool,
@@ -76,11 +77,11 @@ enum State<K> {
     Open,
     Paused {
         until: Instant,
-        /// When a key that has not faulted may be tried.
+        /// Time of the next trial of a key that has not faulted.
         next_trial: Instant,
         pause: Duration,
     },
-    /// The key of the trial is running. `suspect`: its last run faulted.
+    /// A trial run is in progress. `suspect`: the last run of its key faulted.
     Trial {
         key: K,
         suspect: bool,
@@ -111,7 +112,7 @@ pub struct Supervisor<K> {
 }
 
 impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
-    /// Creates the state of a plugin without faults.
+    /// Creates the supervisor of a plugin without faults.
     pub fn new(policy: FailurePolicy) -> Self {
         Self { policy, state: State::Open, window: Window::new(), n_pauses: 0, last_pause: None }
     }
@@ -121,7 +122,7 @@ impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
         self.policy = policy;
     }
 
-    /// Which keys may be taken now.
+    /// The keys that may be taken now.
     pub fn gate(&self, now: Instant) -> Gate {
         match &self.state {
             State::Open => Gate::Open,
@@ -136,14 +137,14 @@ impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
         !self.window.faults_in(key.scope())
     }
 
-    /// Counts a taken key. `suspect`: its last run faulted.
+    /// Records that a key was taken. `suspect`: its last run faulted.
     pub fn took(&mut self, key: &K, suspect: bool) {
         if let State::Paused { pause, .. } = self.state {
             self.state = State::Trial { key: key.clone(), suspect, pause };
         }
     }
 
-    /// The next time at which [`Supervisor::gate`] changes without a run.
+    /// Next time at which [`Supervisor::gate`] changes without a run.
     pub fn next_wakeup(&self, now: Instant) -> Option<Instant> {
         match self.state {
             State::Paused { until, next_trial, .. } => [next_trial, until].into_iter().filter(|at| *at > now).min(),
@@ -160,7 +161,7 @@ impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
         }
     }
 
-    /// Whether the operator or the policy has disabled it.
+    /// Whether the operator or the policy has disabled the plugin.
     pub fn is_disabled(&self) -> bool {
         self.state == State::Disabled
     }
@@ -170,13 +171,13 @@ impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
         self.window.recent()
     }
 
-    /// Counts a run. Runs that were in flight when a pause began count, but change nothing.
+    /// Counts a run. Runs that were in flight when a pause began count, but do not change the state.
     pub fn ran(&mut self, key: &K, faulted: bool, now: Instant) -> Option<Change> {
         self.window.ran(key, faulted, now);
         match &self.state {
             State::Open if faulted && self.is_general() => self.react(true, FIRST_PAUSE, now),
             State::Trial { key: taken, .. } if taken == key && !faulted => {
-                // What faulted before must fault again, each key after its own backoff, to pause the plugin once more.
+                // For another pause, the keys must fault again, each after its own backoff.
                 self.window = Window::new();
                 self.state = State::Open;
                 Some(Change::Recovered)
@@ -189,7 +190,7 @@ impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
         }
     }
 
-    /// Whether the faults of the window are the plugin's rather than those of single keys or namespaces.
+    /// Whether the faults in the window are due to the plugin rather than to single keys or namespaces.
     fn is_general(&self) -> bool {
         let Recent { n_keys, n_faulted, n_namespaces, n_faulting_namespaces } = self.window.recent();
         n_faulted >= MIN_KEYS
@@ -198,7 +199,7 @@ impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
             && 2 * n_faulting_namespaces > n_namespaces
     }
 
-    /// Reacts as the policy says. `longer`: the pause is longer than the one before, which was `pause`.
+    /// Applies the policy. `longer`: the new pause is longer than the previous one, `pause`.
     fn react(&mut self, longer: bool, pause: Duration, now: Instant) -> Option<Change> {
         match self.policy {
             FailurePolicy::Retry => {
@@ -240,7 +241,7 @@ impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
         self.window = Window::new();
     }
 
-    /// Another version takes over: faults are reset, but a disabled plugin stays disabled.
+    /// Resets the faults for another version; a disabled plugin stays disabled.
     pub fn reset(&mut self) {
         if !self.is_disabled() {
             self.enable();

@@ -1,15 +1,15 @@
-//! Permissions of a plugin: what it may write and read.
+//! Permissions of a plugin for writes and reads.
 //!
 //! Flow: the manifest requests grants and the operator may restrict them; each mutation and need is checked before it leaves
 //! the process. Before a plugin is loaded, the manifest's requests are compared with the operator's grants.
 //!
 //! Invariants:
-//! 1. Nothing is allowed that the manifest does not request; the operator's grants can only restrict it.
+//! 1. Everything that is allowed was requested by the manifest; the operator's grants can only restrict it.
 //! 2. The check applies to the request that will be sent, including its names, never to a declared intention.
 //! 3. A denial names the missing grant, and where to add it.
-//! 4. `*` never includes what gives rights to others or leads into Pods: special verbs, and some subresources.
+//! 4. `*` never includes verbs and subresources that give rights to others or lead into Pods.
 //!
-//! Not here: ownership (the writer has the caches), RBAC of the API server (which applies as well).
+//! Not here: ownership (the writer has the caches), the API server's RBAC (which applies as well).
 
 mod denial;
 mod missing;
@@ -25,18 +25,18 @@ pub use denial::{Denial, line, scalar};
 pub use missing::{Missing, asked_by, events_line, gives_discovery};
 pub use special::{CERTIFICATES, RBAC, must_be_listed, special_verb};
 
-/// A request, as grants see it.
+/// A request to check against the grants.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
     /// One of [`Grant::VERBS`] or [`Grant::SPECIAL_VERBS`].
     pub verb: &'a str,
-    /// Kind of the object.
+    /// The kind of the object.
     pub kind: &'a Kind,
-    /// For example `status`.
+    /// The subresource, for example `status`.
     pub subresource: Option<&'a str>,
     /// Empty for cluster-scoped objects and for lists of all namespaces.
     pub namespace: &'a str,
-    /// Empty if it is not known yet (`generateName`), or for a list.
+    /// Empty for a generated name (`generateName`), or for a list.
     pub name: &'a str,
 }
 
@@ -54,7 +54,7 @@ impl std::fmt::Display for Access<'_> {
     }
 }
 
-/// Values of which one must match, or any value.
+/// A set of values to match, or any value.
 #[derive(Clone, Debug)]
 struct Only {
     any: bool,
@@ -89,14 +89,14 @@ struct Rule {
     relation: Relation,
 }
 
-/// The relation to the key of the run that a grant requires of an object.
+/// The relation between an object and the key of the run that a grant requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Relation {
     /// The objects that the grant covers.
     pub of: Of,
-    /// Whether it covers the adoption of objects without a controller, too.
+    /// Whether it also covers the adoption of objects without a controller.
     pub adopt: bool,
-    /// Whether the adoption may be of an object that no selector of the key selects: the grant lists names, or `*`.
+    /// Whether objects that no selector of the key selects may be adopted: the grant lists names, or `*`.
     pub named: bool,
     /// Whether a cluster-scoped key reaches objects in namespaces: [`Of::Controlled`] with a list of namespaces, or `*`.
     pub in_namespaces: bool,
@@ -110,7 +110,7 @@ impl Relation {
         Self { of: grant.of, adopt, named: adopt && !grant.names.is_empty(), in_namespaces }
     }
 
-    /// Whether it covers all that another one covers, and more.
+    /// Whether it covers everything that `other` covers, and more.
     fn exceeds(&self, other: &Self) -> bool {
         let Self { of, adopt, named, in_namespaces } = *other;
         let reaches = self.in_namespaces >= in_namespaces;
@@ -147,7 +147,7 @@ impl Rule {
         }
     }
 
-    /// Whether it covers such requests, before the owner is checked.
+    /// Whether the rule covers such requests, before the owner is checked.
     fn matches(&self, access: &Access<'_>) -> bool {
         self.paths.is_empty()
             && self.has_verb(access.verb)
@@ -180,7 +180,7 @@ impl Rule {
 /// The basis on which a request is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// For any owner.
+    /// For objects of any owner.
     Freely,
     /// Because of the object's relation to the key.
     Owned,
@@ -203,12 +203,12 @@ impl Grants {
         Self { asked: rules(asked), given: given.map(rules), withholds_events }
     }
 
-    /// Whether the operator gives no permission to record events. The plugin's events are dropped then, which fails nothing.
+    /// Whether the operator denies the plugin to record events. Its events are then dropped without a failure.
     pub fn withholds_events(&self) -> bool {
         self.withholds_events
     }
 
-    /// What a further grant for objects of this kind needs to cover, by the grants that the manifest requests for them.
+    /// The relation for a further grant for objects of this kind: the widest of the manifest's grants for the kind.
     fn narrowest(&self, kind: &Kind) -> Of {
         let names = |rule: &&Rule| rule.kinds.as_ref().is_some_and(|kinds| kinds.contains(kind));
         self.asked
@@ -223,8 +223,8 @@ impl Grants {
             .unwrap_or_default()
     }
 
-    /// Checks whether the request may be sent. `owned` returns whether the object has this relation to the key ([`Of::Key`] or
-    /// [`Of::Controlled`]), or why not; it is called only if that decides.
+    /// Checks whether the request may be sent. `owned` returns whether the object has this relation to the key
+    /// ([`Of::Key`] or [`Of::Controlled`]), or why not; it is called only if the result depends on it.
     ///
     /// # Errors
     /// [`Denial`]: the missing grant. A retry helps only where `owned` may change.
@@ -261,13 +261,13 @@ impl Grants {
         Ok(if asked == given { asked } else { Allowed::Owned })
     }
 
-    /// Whether the request may be sent for any owner.
+    /// Whether the request may be sent for objects of any owner.
     pub fn allow(&self, access: &Access<'_>) -> bool {
         self.check(access, |_| Err(String::new())).is_ok()
     }
 
-    /// Checks whether a GET of this path (with an optional query) may be sent. Paths that a server could normalise to another
-    /// one are rejected.
+    /// Checks whether a GET of this path (with an optional query) may be sent. Paths that a server could normalize to
+    /// another path are rejected.
     ///
     /// # Errors
     /// [`Denial`]; a retry does not help.
@@ -285,19 +285,19 @@ impl Grants {
         }
     }
 
-    /// [`Grants::check_path`] as a yes or no.
+    /// [`Grants::check_path`] as a bool.
     pub fn allow_path(&self, path: &str) -> bool {
         self.check_path(path).is_ok()
     }
 }
 
-/// Segments of paths that lead into a Pod, or from the API server to another one.
+/// Path segments that lead into a Pod, or from the API server to another server.
 const INTO_PODS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
-/// Parameters of answers that do not end, or end when the caller says so.
+/// Parameters of answers that do not end, or end at a time set by the caller.
 const STREAMING: [&str; 3] = ["follow", "timeoutSeconds", "watch"];
 
-/// How much of a path a grant must spell out, in bytes: up to the last part that streams, or leads into a Pod. A pattern with `*`
-/// covers the rest only.
+/// Length of the path prefix, in bytes, that a grant must contain literally: up to the last part that streams or leads
+/// into a Pod. `*` in a pattern covers only the rest.
 fn must_be_spelled(path: &str) -> usize {
     let (route, query) = path.split_once('?').unwrap_or((path, ""));
     let mut end = 0;
@@ -312,7 +312,7 @@ fn must_be_spelled(path: &str) -> usize {
     for parameter in query.split('&') {
         end += parameter.len();
         let name = parameter.split('=').next().unwrap_or_default();
-        // An escaped name may be any.
+        // An escaped name may be any of them.
         if STREAMING.contains(&name) || name.contains('%') {
             most = end;
         }
@@ -321,7 +321,7 @@ fn must_be_spelled(path: &str) -> usize {
     most
 }
 
-/// Whether the path starts with `/`, is printable ASCII, and does not normalise to another path.
+/// Whether the path starts with `/`, is printable ASCII, and does not normalize to another path.
 fn is_plain_path(path: &str) -> bool {
     let (route, query) = path.split_once('?').unwrap_or((path, ""));
     let printable = |text: &str| text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'#' | b'\\'));
@@ -335,8 +335,8 @@ fn is_plain_path(path: &str) -> bool {
 
 /// Whether an object or a namespace can have this name.
 ///
-/// The API server's rule for a segment of a path, which all kinds share; most allow less. Requests escape names, so a name needs
-/// no further restriction to stay in its segment.
+/// This is the API server's rule for a path segment, which applies to all kinds; most kinds allow less. Requests escape
+/// names, so this is enough to keep a name in its segment.
 ///
 /// Source: `IsValidPathSegmentName` of `k8s.io/apimachinery/pkg/api/validation/path`.
 pub fn is_path_segment(name: &str) -> bool {

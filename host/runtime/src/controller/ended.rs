@@ -1,8 +1,9 @@
-//! What follows from the end of a run for its plugin: the last error, health and probation.
+//! The consequences of a run for its plugin: the last error, health and probation.
 //!
-//! Flow: the result of a run -> [`ControllerState::run_ended`], under the lock -> [`Consequences`] -> the observers, without it.
+//! Flow: the result of a run -> [`ControllerState::run_ended`], under the lock -> [`Consequences`] -> the observers,
+//! without it.
 //!
-//! Not here: what follows for the key (`pintle_core::policy::keys`), what is reported (`observers`).
+//! Not here: the consequences for the key (`pintle_core::policy::keys`), reporting (`observers`).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,32 +19,32 @@ use super::ControllerState;
 use super::health::recent_faults;
 use super::run::RunResult;
 
-/// What the end of a run has changed for its plugin.
+/// The changes that the end of a run caused for its plugin.
 pub(super) struct Consequences {
     /// The fault of the run, for humans.
     pub(super) fault: Option<String>,
-    /// The fault is another one than that of the key's run before.
+    /// Whether the fault differs from that of the previous run of the key.
     pub(super) is_new_fault: bool,
-    /// Since this run, the key runs because of its own writes alone: why.
+    /// Why the key runs only because of its own writes; set if this began with this run.
     pub(super) begun_loop: Option<Arc<str>>,
-    /// The plugin is paused or disabled, or runs again.
+    /// Set if the plugin was paused, disabled or resumed.
     pub(super) health: Option<HealthChange>,
-    /// The status has changed significantly.
+    /// Whether the status has changed significantly.
     pub(super) is_significant: bool,
 }
 
-/// A plugin is paused or disabled, or runs again.
+/// A plugin was paused, disabled or resumed.
 pub(super) struct HealthChange {
     pub(super) change: Change,
-    /// The faults that count.
+    /// Counts of the faults that led to it.
     pub(super) counts: String,
     /// The last fault.
     pub(super) last: Arc<str>,
 }
 
 impl ControllerState {
-    /// Takes in the end of a run. `is_present`: it ran with the present version. Returns none if this host does not lead any more: then
-    /// the next leader handles the result.
+    /// Processes the end of a run. `is_present`: it ran with the current version. Returns `None` if this host is no
+    /// longer the leader: the next leader processes the key again.
     pub(super) fn run_ended(
         &mut self,
         queue: usize,
@@ -81,19 +82,19 @@ impl ControllerState {
         let (begun_loop, loops_changed) = self.repeated(key, end.repeats.as_ref());
         let ended = result.run_end().ended();
         let (health, health_changed) = self.supervise(key, ended, now);
-        // A version whose writes repeat is as bad as one that faults.
+        // A version whose writes repeat counts like one that faults.
         let (judged, was_bad) = match &end.repeats {
             Some(repeats) => (Ended::Fault, repeats.n_runs > loops::LIMIT),
             None => (ended, end.was_suspect),
         };
-        // Runs of the previous version do not count.
+        // Runs of an earlier version do not count.
         if is_present {
             self.rollout.ran(key, judged, was_bad, self.last_error.as_deref().unwrap_or_default(), now);
         }
         Consequences { fault, is_new_fault, begun_loop, health, is_significant: loops_changed || health_changed }
     }
 
-    /// Takes note of a key that runs again and again because of its own writes, or that has stopped. Returns why, when it begins, and
+    /// Records whether a key runs again and again because of its own writes. Returns the reason when this begins, and
     /// whether anything has changed.
     fn repeated(&mut self, key: &Key, repeats: Option<&Repeats>) -> (Option<Arc<str>>, bool) {
         let Some(Repeats { kind, object, .. }) = repeats else {
@@ -116,7 +117,7 @@ impl ControllerState {
         (Some(why), true)
     }
 
-    /// Updates the plugin's health. Returns the change of its state, and whether its status has changed.
+    /// Updates the plugin's health. Returns the state change, and whether the status has changed.
     fn supervise(&mut self, key: &Key, ended: Ended, now: Instant) -> (Option<HealthChange>, bool) {
         let health = &mut self.health;
         let faulted = ended == Ended::Fault;

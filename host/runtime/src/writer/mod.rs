@@ -1,4 +1,4 @@
-//! The writer: carries out the steps of an outcome.
+//! The writer: executes the steps of an outcome.
 //!
 //! ```text
 //! steps ──prepare──> requests ──grants──> API server ──> failures (for the next run), writes (that the caches must show), events
@@ -6,11 +6,11 @@
 //!
 //! Invariants:
 //! 1. Nothing is sent before the whole outcome is known to be well formed; a malformed part is a fault, and nothing is
-//!    carried out.
+//!    sent.
 //! 2. A mutation that is not granted has no effect except a failure and a metric.
 //! 3. At most [`MAX_PARALLEL`] writes of a run are in flight.
-//! 4. After a failed step, only steps marked `always` are carried out.
-//! 5. In a slow start, at most one mutation more fails than succeeded before.
+//! 4. After a failed step, only steps marked `always` run.
+//! 5. In a slow start, the number of failed mutations exceeds the number of earlier successes by at most one.
 //!
 //! Not here: retries of the key (the controller), rate limits (the adapter behind `ApiWriter`), `Retry-After` (`throttle`).
 //!
@@ -57,15 +57,15 @@ pub(crate) use probe::WriteProbe;
 pub(crate) use request::kind_of;
 pub(crate) use rights::Rights;
 
-/// Maximum writes of one run in flight; further ones wait.
+/// Maximum writes of one run in flight; others wait.
 pub(crate) const MAX_PARALLEL: usize = 64;
-/// Reason of a failure: the host did not send the write, because the plugin has no permission for it.
+/// Reason of a failure: the host did not send the write, because it is not granted.
 pub(crate) const NOT_GRANTED: &str = "NotGranted";
-/// Reason of a failure: the host did not send the write, because it does not lead.
+/// Reason of a failure: the host did not send the write, because it is not the leader.
 pub(crate) const NOT_LEADING: &str = "NotLeading";
-/// Longest text of a server or a guest that is kept for the next run, or logged, in bytes.
+/// Maximum bytes of a text from a server or a guest that is kept for the next run, or logged.
 const MAX_ERROR_BYTES: usize = 1024;
-/// Failures of one outcome that are kept, and causes of each.
+/// Maximum failures kept per outcome, and causes per failure.
 const MAX_FAILURES: usize = 256;
 const MAX_CAUSES: usize = 16;
 
@@ -76,34 +76,34 @@ pub(crate) struct Writer {
     pub(crate) api: Arc<dyn ApiWriter>,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: PluginMetrics,
-    /// The controller stops: no request is repeated.
+    /// Cancelled when the controller stops: no request is repeated.
     pub(crate) stopped: CancellationToken,
 }
 
 /// The results of an outcome's mutations.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Mutations that were carried out, or whose refusal was tolerated.
+    /// Mutations that were executed, or whose refusal was tolerated.
     pub(crate) done: BTreeSet<Place>,
     /// Mutations that failed and were not tolerated: the first [`MAX_FAILURES`].
     pub(crate) failures: Vec<MutationFailure>,
-    /// Number of all of them.
+    /// Total number of failures.
     pub(crate) n_failed: usize,
-    /// Accepted by the API server.
+    /// Writes that the API server accepted.
     pub(crate) writes: Vec<PendingWrite>,
-    /// Probes for writes that may have been carried out, or whose answer lacked the new version.
+    /// Probes for writes that may have been executed, or whose answer did not contain the new version.
     pub(crate) probes: BTreeSet<WriteProbe>,
-    /// How long they wait.
+    /// Delay of the probes.
     pub(crate) probe_after: Duration,
     /// The delay that the server requested.
     pub(crate) retry_after: Option<Duration>,
-    /// There are failures and all are conflicts: normal, the cache was stale.
+    /// Whether there are failures and all are conflicts: this is normal, the cache was stale.
     pub(crate) only_conflicts: bool,
-    /// Number of mutations that were not granted.
+    /// Number of denied mutations.
     pub(crate) n_denied: usize,
 }
 
-/// When a group of mutations stops.
+/// When to stop executing a group of mutations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     AtFailure,
@@ -113,7 +113,7 @@ enum Stop {
 enum Done {
     Nothing,
     Written(PendingWrite),
-    /// Carried out, but the answer does not identify what the caches must show.
+    /// Executed, but the answer does not identify the state that the caches must show.
     Unconfirmed(Option<WriteProbe>),
     Failed {
         failure: Box<MutationFailure>,
@@ -128,7 +128,7 @@ impl Writer {
     /// Checks the whole outcome; sends nothing.
     ///
     /// # Errors
-    /// The plugin's fault.
+    /// If the outcome is a fault of the plugin.
     pub(crate) fn plan(
         &self,
         rights: &Rights<'_>,
@@ -148,7 +148,7 @@ impl Writer {
         plan
     }
 
-    /// Carries out a plan, and notes each mutation in the record of the run, if there is one.
+    /// Executes a plan, and records each mutation if the run is recorded.
     ///
     /// # Cancel safety
     /// If dropped, each write may or may not have happened.
@@ -196,7 +196,7 @@ impl Writer {
         self.stream(batch, Stop::AtEnd, report, trace).await;
     }
 
-    /// Carries out mutations, at most [`MAX_PARALLEL`] at a time.
+    /// Executes mutations, at most [`MAX_PARALLEL`] at a time.
     async fn stream(&self, mutations: &[Planned], stop: Stop, report: &mut Report, trace: Option<&RunTrace>) {
         let (n_failed_before, n_kept_before) = (report.n_failed, report.failures.len());
         let mut rest = mutations.iter();
@@ -209,7 +209,7 @@ impl Writer {
                 under_way.push(self.one(next, trace));
             }
         }
-        // The order of answers has no meaning for the plugin.
+        // Sorted, because the order of answers has no meaning for the plugin.
         report.failures[n_kept_before..].sort_by_key(|failure| failure.position);
     }
 
@@ -261,7 +261,7 @@ impl Writer {
                             None => Done::Unconfirmed(probe(target, request)),
                         };
                     }
-                    // NotFound is the goal of a delete. No event: nothing was deleted.
+                    // NotFound is the goal of a delete. No event is recorded, because nothing was deleted.
                     Err(error) if error.class == ApiErrorClass::NotFound && matches!(action, Action::Delete { .. }) => {
                         self.metrics.mutation(target.verb, &label, "gone");
                         noted.result("gone");
@@ -300,7 +300,7 @@ impl Writer {
                 self.metrics.fault(FaultKind::Grant);
                 let error = denial.message(&self.name);
                 let error = cut(&error, MAX_ERROR_BYTES);
-                // The run's line about failed writes counts the denials.
+                // Only at debug level: the run's log line about failed writes includes the denials.
                 tracing::debug!(plugin = %self.name, error, "a write is not granted");
                 self.record(&planned.mutation.on_failure, &target.object.name, error);
                 let failure = failure(planned, target, 0, NOT_GRANTED.into(), error, Vec::new());

@@ -1,8 +1,8 @@
-//! The controllers that the body of a write sets, and whether it does nothing else.
+//! The controllers that the body of a write sets, and whether it changes anything else.
 //!
-//! Invariant: a body passes only if all of its owner references were understood, and none of them sets another controller.
-//! Constructs that an API server could read differently (`$patch` that replaces more than one reference, a duplicate member,
-//! operations inside a reference) are rejected.
+//! Invariant: a body passes only if all of its owner references were understood, and none of them sets another
+//! controller. Constructs that an API server could read differently (`$patch` that replaces more than one reference, a
+//! duplicate member, operations inside a reference) are rejected.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::edit::{MAX_MEMBER_BYTES, Members, Operation, elements, first_parts};
 use super::request::{Body, ObjectText, ParsedWrite};
 
-/// A key's object, as controller references name it.
+/// A key's object, as in controller references.
 pub(super) struct Controller {
     pub(super) kind: Kind,
     pub(super) name: Arc<str>,
@@ -28,8 +28,8 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// Whether it can own objects in a namespace: owners in another namespace are invalid, and cluster-scoped ones reach only
-    /// namespaces that their grant lists.
+    /// Whether it can own objects in a namespace: owners in another namespace are invalid, and cluster-scoped owners
+    /// need a grant that lists the namespace.
     pub(super) fn reaches(&self, namespace: &str, relation: Relation) -> Result<(), String> {
         let Self { kind, name, .. } = self;
         match (&*self.namespace, namespace) {
@@ -54,7 +54,7 @@ impl Controller {
         Err(format!("the caches show {} controlled by {found}, not by {} {}", object.meta.key, self.kind, self.name))
     }
 
-    /// Whether a reference to a controller is to this object. A patch may omit fields that the existing reference has.
+    /// Whether a controller reference names this object. A patch may omit fields that the existing reference has.
     fn is(&self, reference: &Reference, complete: bool) -> bool {
         let says = |field: &Option<String>, wanted: &str| match field {
             Some(given) => given == wanted,
@@ -85,17 +85,17 @@ struct Reference {
     directive: Option<String>,
 }
 
-/// The controllers in a body.
+/// The controllers that a body sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sets {
     Nobody,
     TheKey,
 }
 
-/// Checks that a write sets no other controller than the key's object; a create must set that one.
+/// Checks that a write sets no controller other than the key's object; a create must set it.
 ///
 /// # Errors
-/// The controller that it sets, or the construct that is not understood.
+/// If it sets another controller, or contains a construct that is not understood.
 pub(super) fn sets_only(key: &Controller, write: &ParsedWrite<'_>) -> Result<(), String> {
     match (write.action, sets(key, write)?) {
         (Action::Create { subresource: None, .. }, Sets::Nobody) => {
@@ -105,7 +105,7 @@ pub(super) fn sets_only(key: &Controller, write: &ParsedWrite<'_>) -> Result<(),
     }
 }
 
-/// Whether a write makes the key's object the controller, with nothing in it that could undo that.
+/// Whether a write makes the key's object the controller, and contains nothing that could undo it.
 pub(super) fn sets_key(key: &Controller, write: &ParsedWrite<'_>) -> bool {
     let is_plain = match write.action {
         // A later operation or directive may remove the reference again.
@@ -116,15 +116,15 @@ pub(super) fn sets_key(key: &Controller, write: &ParsedWrite<'_>) -> bool {
     is_plain && sets(key, write) == Ok(Sets::TheKey)
 }
 
-/// Checks that a write makes the key's object the controller of an existing object and changes nothing else of it.
+/// Checks that a write makes the key's object the controller of an existing object and changes nothing else.
 ///
-/// A server-side apply also removes the fields that its manager applied before, an update replaces the object, and a JSON patch
-/// may change anything by its position. A merge patch replaces the list of references, and so would replace a controller that the
-/// caches do not show yet: it requires the resourceVersion of the cached object. A strategic merge patch adds to the list, and the API
-/// server rejects a second controller.
+/// A server-side apply also removes the fields that its manager applied before, an update replaces the object, and a
+/// JSON patch may change anything by position. A merge patch replaces the list of references, and could replace a
+/// controller that is not in the caches yet: it requires the resourceVersion of the cached object. A strategic merge
+/// patch adds to the list, and the API server rejects a second controller.
 ///
 /// # Errors
-/// What else it is or changes.
+/// The other kind of write, or the other change.
 pub(super) fn only_adopts(key: &Controller, write: &ParsedWrite<'_>, object: &Object) -> Result<(), String> {
     let ParsedWrite { action, target, body, .. } = write;
     let (
@@ -157,7 +157,7 @@ pub(super) fn only_adopts(key: &Controller, write: &ParsedWrite<'_>, object: &Ob
     if let Some(metadata) = text.metadata()? {
         for member in metadata.names() {
             let is_kept = match member {
-                // The API server rejects another uid or resourceVersion as a conflict.
+                // The API server rejects a different uid or resourceVersion as a conflict.
                 "ownerReferences" | "uid" | "resourceVersion" => true,
                 "name" => is(metadata, member, &target.object.name)?,
                 "namespace" => is(metadata, member, &target.object.namespace)?,
@@ -192,7 +192,7 @@ fn sets(key: &Controller, write: &ParsedWrite<'_>) -> Result<Sets, String> {
     }
 }
 
-/// The kind of a text about an object.
+/// The form of an object text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// The whole object.
@@ -250,11 +250,11 @@ fn of_reference(key: &Controller, reference: &Reference, form: Form) -> Result<S
     ))
 }
 
-/// Relation of a JSON patch path to the owner references.
+/// Position of a JSON patch path relative to the owner references.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Elsewhere,
-    /// It contains them.
+    /// A parent of the list.
     Above,
     List,
     Element,
@@ -328,7 +328,7 @@ mod tests {
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "uid-other", "controller": true})
     }
 
-    /// A reference that has other fields.
+    /// A reference with one field changed.
     fn with(mut reference: Value, field: &str, value: Value) -> Value {
         reference[field] = value;
         reference
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn created_objects_are_controlled_by_the_key() {
         assert_eq!(created(owners(vec![ours()])), Ok(()));
-        // Other objects may own it as well.
+        // Other objects may also own it, without being its controller.
         let owner = with(theirs(), "controller", json!(false));
         assert_eq!(created(owners(vec![owner.clone(), ours()])), Ok(()));
         for wrong in [

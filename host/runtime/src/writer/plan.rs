@@ -1,6 +1,6 @@
-//! Validates an outcome before anything is sent: form and grants.
+//! Validates the form and the grants of an outcome before anything is sent.
 //!
-//! Flow: steps -> [`Plan`], which the writer carries out; or [`denials`], for callers that only need the denials.
+//! Flow: steps -> [`Plan`], which the writer executes; or [`denials`], for callers that only need the denials.
 //!
 //! Invariant: this module sends nothing.
 
@@ -25,8 +25,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Number of objects that the plan deletes. `in_collection` counts those of a kind in a namespace (empty: all), for deletions
-    /// of collections.
+    /// Number of objects that the plan deletes. `in_collection` counts the objects of a kind in a namespace (empty: all
+    /// namespaces), for deletions of collections.
     pub(crate) fn n_deletions(&self, in_collection: impl Fn(&Kind, &str) -> u64) -> u64 {
         let planned = self.steps.iter().flat_map(|step| &step.mutations);
         let sent = planned.filter(|planned| matches!(planned.write, Some((_, WriteDecision::Send(_)))));
@@ -41,7 +41,7 @@ impl Plan {
         .sum()
     }
 
-    /// The first mutation that is not granted.
+    /// The first denied mutation.
     pub(crate) fn denial(&self) -> Option<&Denial> {
         let writes = self.steps.iter().flat_map(|step| &step.mutations).filter_map(|planned| planned.write.as_ref());
         writes
@@ -49,7 +49,7 @@ impl Plan {
             .find_map(|(_, decision)| if let WriteDecision::Denied(denial) = decision { Some(denial) } else { None })
     }
 
-    /// Number of mutations that are not granted and will not be sent.
+    /// Number of denied mutations, which will not be sent.
     pub(crate) fn n_denied(&self) -> usize {
         self.n_denied
     }
@@ -69,21 +69,21 @@ pub(super) struct Planned {
     pub(super) write: Option<(WriteTarget, WriteDecision)>,
 }
 
-/// A mutation that has been planned.
+/// A planned mutation.
 struct ThisOne {
     write: Option<(WriteTarget, WriteDecision)>,
     n_refused: usize,
-    /// Whether the following steps run only if it has made the target the key's own.
+    /// Whether later steps run only if the key's object has become the controller of the target.
     adopts: bool,
 }
 
 pub(super) enum WriteDecision {
     Send(WriteRequest),
-    /// The operator or the manifest does not allow it.
+    /// Not allowed by the operator or the manifest.
     Denied(Denial),
-    /// The API server has no such kind.
+    /// The API server does not have the kind.
     NoKind,
-    /// No API server can carry it out.
+    /// No API server can execute it.
     Impossible(ApiError),
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Planner<'a, F> {
     pub(super) name: &'a str,
     pub(super) rights: &'a Rights<'a>,
     pub(super) resolve: F,
-    /// One line per event that is dropped because it is not granted. Dropped events fail nothing.
+    /// One line per event that was dropped because it is not granted. A dropped event is not a failure.
     pub(super) refused_events: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
                     n_denied += self.refuse(event);
                     continue;
                 }
-                // Steps after a failed one are carried out only if they are `always`.
+                // After a failed step, only `always` steps run.
                 let before = if step.always { &HashSet::new() } else { &adopted };
                 let planned = self.planned(&mut mutation, before);
                 let ThisOne { write, n_refused, adopts } = planned.map_err(|why| PluginFault {
@@ -135,8 +135,8 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         Ok(Plan { steps: planned, n_denied })
     }
 
-    /// Plans a mutation, and counts its denials. Removes events that are not granted. `adopted` are the objects that earlier steps make
-    /// the key's own.
+    /// Plans a mutation, counts its denials, and removes events that are not granted. `adopted`: objects that earlier
+    /// steps adopt for the key.
     fn planned(&mut self, mutation: &mut Mutation, adopted: &HashSet<(Kind, ObjectKey)>) -> Result<ThisOne, String> {
         let rights = self.rights;
         let mut n_refused = 0;
@@ -151,7 +151,8 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         };
         let target = write.target.clone();
         let is_adopted = || !adopted.is_empty() && adopted.contains(&(target.kind.clone(), target.object.clone()));
-        // An object that is not found stays unreachable for later steps; other tolerated rejections would leave it unowned.
+        // If the object is not found, later steps cannot reach it either; other tolerated rejections would leave it
+        // unowned.
         let is_certain = mutation.tolerate.iter().all(|refusal| *refusal == Refusal::NotFound);
         let adopts = is_certain && rights.adopts(&write);
         let decision = match (rights.write(&write, is_adopted), resource) {
@@ -169,7 +170,8 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
         Ok(ThisOne { write: Some((target, decision)), n_refused, adopts })
     }
 
-    /// Drops an event; returns the number of denials. What the operator withholds is reported once, when the plugin is loaded.
+    /// Drops an event; returns the number of denials. Events that the operator withholds are reported once, when the
+    /// plugin is loaded.
     fn refuse(&mut self, event: &Event) -> usize {
         if self.rights.manifest.events && self.rights.grants.withholds_events() {
             return 0;
@@ -192,9 +194,9 @@ impl<F: Fn(&Kind) -> Option<Arc<ApiResource>>> Planner<'_, F> {
     }
 }
 
-/// The parts of an outcome that a host would deny even if it granted everything that the manifest requests: one line for each
-/// mutation, need and event, or one line that describes a malformed outcome. Sends nothing. `asked` are the needs of all
-/// rounds.
+/// Returns the parts of an outcome that a host would deny even if it granted everything that the manifest requests: one
+/// line per mutation, need and event, or one line that describes a malformed outcome. Sends nothing. `asked`: the needs
+/// of all rounds.
 pub fn denials(
     manifest: &Manifest,
     key: &Key,

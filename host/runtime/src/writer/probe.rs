@@ -1,24 +1,25 @@
-//! Finds out the fate of writes that lost their answer.
+//! Determines the result of writes whose answer was lost.
 //!
 //! ```text
 //! answer lost, or without a version ──> WriteProbe ──list──> API server ──> what the caches must show
 //! ```
 //!
-//! A probe lists an object with a known name by that name, and one with a generated name by its namespace and labels; of the latter,
-//! those count whose names can be generated ones. The key then waits for all of them, which costs nothing for those that the caches
-//! already have.
+//! A probe of a known name lists the object by name. A probe of a generated name lists by namespace and labels, and
+//! selects the objects whose names can be generated from it. The key then waits for all of them; objects that the
+//! caches already have cost nothing.
 //!
 //! Invariants:
-//! 1. A probe reads no more than the informers do, and metadata alone: it needs no further permission. Its requests are in the plugin's
-//!    rate limit.
-//! 2. Lists are consistent (no `resourceVersion`): they contain everything that the server carried out before the probe.
+//! 1. A probe reads the same objects as the informers, and only their metadata: it needs no further permission. Its
+//!    requests count in the plugin's rate limit.
+//! 2. Lists are consistent (no `resourceVersion`): they contain everything that the server executed before the probe.
 //!
-//! A write that the server is still processing is not in the answer. API servers end requests when the connection breaks. After their
-//! own timeout (504), etcd may still carry out what was sent to it, until it gives up as well: [`LATEST_COMMIT`].
+//! A write that the server is still processing is not in the answer. API servers end a request when its connection
+//! breaks. After their own timeout (504), etcd may still execute the write until it gives up as well:
+//! [`LATEST_COMMIT`].
 //!
 //! Not here: when to probe, and for how long (the controller).
 //!
-//! Source: kube-controller-manager has no counterpart: it lowers its expectations after a lost create as if nothing had been
+//! Source: none in kube-controller-manager: after a lost create, it lowers its expectations as if nothing had been
 //! written.
 
 use std::collections::BTreeMap;
@@ -32,10 +33,10 @@ use serde::Deserialize;
 
 use super::request::WriteTarget;
 
-/// Time after a 504 until what etcd was asked for has happened, or never happens. Etcd gives up a proposal after 5 s and two elections, of
-/// a second each by default.
+/// Time after a 504 by which etcd has executed a write, or never will. Etcd gives up a proposal after 5 s and two
+/// elections of one second each by default.
 const LATEST_COMMIT: Duration = Duration::from_secs(10);
-/// Longest prefix of a generated name: API servers cut the rest off (`MaxGeneratedNameLength`).
+/// Longest prefix of a generated name: API servers truncate it (`MaxGeneratedNameLength`).
 const MAX_PREFIX_BYTES: usize = 58;
 /// Page size; client-go's pager uses the same.
 const PAGE: u32 = 500;
@@ -51,13 +52,13 @@ pub(crate) struct WriteProbe {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Of {
-    /// The object of this name.
+    /// The object with this name.
     Name(String),
-    /// The objects that match this selector, and whose names begin like this.
+    /// The objects that match these labels, and whose names start with this prefix.
     Generated { labels: String, prefix: String },
 }
 
-/// Whether the server may have carried out a write that failed with this error. A rejection precedes any write.
+/// Whether the server may have executed a write that failed with this error. A rejection precedes any write.
 pub(crate) fn may_have_happened(error: &ApiError) -> bool {
     match error.class {
         ApiErrorClass::Server | ApiErrorClass::Timeout | ApiErrorClass::Transport | ApiErrorClass::Malformed => true,
@@ -74,12 +75,12 @@ pub(crate) fn may_have_happened(error: &ApiError) -> bool {
     }
 }
 
-/// How long a probe waits after this error.
+/// Delay of a probe after this error.
 pub(crate) fn probe_after(error: &ApiError) -> Duration {
     if error.code == 504 { LATEST_COMMIT } else { Duration::ZERO }
 }
 
-/// The probe for a write. Deletions of collections have none, as nothing waits for them either.
+/// The probe for a write. Collection deletions have none, because nothing waits for them.
 pub(crate) fn probe(target: &WriteTarget, request: &WriteRequest) -> Option<WriteProbe> {
     let of = match &request.verb {
         WriteVerb::DeleteCollection { .. } => return None,
@@ -90,7 +91,7 @@ pub(crate) fn probe(target: &WriteTarget, request: &WriteRequest) -> Option<Writ
     Some(WriteProbe { kind: target.kind.clone(), namespace: target.object.namespace.to_string(), of })
 }
 
-/// Objects with the labels of this one, which gets a generated name.
+/// Objects with the labels of this object, whose name is generated.
 fn generated(body: &str) -> Of {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -104,7 +105,7 @@ fn generated(body: &str) -> Of {
         labels: Option<BTreeMap<String, String>>,
     }
     let plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'));
-    // The server rejects bodies that do not parse and labels with other types.
+    // The server rejects bodies that do not parse, and labels of other types.
     let Meta { generate_name, labels } = serde_json::from_str::<Created>(body).unwrap_or_default().metadata;
     let labels = labels.unwrap_or_default();
     let labels = labels.iter().filter(|(key, value)| !key.is_empty() && plain(key) && plain(value));
@@ -132,11 +133,11 @@ impl WriteProbe {
         Self { kind: kind.clone(), namespace: object.namespace.to_string(), of: Of::Name(object.name.to_string()) }
     }
 
-    /// Sends the list. `reading` is how informers read this kind in this namespace; `limited` is the plugin's own reader, which may read
-    /// less: only its rate limit is used.
+    /// Sends the list. `reading`: the target of the informers for this kind and namespace; `limited`: the plugin's own
+    /// reader, which may read less: only its rate limit is used.
     ///
     /// # Errors
-    /// Those of the list; a retry may help.
+    /// If the list fails; a retry may help.
     ///
     /// # Cancel safety
     /// Safe: the request only reads.
@@ -174,7 +175,7 @@ impl WriteProbe {
         loop {
             limited.turn().await;
             let page = match reader.list(reading, page_size, next.as_deref()).await {
-                // The pages are too old. As upstream, all objects at once then.
+                // The continue token has expired. As upstream, request all objects in one page.
                 Err(error) if error.class == ApiErrorClass::Gone && next.is_some() && page_size == PAGE => {
                     (next, page_size) = (None, u32::MAX);
                     writes.clear();

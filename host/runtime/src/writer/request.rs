@@ -1,9 +1,10 @@
 //! Converts a mutation into its API request.
 //!
 //! Invariants:
-//! 1. What is checked against the grants is what is sent: names come from the body where the API server reads them there.
+//! 1. The checked request is the one that is sent: names come from the body where the API server reads them there.
 //! 2. The body of a patch contains its preconditions.
-//! 3. An update without `resourceVersion` or `uid` is rejected: it would overwrite a state that its author has not seen.
+//! 3. An update without `resourceVersion` or `uid` is rejected: it could overwrite a state that the plugin has not
+//!    seen.
 
 use std::sync::Arc;
 
@@ -20,19 +21,19 @@ use super::edit::{Members, elements, leave, quote};
 /// Subresources whose body is the main object.
 const WHOLE_OBJECT: [&str; 4] = ["status", "approval", "finalize", "resize"];
 
-/// The target of a write, known before it is clear whether it can be sent.
+/// The target of a write, also if the write cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WriteTarget {
-    /// As in `MutationFailure`.
+    /// Verb, as in `MutationFailure`.
     pub(crate) verb: &'static str,
     pub(crate) kind: Kind,
-    /// The name is empty for generated names and for collections.
+    /// The name is empty for generated names and collections.
     pub(crate) object: ObjectKey,
     pub(crate) subresource: Option<String>,
 }
 
 impl WriteTarget {
-    /// As a part of a recorded run.
+    /// The request as part of a recorded run.
     pub(crate) fn traced(&self) -> TracedRequest {
         TracedRequest {
             verb: self.verb,
@@ -59,8 +60,9 @@ impl WriteTarget {
         }
     }
 
-    /// The answer of an API server that would get this write, if no object can have its name, or its namespace does not fit
-    /// the resource's scope. Names come from the contents of objects, so this is a failed write and not a fault.
+    /// The error that an API server would return because no object can have this name, or because the namespace does
+    /// not fit the scope of the resource. Names come from the contents of objects, so this is a failed write and not a
+    /// fault.
     fn impossible(&self, resource: Option<&ApiResource>) -> Option<ApiError> {
         let (namespace, name) = (&*self.object.namespace, &*self.object.name);
         let error = |class, code, reason: &str, message| {
@@ -103,7 +105,7 @@ pub(super) struct ParsedWrite<'a> {
     pub(super) body: Body<'a>,
     /// The required uid of the target, if the plugin sets one.
     pub(super) uid: Option<String>,
-    /// The refusal, if no API server can carry out the write. It must not be sent.
+    /// The error if no API server can execute the write. Such a write must not be sent.
     pub(super) impossible: Option<ApiError>,
 }
 
@@ -119,7 +121,7 @@ pub(super) enum Body<'a> {
 /// The text of an object or of a part of it.
 pub(super) struct ObjectText<'a> {
     pub(super) members: Members<'a>,
-    /// The error if a member is present and not an object.
+    /// An error if `metadata` is present and not an object.
     metadata: Result<Option<Members<'a>>, String>,
 }
 
@@ -130,21 +132,21 @@ impl<'a> ObjectText<'a> {
         Ok(Self { members, metadata: metadata.map_err(|why| format!("metadata: {why}")) })
     }
 
-    /// The members of its metadata; absent if it has none.
+    /// The members of `metadata`; absent if there is none.
     ///
     /// # Errors
-    /// The metadata is not an object.
+    /// If `metadata` is not an object.
     pub(super) fn metadata(&self) -> Result<Option<&Members<'a>>, String> {
         self.metadata.as_ref().map(Option::as_ref).map_err(String::clone)
     }
 
-    /// A string in its metadata.
+    /// A string field of `metadata`.
     fn field(&self, name: &str) -> Result<Option<String>, String> {
         let field = self.metadata()?.map(|metadata| metadata.string(name)).transpose();
         field.map(Option::flatten).map_err(|why| format!("metadata: {why}"))
     }
 
-    /// Checks that no directive replaces or deletes the object or its metadata, and a precondition with it.
+    /// Checks that no directive replaces or deletes the object or its metadata, which would remove preconditions.
     fn replaces_nothing(&self) -> Result<(), String> {
         let metadata = self.metadata()?.into_iter().flat_map(Members::names);
         match self.members.names().chain(metadata).any(|name| name == "$patch") {
@@ -153,7 +155,7 @@ impl<'a> ObjectText<'a> {
         }
     }
 
-    /// Sets strings in its metadata.
+    /// Sets string fields of `metadata`.
     fn set_in_metadata(&mut self, fields: &[(&str, &str)]) -> Result<(), String> {
         let metadata = self.metadata.as_mut().map_err(|why| why.clone())?.get_or_insert_default();
         for (name, value) in fields {
@@ -171,8 +173,8 @@ impl<'a> ObjectText<'a> {
 }
 
 impl<'a> ParsedWrite<'a> {
-    /// Parses an action. `None` for an event without a mutation. The resource is absent if the API server does not have the
-    /// kind.
+    /// Parses an action; `None` for an event without a mutation. `resource` is absent if the API server does not have
+    /// the kind.
     ///
     /// # Errors
     /// A violation of the contract: a fault of the plugin.
@@ -235,10 +237,10 @@ impl<'a> ParsedWrite<'a> {
         Ok(Some(Self { action, target, body, uid: given_uid, impossible }))
     }
 
-    /// The request, restricted to the object with the given uid. `manager` is the default field manager.
+    /// Builds the request, restricted to the object with the given uid. `manager` is the default field manager.
     ///
     /// # Errors
-    /// The body has no place for the uid: a fault of the plugin.
+    /// If the body has no place for the uid: a fault of the plugin.
     pub(super) fn render(
         self,
         resource: &Arc<ApiResource>,
@@ -339,7 +341,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Server-side apply requires the object's type and name in the body.
+/// Whether it is a server-side apply, which requires the object's type and name in the body.
 fn applies(patch_type: &PatchType) -> bool {
     matches!(patch_type, PatchType::Apply { .. })
 }
@@ -356,10 +358,10 @@ fn pinned(preconditions: &Preconditions, pin: Option<String>) -> Preconditions {
     preconditions
 }
 
-/// A JSON patch, preceded by operations that fail unless the preconditions hold.
+/// A JSON patch that starts with operations that fail unless the preconditions hold.
 fn with_conditions(operations: &[&RawValue], conditions: &[(&str, &str)]) -> String {
-    // `replace` rather than `test`: the server does not report whose `test` failed. Replacing a value with the same value changes
-    // nothing.
+    // `replace` rather than `test`: the server does not report which `test` failed. Replacing a value with itself
+    // changes nothing.
     let claim = |(field, value): &(&str, &str)| {
         format!(r#"{{"op":"replace","path":"/metadata/{field}","value":{}}}"#, quote(value))
     };
@@ -459,7 +461,7 @@ mod tests {
             create("a/b", r#"{"metadata":{"name":"x"}}"#, None),
             expect![[r#"error: no object can have the name "a/b/x""#]],
         );
-        // The name is in the body alone, and the API server decides.
+        // Only the body contains the name, and the API server validates it.
         check(
             create("ns", r#"{"metadata":{"name":"../x"}}"#, None),
             expect![[
@@ -509,7 +511,7 @@ mod tests {
             r#"{"op":"add","path":"/metadata/u\u0069d","value":"other"}"#,
             r#"{"op":"replace","path":"/metadata","value":{}}"#,
             r#"{"op":"replace","path":"","value":{}}"#,
-            // The API server does not look at what is before the first slash.
+            // The API server ignores text before the first slash.
             r#"{"op":"remove","path":"x/metadata/uid"}"#,
             r#"{"op":"move","from":"/metadata/uid","path":"/spec/x"}"#,
             r#"{"op":"move","from":"/metadata","path":"/spec/x"}"#,
@@ -525,7 +527,7 @@ mod tests {
         );
         for operation in [
             r#"{"op":"test","path":"/metadata/uid","value":"u"}"#,
-            // A precondition of the plugin itself.
+            // The plugin's own precondition.
             r#"{"op":"replace","path":"/metadata/resourceVersion","value":"5"}"#,
             r#"{"op":"remove","path":"/metadata/annotations/uid"}"#,
             r#"{"op":"remove","path":"/spec/metadata/uid"}"#,

@@ -2,16 +2,19 @@
 //!
 //! Invariants:
 //! 1. The run's own view decides ownership: a plugin can only write objects that it saw as its own.
-//! 2. A write that is allowed only by ownership carries the uid of the checked object, so that it never hits another object
-//!    of the same name.
-//! 3. Objects that are not in the caches are not owned; but a create or a server-side apply that names the key's object as
-//!    the controller is allowed. If another client created the object meanwhile, the API server rejects a second controller.
-//! 4. A server-side apply of an object that the caches do not show takes the permission to create, too; without it, the apply of one that
-//!    they show requires its uid.
-//! 5. A write that can give rights to others takes the verb for it, too, unless it changes nothing but who owns the object.
-//! 6. A write that replaces a list of several clients takes that the plugin reads it: by a watch, or live.
-//! 7. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the key's
-//!    object its controller and changes nothing else. From then on, also in later steps of the same outcome, it is owned.
+//! 2. A write that is allowed only by ownership carries the uid of the checked object, so that it never hits another
+//!    object with the same name.
+//! 3. Objects that are not in the caches are not owned; but a create or a server-side apply that names the key's object
+//!    as the controller is allowed. If another client created the object meanwhile, the API server rejects a second
+//!    controller.
+//! 4. A server-side apply of an object that is not in the caches also requires permission to create; without it, the
+//!    apply of a cached object requires its uid.
+//! 5. A write that can give rights to others also requires the verb for it, unless it only changes the owner of the
+//!    object.
+//! 6. A write that replaces a list of several clients requires that the plugin reads the list: by a watch, or live.
+//! 7. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the
+//!    key's object its controller and changes nothing else. From then on, also in later steps of the same outcome, it
+//!    is owned.
 //!
 //! Not here: the grants (`pintle_core::policy::grants`), the controllers in a body (`ownership`).
 
@@ -30,7 +33,7 @@ use super::request::ParsedWrite;
 use super::shared::replaced_unread;
 use super::special::{bound_roles, changes_owners_only};
 
-/// What a run may do, and the facts that decide it.
+/// The permissions of a run, and the facts that decide them.
 #[derive(Clone, Copy)]
 pub(crate) struct Rights<'a> {
     pub(crate) grants: &'a Grants,
@@ -42,12 +45,12 @@ pub(crate) struct Rights<'a> {
 }
 
 impl Rights<'_> {
-    /// Checks whether a mutation may be sent; returns the uid of the required object, if ownership decided.
+    /// Checks whether a mutation may be sent; returns the uid that the object must have, if ownership decided.
     ///
-    /// `adopted`: the object will be the key's own at this write, because an earlier write of the same outcome adopts it.
+    /// `adopted`: an earlier write of the same outcome adopts the object, so the key will own it at this write.
     ///
     /// # Errors
-    /// [`Denial`]; a later run may see another owner.
+    /// [`Denial`]; a later run may see a different owner.
     pub(super) fn write(&self, write: &ParsedWrite<'_>, adopted: impl Fn() -> bool) -> Result<Option<Uid>, Denial> {
         let ParsedWrite { action, target, .. } = write;
         let owns = |relation| self.owns(relation, write, &adopted);
@@ -81,7 +84,7 @@ impl Rights<'_> {
                 let access = Access { verb: "create", ..target.access() };
                 match (self.grants.check(&access, owns), self.view.object(&target.kind, &target.object)) {
                     (Ok(_), _) => Ok(None),
-                    // It cannot be created again if it is gone by then.
+                    // The uid ensures that the object is not created again if it was deleted meanwhile.
                     (Err(_), Some(object)) if !object.meta.uid.is_empty() => Ok(Some(object.meta.uid.clone())),
                     (Err(denial), _) => Err(denial),
                 }
@@ -90,7 +93,7 @@ impl Rights<'_> {
         }
     }
 
-    /// A denial whose grant is no wider than the write: it covers objects of the key only, if the write is about one.
+    /// Narrows the grant that a denial names to the write: to objects of the key, if the write is about one.
     fn narrowed(&self, denial: Denial, write: &ParsedWrite<'_>) -> Denial {
         let ParsedWrite { target, .. } = write;
         let create = Access { verb: "create", ..target.access() };
@@ -107,10 +110,11 @@ impl Rights<'_> {
         denial
     }
 
-    /// Checks whether a need may be answered. A manifest without `discovery` has been a fault before.
+    /// Checks whether a need may be answered. Discovery that the manifest does not declare has been rejected as a fault
+    /// before.
     ///
     /// # Errors
-    /// [`Denial`]; for objects, a later run may see another owner.
+    /// [`Denial`]; for objects, a later run may see a different owner.
     pub(crate) fn ask(&self, need: &Need) -> Result<(), Denial> {
         match need {
             Need::LiveObject { kind, object, subresource } => self.get(kind, object, subresource.as_deref()),
@@ -118,7 +122,7 @@ impl Rights<'_> {
             Need::RawPath(path) => self.grants.check_path(path),
             Need::Discovery if self.manifest.discovery => Ok(()),
             Need::Discovery => Err(Denial::of_discovery()),
-            // Whether the operator has bound the key or the endpoint decides; see `needs`.
+            // Allowed if the operator has bound the key or the endpoint; see `needs`.
             Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. } => Ok(()),
             Need::Review { kind, namespace, .. } => {
                 let access = Access { verb: "create", kind, subresource: None, namespace, name: "" };
@@ -130,7 +134,7 @@ impl Rights<'_> {
     /// Checks whether an object may be read from the API server.
     ///
     /// # Errors
-    /// [`Denial`]; a later run may see another owner.
+    /// [`Denial`]; a later run may see a different owner.
     fn get(&self, kind: &Kind, object: &ObjectKey, subresource: Option<&str>) -> Result<(), Denial> {
         let access = Access { verb: "get", kind, subresource, namespace: &object.namespace, name: &object.name };
         let owned = |relation: Relation| match relation.of {
@@ -154,8 +158,8 @@ impl Rights<'_> {
         self.grants.check(&access, |_| Err("a list is of many objects".into())).map(|_| ())
     }
 
-    /// Checks whether an event may be recorded: the plugin may record any, and the event is about a watched object or a
-    /// neighbour of the key.
+    /// Checks whether an event may be recorded: the plugin may record events, and this one is about a watched object,
+    /// or one of the key's kind and namespace.
     pub(crate) fn may_record(&self, event: &Event) -> bool {
         let same = |kind: &Kind| kind.is_any_version_of(&event.regarding_kind);
         let namespace = &*event.regarding.namespace;
@@ -171,7 +175,7 @@ impl Rights<'_> {
         is_allowed && (watched || (same(&self.key.kind) && *self.key.object.namespace == *namespace))
     }
 
-    /// Whether a write, if carried out, makes the key's object the controller of an object without one.
+    /// Whether a successful write makes the key's object the controller of an object without one.
     pub(super) fn adopts(&self, write: &ParsedWrite<'_>) -> bool {
         let ParsedWrite { action, target, .. } = write;
         if !matches!(action, Action::Update { .. } | Action::Patch { .. }) || target.subresource.is_some() {
@@ -274,7 +278,7 @@ impl Rights<'_> {
             && self.view.object(&target.kind, &target.object).is_none()
     }
 
-    /// Whether the caches would show the object, if it were there.
+    /// Whether the caches would contain the object if it existed.
     fn sees_all(&self, kind: &Kind, object: &ObjectKey) -> Result<(), String> {
         let shows = self.manifest.watches.iter().any(|watch| {
             watch.kind.as_ref() == Some(kind)
@@ -295,7 +299,7 @@ impl Rights<'_> {
         }
     }
 
-    /// The key's object, as a controller.
+    /// The key's object as a controller.
     fn controller(&self) -> Result<Controller, String> {
         let object = self.shown(&self.key.kind, &self.key.object)?;
         Ok(Controller {
@@ -312,7 +316,7 @@ impl Rights<'_> {
     }
 }
 
-/// Whether the write creates its object if there is none: a server-side apply that requires no uid.
+/// Whether the write creates a missing object: a server-side apply that requires no uid.
 fn may_create(write: &ParsedWrite<'_>) -> bool {
     let ParsedWrite { action, target, uid, .. } = write;
     let applies = matches!(action, Action::Patch { patch_type: PatchType::Apply { .. }, .. });
@@ -324,7 +328,7 @@ fn is_new(action: &Action) -> bool {
     matches!(action, Action::Create { subresource: None, .. })
 }
 
-/// A precondition on another uid refers to another object than the one that was checked.
+/// Checks that a precondition on the uid names the checked object.
 fn hits(write: &ParsedWrite<'_>, object: &Object) -> Result<(), String> {
     match &write.uid {
         Some(uid) if Uid::parse(uid) != object.meta.uid => {
@@ -361,7 +365,7 @@ mod tests {
         };
         assert_eq!(may(true, &Grants::new(&[], None)), (true, true));
         assert_eq!(may(false, &Grants::new(&[], None)), (false, false));
-        // A version whose operator does not give discovery has a manifest without it.
+        // If the operator does not grant discovery, the version's manifest is stored without it.
         assert_eq!(may(true, &Grants::new(&[], Some(&[]))), (false, true));
     }
 }
