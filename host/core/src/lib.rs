@@ -1,8 +1,8 @@
-//! Decisions of the Pintle host, and the traits through which its parts meet.
+//! Decisions of the Pintle host, and the traits between its crates.
 //!
 //! Invariants:
 //! 1. No clock, no I/O, no async runtime: time and randomness are arguments.
-//! 2. No knowledge of `kube`, `wasmtime` or `tokio`.
+//! 2. No dependency on `kube`, `wasmtime` or `tokio`.
 //!
 //! Not here: the tokio shell (`pintle-runtime`), the API server (`pintle-kube`), the sandbox (`pintle-wasm`).
 

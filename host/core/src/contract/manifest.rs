@@ -37,7 +37,8 @@ pub const SECTION: &str = "pintle:manifest";
 /// Versions of the contract (`wit/`) that this host supports.
 pub const CONTRACT_VERSIONS: &[&str] = &["0.2"];
 
-/// The JSON Schema of a manifest, for editors and references. Its dialect is draft 7, the newest that all editors support.
+/// The JSON Schema of a manifest, for editors and references. Its dialect is draft 7, the newest that all editors
+/// support.
 pub fn schema() -> serde_json::Value {
     SchemaSettings::draft07().into_generator().into_root_schema_for::<Manifest>().to_value()
 }
@@ -174,7 +175,7 @@ fn millis(ms: u32) -> Duration {
     Duration::from_millis(ms.into())
 }
 
-/// A manifest whose periods are too short is rejected; the 1 keeps a loop from spinning in any case.
+/// A manifest with too short a period is rejected; the minimum of 1 prevents a busy loop in any case.
 fn period(ms: Option<&Number>) -> Option<Duration> {
     ms?.get().map(|ms| millis(ms.max(1)))
 }
@@ -259,7 +260,8 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Whether the values of a version that declares it can go on under the other declaration: all is equal but the description.
+    /// Whether the values of a metric can be kept under the other declaration: all fields are equal except the
+    /// description.
     pub fn measures_as(&self, other: &Self) -> bool {
         *self == Self { help: self.help.clone(), ..other.clone() }
     }
@@ -307,10 +309,10 @@ pub enum MetricType {
 /// A manifest that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// It is not JSON, or has an unknown field or a wrong type. The message names the place.
+    /// It is not JSON, has an unknown field, or a value of the wrong type. The message contains the position.
     #[error("the manifest does not parse: {0}")]
     Parse(#[source] serde_json::Error),
-    /// It is well formed but inconsistent. The message names each field that is wrong.
+    /// It is well formed but inconsistent. The message lists each wrong field.
     #[error("the manifest is not valid: {0}")]
     Invalid(String),
     /// Field paths that no object of their kind can have.
@@ -334,8 +336,8 @@ impl Manifest {
         if problems.is_empty() { Ok(manifest) } else { Err(ManifestError::Invalid(text::several(&problems))) }
     }
 
-    /// Kinds whose changed objects are keys themselves, or are mapped to keys by the plugin, except those that it acts on `beside` their
-    /// controller. An `every` watch adds none.
+    /// Kinds whose changed objects are keys themselves or are mapped to keys by the plugin, without those listed in
+    /// `beside`, on which it acts in addition to their controller. An `every` watch adds none.
     pub fn reconciled(&self) -> impl Iterator<Item = &Kind> {
         let beside = self.built_in.as_ref().map(|section| &*section.beside).unwrap_or_default();
         let acts = |watch: &&Watch| watch.enqueue.iter().any(|rule| matches!(rule.to, To::This | To::Plugin));
@@ -343,7 +345,7 @@ impl Manifest {
         kinds.filter(move |kind| !beside.contains(kind))
     }
 
-    /// Whether a watch declares the selector of its objects.
+    /// Whether a watch declares a selector field of its objects.
     pub fn selects(&self) -> bool {
         self.watches.iter().any(|watch| watch.selects.is_some())
     }
@@ -365,7 +367,8 @@ impl Manifest {
         rules.map(|rule| Self::tick_key(rule.queue.as_deref().unwrap_or(first))).collect()
     }
 
-    /// What is wrong, with the field of each. If the manifest is too large or for another contract, nothing else is looked at.
+    /// The problems, each with its field. If the manifest is too large or for another contract, nothing else is
+    /// checked.
     fn problems(&self) -> Vec<String> {
         if let Err(why) = bounds::check(self).and_then(|()| self.check_contract()) {
             return vec![why];

@@ -1,4 +1,4 @@
-//! What the host and a plugin agree on: the manifest, the outcome of a run and its limits, the configuration.
+//! The contract between host and plugin: the manifest, the outcome of a run and its limits, the configuration.
 
 pub mod check;
 pub mod manifest;

@@ -1,4 +1,4 @@
-//! The outcome of a run: the host's own form of the contract's type. `wit/controller.wit` documents each item.
+//! The outcome of a run, in the host's own form of the contract's type. `wit/controller.wit` documents each item.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::object::id::{Key, Kind, ObjectKey};
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Reads that the cache cannot answer; if there are any, nothing else is carried out and the run starts again with the
+    /// Reads that the cache cannot answer. If there are any, nothing else is applied, and the run starts again with the
     /// answers.
     pub needs: Vec<Need>,
-    /// Carried out in order; after a failed step only those that are `always`.
+    /// Executed in order; after a failed step, only steps that are `always`.
     pub steps: Vec<Step>,
     /// Requeue the key after this time.
     pub requeue_after: Option<Duration>,
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub wake: Vec<Wake>,
     /// Label values for the metrics of runs, by label name.
     pub run_labels: Vec<(String, String)>,
-    /// The run has failed all the same, once everything else is carried out.
+    /// Fails the run nevertheless, after everything else was applied.
     pub error: Option<ReconcileError>,
 }
 
@@ -32,18 +32,18 @@ pub struct Outcome {
 pub struct Wake {
     /// The key.
     pub key: Key,
-    /// Delay; at once if absent.
+    /// Delay; immediately if absent.
     pub after: Option<Duration>,
 }
 
 impl From<Key> for Wake {
-    /// At once.
+    /// Without a delay.
     fn from(key: Key) -> Self {
         Self { key, after: None }
     }
 }
 
-/// Place of a mutation in an outcome.
+/// Position of a mutation in an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Index of the step.
@@ -64,9 +64,9 @@ pub enum Moment {
     /// When the outcome is accepted.
     #[default]
     Now,
-    /// When this mutation has succeeded or its refusal was tolerated.
+    /// When this mutation succeeded, or its refusal was tolerated.
     Done(Place),
-    /// When this mutation has failed or was not tried.
+    /// When this mutation failed or was not tried.
     Failed(Place),
 }
 
@@ -77,7 +77,7 @@ pub struct Observation {
     pub metric: String,
     /// Label values in declared order.
     pub labels: Vec<String>,
-    /// Added, set or observed, by the metric's type.
+    /// Added, set or observed, depending on the metric's type.
     pub value: f64,
     /// When it counts.
     pub at: Moment,
@@ -91,16 +91,16 @@ pub enum ReconcileError {
     Retry {
         /// Untrusted text.
         message: String,
-        /// Delay, if the plugin overrides that of the queue.
+        /// Delay, if the plugin overrides the queue's backoff.
         after: Option<Duration>,
     },
-    /// A retry is useless until the cluster changes.
+    /// A retry does not help until the cluster changes.
     #[error("{0}")]
     Terminal(String),
 }
 
 impl ReconcileError {
-    /// The delay that the plugin asks for.
+    /// The delay that the plugin requests.
     pub fn after(&self) -> Option<Duration> {
         match self {
             Self::Retry { after, .. } => *after,
@@ -109,21 +109,21 @@ impl ReconcileError {
     }
 }
 
-/// Mutations that are carried out together.
+/// Mutations that are executed together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// Order of execution.
     pub order: Order,
     /// In the plugin's order.
     pub mutations: Vec<Mutation>,
-    /// Whether it is carried out even after a failed step.
+    /// Whether it is executed even after a failed step.
     pub always: bool,
 }
 
 /// Order of execution of a step's mutations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other; stops at the first failure.
+    /// One by one; stops at the first failure.
     Sequential,
     /// Concurrently; all are tried.
     Parallel,
@@ -136,15 +136,15 @@ pub enum Order {
 pub struct Mutation {
     /// The write.
     pub action: Action,
-    /// Event for success; `{name}` is replaced.
+    /// Event recorded after success; `{name}` is replaced.
     pub on_success: Option<Event>,
-    /// Event for failure; `{name}` and `{error}` are replaced.
+    /// Event recorded after failure; `{name}` and `{error}` are replaced.
     pub on_failure: Option<Event>,
     /// Failures that count as success.
     pub tolerate: Vec<Refusal>,
 }
 
-/// Failures that controllers distinguish.
+/// Failures that controllers treat differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are the API server's own")]
 pub enum Refusal {
@@ -222,7 +222,7 @@ pub enum Action {
     Event(Event),
 }
 
-/// Conditions that must hold when the write arrives.
+/// Conditions that must hold when the write is executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the API server's own")]
 pub struct Preconditions {
@@ -275,7 +275,7 @@ pub struct Event {
     pub regarding_kind: Kind,
     /// Its name.
     pub regarding: ObjectKey,
-    /// Its uid; empty if not known.
+    /// Its uid; empty if unknown.
     pub regarding_uid: String,
     /// `Warning` instead of `Normal`.
     pub warning: bool,
@@ -309,13 +309,13 @@ pub enum Need {
     LiveList {
         /// Their kind.
         kind: Kind,
-        /// One namespace; empty for all.
+        /// Namespace; all namespaces if empty.
         namespace: String,
         /// Label selector; all objects if absent.
         label_selector: Option<String>,
         /// Field selector; all objects if absent.
         field_selector: Option<String>,
-        /// How much of each object.
+        /// Detail of each object.
         detail: LiveDetail,
         /// Maximum number of objects.
         limit: u32,
@@ -344,13 +344,13 @@ pub enum Need {
     SignCertificate(CertificateRequest),
     /// An operation of a bound endpoint.
     Call {
-        /// As the manifest declares it.
+        /// Name as declared in the manifest.
         endpoint: String,
         /// One of its operations.
         operation: String,
-        /// JSON.
+        /// JSON body.
         body: String,
-        /// How long to wait for the answer; the host's limit if absent.
+        /// Timeout for the answer; the host's limit if absent.
         timeout: Option<Duration>,
     },
 }
@@ -362,7 +362,7 @@ pub struct CertificateRequest {
     pub authority: String,
     /// PEM of the request.
     pub request: String,
-    /// Names of usages, as `certificates.k8s.io` has them.
+    /// Names of usages, as in `certificates.k8s.io`.
     pub usages: Vec<String>,
     /// RFC 3339.
     pub not_before: String,
@@ -370,7 +370,7 @@ pub struct CertificateRequest {
     pub not_after: String,
 }
 
-/// How much of each object the answer to a live list has.
+/// Detail of the objects in the answer to a live list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LiveDetail {
     /// Metadata.
@@ -399,7 +399,7 @@ impl Need {
         Self::LiveObject { kind, object, subresource: None }
     }
 
-    /// The metadata of at most `limit` objects of a namespace, or of all if that is empty.
+    /// The metadata of at most `limit` objects of a namespace, or of all namespaces if it is empty.
     pub fn live_list(kind: Kind, namespace: &str, limit: u32) -> Self {
         let (label_selector, field_selector, detail) = (None, None, LiveDetail::Metadata);
         Self::LiveList { kind, namespace: namespace.to_owned(), label_selector, field_selector, detail, limit }
@@ -433,7 +433,7 @@ impl Need {
 pub struct NeedError {
     /// HTTP status code; 0 if no answer came.
     pub code: u16,
-    /// Of the server's Status, or `Transport`, `NotGranted`.
+    /// Reason of the server's Status, or `Transport`, `NotGranted`.
     pub reason: String,
     /// For humans.
     pub message: String,
@@ -459,7 +459,7 @@ pub struct MutationFailure {
     pub subresource: Option<String>,
     /// HTTP status code; 0 if no answer came.
     pub code: u16,
-    /// Of the server's Status, or `Transport`, `NotGranted`.
+    /// Reason of the server's Status, or `Transport`, `NotGranted`.
     pub reason: String,
     /// For humans.
     pub message: String,
@@ -468,7 +468,7 @@ pub struct MutationFailure {
 }
 
 impl MutationFailure {
-    /// Bytes that it takes.
+    /// Bytes that it uses.
     pub fn n_bytes(&self) -> usize {
         let texts = [&self.reason, &self.message].into_iter().chain(&self.subresource).chain(&self.causes);
         size_of::<Self>() + texts.map(String::len).sum::<usize>() + self.kind.n_bytes() + self.object.n_bytes()

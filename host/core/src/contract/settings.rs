@@ -1,7 +1,7 @@
 //! A plugin's configuration: the operator's values, validated against the manifest's settings, with defaults.
 //!
-//! Not here: the source of the operator's values. Files of settings are read by the command line alone, before this module sees
-//! a value.
+//! Not here: the source of the operator's values. Setting files are read only by the command line, before this module
+//! gets the values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::contract::manifest::{Manifest, Setting, SettingType};
 
-/// The reason to reject a file outside of the command line.
+/// The reason why a file is rejected outside of the command line.
 const NO_FILE: &str = "a file may be named only on the command line of the host (`--set CONTROLLER.SETTING={\"file\": \"PATH\"}`); write its content instead";
 
 /// A configuration that the plugin's manifest does not allow.
@@ -19,7 +19,7 @@ pub enum SettingsError {
     /// The configuration is not a JSON object.
     #[error("the configuration must be an object of settings, not {0}")]
     NotAnObject(String),
-    /// There is no such setting.
+    /// The manifest has no such setting.
     #[error("setting {name:?} does not exist; {}", list(.known))]
     Unknown {
         /// The name, as given.
@@ -27,15 +27,15 @@ pub enum SettingsError {
         /// The existing settings.
         known: Vec<String>,
     },
-    /// No value and no default.
+    /// The setting has no value and no default.
     #[error("setting {0:?} is required")]
     Missing(String),
-    /// A value has the wrong type or is out of range; the message names the valid values.
+    /// A value has the wrong type or is out of range; the message lists the valid values.
     #[error("setting {name:?}: {why}")]
     Invalid {
         /// The setting.
         name: String,
-        /// What is wrong, and the valid values.
+        /// The problem, and the valid values.
         why: String,
     },
 }
@@ -44,10 +44,10 @@ fn list(names: &[String]) -> String {
     if names.is_empty() { "this plugin has no settings".into() } else { format!("known are {}", names.join(", ")) }
 }
 
-/// The configuration as the plugin sees it: a JSON object with a value for every setting that has one.
+/// Returns the configuration for the plugin: a JSON object with a value for every setting that has one.
 ///
-/// `given` is an object, or null for no configuration. A file (`{"file": path}`) is rejected: whoever writes a `ControllerPlugin`
-/// or the spec of an admin request would otherwise read files with the rights of the host.
+/// `given` is an object, or null for no configuration. A file (`{"file": path}`) is rejected: otherwise a
+/// `ControllerPlugin` or the spec of an admin request could read files with the permissions of the host.
 ///
 /// # Errors
 /// [`SettingsError`]; a retry does not help.
@@ -55,10 +55,10 @@ pub fn resolve(settings: &BTreeMap<String, Setting>, given: &Value) -> Result<St
     Ok(Value::Object(values(settings, given)?).to_string())
 }
 
-/// As [`resolve`], and sets the numbers of the manifest that settings give.
+/// Like [`resolve`]; also sets the numbers of the manifest that come from settings.
 ///
 /// # Errors
-/// [`SettingsError`], also of a value that is not valid for such a number; a retry does not help.
+/// [`SettingsError`], also for a value that is invalid for such a number; a retry does not help.
 pub fn configure(manifest: &mut Arc<Manifest>, given: &Value) -> Result<String, SettingsError> {
     let values = values(&manifest.config, given)?;
     if manifest.first_driven().is_some() {
@@ -100,7 +100,7 @@ fn values(settings: &BTreeMap<String, Setting>, given: &Value) -> Result<Map<Str
     Ok(resolved)
 }
 
-/// Checks one value of a setting, with the numbers of the manifest that it gives.
+/// Checks one value of a setting, and the numbers of the manifest that come from it.
 ///
 /// # Errors
 /// [`SettingsError`]; a retry does not help.
@@ -114,7 +114,7 @@ pub fn check_value(manifest: &Manifest, name: &str, value: &Value) -> Result<(),
     manifest.check_numbers(name, &value).map_err(invalid)
 }
 
-/// The path of `{"file": path}`, if the setting may be a file and the value is one.
+/// The path of `{"file": path}`, if the setting allows a file and the value is one.
 pub fn file_of<'a>(setting: &Setting, value: &'a Value) -> Option<&'a str> {
     let map = value.as_object().filter(|map| setting.from_file && map.len() == 1)?;
     map.get("file")?.as_str()
@@ -123,12 +123,12 @@ pub fn file_of<'a>(setting: &Setting, value: &'a Value) -> Option<&'a str> {
 fn check(setting: &Setting, value: &Value) -> Result<(), String> {
     let wanted = match setting.kind {
         SettingType::Boolean => value.is_boolean().then_some(()).ok_or("true or false"),
-        // 2^53 and beyond is not exact in every language of a plugin.
+        // Values from 2^53 are not exact in every plugin language.
         SettingType::Integer => {
             let exact = |n: i64| n.unsigned_abs() <= 1 << 53;
             value.as_i64().filter(|n| exact(*n)).map(drop).ok_or("an integer of at most 53 bits")
         }
-        // It is in milliseconds already.
+        // The value is already in milliseconds.
         SettingType::Duration => Ok(()),
         SettingType::Number => value.is_number().then_some(()).ok_or("a number"),
         SettingType::String => value.is_string().then_some(()).ok_or("a string"),
@@ -168,7 +168,7 @@ fn check(setting: &Setting, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A short description of a value: configuration may be secret, so long values are not repeated.
+/// A short description of a value. Configuration may be secret, so long values are not repeated.
 fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),

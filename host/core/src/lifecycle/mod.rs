@@ -1,13 +1,13 @@
-//! Life cycle of a plugin in a running host: the operator's spec, the takeover of a new version, and the status.
+//! Life cycle of a plugin in a running host: the operator's spec, the takeover by a new version, and the status.
 //!
 //! ```text
 //! spec + component ──> validate ──> compile ──> sync ──> shadow? ──> switch ──> probation ──> proven
 //!                        └──────────┴───────────┴─────────┴─> rejected            └─> rolled back
 //! ```
 //!
-//! These types are the shapes of the `ControllerPlugin` resource, of the files in a plugin folder, and of the admin API.
+//! These types define the `ControllerPlugin` resource, the files in a plugin folder, and the admin API.
 //!
-//! Not here: carrying it out (`pintle-runtime`), sources of components (`pintle-sources`).
+//! Not here: the execution (`pintle-runtime`), sources of components (`pintle-sources`).
 
 pub mod comparison;
 pub mod deletions;
@@ -26,59 +26,60 @@ use serde::{Deserialize, Serialize};
 use crate::contract::manifest::{Grant, Limits};
 use crate::object::id::Kind;
 
-/// The cluster-scoped resource that declares a plugin; its name is the plugin's. Events about plugins refer to it, even if it
+/// The cluster-scoped resource that declares a plugin of the same name. Events about plugins refer to it, even if it
 /// does not exist.
 pub fn resource_kind() -> Kind {
     Kind::new("pintle.dev", "v1alpha1", "ControllerPlugin")
 }
 
-/// The operator's spec of one plugin, except where its component comes from.
+/// The operator's spec of one plugin, without the source of its component.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Spec {
-    /// SHA-256 of the component in hexadecimal, with or without the prefix `sha256:`. Another component is rejected.
+    /// SHA-256 of the component in hexadecimal, with or without the prefix `sha256:`. A different component is
+    /// rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Settings: an object, or null for the defaults.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     pub config: serde_json::Value,
-    /// What the plugin may read and write. If absent: what its manifest requests, but only if the host is configured to grant
-    /// that (`ungranted` decides about requests that are not granted).
+    /// The reads and writes that the plugin is granted. If absent, the requests of its manifest, but only if the host
+    /// is configured to grant them (`ungranted` applies to requests that are not granted).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grants: Option<Vec<Grant>>,
-    /// What happens to a component that requests more than it is granted.
+    /// The treatment of a component that requests more than it is granted.
     pub ungranted: Ungranted,
     /// Limits that replace the manifest's.
     pub limits: Limits,
-    /// How a new version takes over.
+    /// The takeover by a new version.
     pub strategy: Strategy,
     /// Reaction to repeated faults.
     pub failure_policy: FailurePolicy,
-    /// Whether it is stopped, but stays loaded.
+    /// Whether the plugin is stopped, but stays loaded.
     pub disabled: bool,
 }
 
-/// What happens to a component that requests more than it is granted.
+/// The treatment of a component that requests more than it is granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ungranted {
     /// It is rejected.
     #[default]
     Refuse,
-    /// It runs; each ungranted write is denied. Watches must be granted in any case.
+    /// It runs; each write that is not granted is denied. Watches must be granted in any case.
     Deny,
 }
 
-/// How a new version takes over.
+/// The takeover by a new version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Strategy {
-    /// Runs the new version beside the old one first; its outcomes are compared and never written. If absent, it takes over
-    /// at once.
+    /// Runs the new version in shadow mode first: its outcomes are compared and never written. If absent, it takes over
+    /// immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Shadow>,
-    /// When the version counts as proven, and when it is rolled back.
+    /// When the version is proven, and when it is rolled back.
     pub probation: Probation,
-    /// Longest wait for the caches of new watches, in milliseconds. Default 60,000. Afterwards the new version is rejected.
+    /// Maximum wait for the caches of new watches, in milliseconds; then the new version is rejected. Default 60,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_timeout_ms: Option<u32>,
 }
@@ -89,7 +90,8 @@ pub struct Strategy {
 pub struct Shadow {
     /// Number of runs to compare. Default 100.
     pub runs: u32,
-    /// Longest duration of the shadow run in milliseconds, whatever the number of runs; 0 means no limit. Default 60,000.
+    /// Maximum duration of shadow mode in milliseconds, regardless of the number of runs; 0 means no limit. Default
+    /// 60,000.
     pub for_ms: u32,
     /// Maximum runs that may differ. More differences, or any fault of the new version, reject it. Default 0.
     pub max_differences: u32,
@@ -110,17 +112,17 @@ pub struct Probation {
     pub runs: u32,
     /// Duration in milliseconds. Default 60,000.
     pub for_ms: u32,
-    /// Tolerated keys that fault (ungranted writes and writes that repeat included) and did not with the previous version; one more rolls the version
-    /// back, if keys of a second namespace are among them, unless the plugin has keys in only one. If the plugin has fewer
-    /// keys, all of them must fault. Default 2.
+    /// Maximum keys that fault (ungranted and repeating writes included) but did not with the previous version. One
+    /// more rolls the version back, if the keys are in at least two namespaces, unless the plugin has keys in only one.
+    /// If the plugin has fewer keys, all of them must fault. Default 2.
     pub max_faults: u32,
     /// Maximum percentage of runs, of at least 20, that may fail for reasons other than conflicts, unless the previous
     /// version failed as often. Default 50.
     pub max_error_percent: u32,
-    /// Maximum objects that the version deletes in a minute, and that it would delete in a shadow run in which the old version does
-    /// not. More are held until an operator agrees, unless they are a small share. Default 5.
+    /// Maximum objects that the version deletes in a minute, or would delete in shadow mode where the old version does
+    /// not. More deletions are held until an operator confirms them, unless they are a small share. Default 5.
     pub max_deletions: u32,
-    /// Maximum percentage of the objects that the plugin owns that the version deletes in a minute, if that is more than
+    /// Maximum percentage of the plugin's own objects that the version deletes in a minute, if that is more than
     /// `maxDeletions`. Default 20.
     pub max_deletion_percent: u32,
 }
@@ -138,15 +140,15 @@ impl Default for Probation {
     }
 }
 
-/// Reaction to faults of most keys in most namespaces. Keys that fault back off in any case, each alone.
+/// Reaction to faults of most keys in most namespaces. In any case, each faulting key backs off separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailurePolicy {
     /// No further reaction.
     Retry,
-    /// The plugin pauses, longer each time.
+    /// The plugin is paused, longer each time.
     #[default]
     Quarantine,
-    /// The plugin stops until it is enabled.
+    /// The plugin is stopped until it is enabled.
     Disable,
 }
 
@@ -155,7 +157,7 @@ pub enum FailurePolicy {
 pub enum Phase {
     /// Its caches are not synced yet.
     Starting,
-    /// Its caches are synced, and it runs nothing, because another host leads.
+    /// Its caches are synced, but it runs nothing, because another host is the leader.
     Standby,
     /// It runs.
     Running,
@@ -174,21 +176,22 @@ pub enum Stage {
     Compiling,
     /// The caches of its watches are syncing.
     Syncing,
-    /// It runs beside the old version.
+    /// It runs in shadow mode.
     Shadowing,
     /// It runs on probation.
     Probation,
 }
 
-/// How far a new version has come in its stage, and what it waits for.
+/// Progress of a new version in its stage, and what is pending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StageProgress {
-    /// Runs so far, of the shadow run or of the probation.
+    /// Runs so far, in shadow mode or on probation.
     pub n_runs: u32,
-    /// Runs that the stage takes; 0 if it does not count runs.
+    /// Runs required by the stage; 0 if it does not count runs.
     pub wanted_runs: u32,
-    /// Time until the stage may end (probation) or ends at the latest (caches, shadow run), in milliseconds; absent without a limit.
+    /// Time until the stage may end (probation) or must end (caches, shadow mode), in milliseconds; absent without a
+    /// limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_ms: Option<u64>,
     /// Kinds whose caches are not synced.
@@ -206,7 +209,7 @@ pub struct VersionInfo {
     pub digest: String,
     /// Origin of the component: a path, `built-in NAME` and so on.
     pub origin: String,
-    /// When it took over: RFC 3339.
+    /// Time of the takeover: RFC 3339.
     pub since: String,
 }
 
@@ -219,7 +222,7 @@ pub enum SwapResult {
     Proven,
     /// The new version never ran.
     Refused,
-    /// The new version ran and the old one has taken over again.
+    /// The new version ran, and the old one has taken over again.
     RolledBack,
 }
 
@@ -240,9 +243,9 @@ pub struct SwapReport {
     pub reason: String,
     /// For humans.
     pub message: String,
-    /// When it ended: RFC 3339.
+    /// Time of its end: RFC 3339.
     pub at: String,
-    /// How long no key of the plugin could start, in microseconds.
+    /// Time during which no key of the plugin could start, in microseconds.
     pub pause_micros: u64,
 }
 
@@ -250,9 +253,10 @@ pub struct SwapReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// `Ready` (runs, caches synced), `Healthy` (no recent fault), `Progressing` (a new version is being applied); only while they are
-    /// true `Overridden` (an operator has changed what its source declares) `FieldsMissing` (declared fields do not exist)
-    /// and `DeletionsHeld` (a version on probation would delete much).
+    /// `Ready` (runs, caches synced), `Healthy` (no recent fault), `Progressing` (a new version is being applied). The
+    /// following appear only while they are true: `Overridden` (an operator has changed what its source declares),
+    /// `FieldsMissing` (declared fields do not exist) and `DeletionsHeld` (a version on probation would delete many
+    /// objects).
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
@@ -265,7 +269,7 @@ pub struct Condition {
     pub last_transition_time: String,
 }
 
-/// A run for which the outcomes of the old and the new version differ.
+/// A run in which the outcomes of the old and the new version differ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
@@ -279,19 +283,19 @@ pub struct Difference {
     pub new: serde_json::Value,
 }
 
-/// Result of a shadow run so far.
+/// Result of shadow mode so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ShadowReport {
-    /// Runs that were compared.
+    /// Compared runs.
     pub n_runs: u32,
     /// Distinct keys of these runs.
     pub n_keys: u32,
-    /// Runs in which one of the versions has a write. Runs without writes are weak evidence.
+    /// Runs in which at least one version has a write. Runs without writes are weak evidence.
     pub n_with_writes: u32,
-    /// Objects that the new version would have deleted and the old one not.
+    /// Objects that the new version would have deleted but the old one would not.
     pub n_deletions: u32,
-    /// Runs that differed.
+    /// Runs with differences.
     pub n_differences: u32,
     /// Runs that were not compared, because earlier comparisons were still in progress.
     pub n_skipped: u32,
@@ -300,7 +304,7 @@ pub struct ShadowReport {
 }
 
 impl ShadowReport {
-    /// What was compared, in one line.
+    /// Summary of the comparison in one line.
     pub fn summary(&self) -> String {
         let Self { n_runs, n_keys, n_with_writes, n_differences, n_skipped, .. } = self;
         let skipped = if *n_skipped > 0 { format!(", {n_skipped} not compared") } else { String::new() };

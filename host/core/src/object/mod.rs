@@ -1,7 +1,7 @@
 //! A cached object: its metadata, and one JSON text per declared projection.
 //!
 //! Invariants:
-//! 1. An object is immutable; the store shares it.
+//! 1. An object is immutable, and shared with the store.
 //! 2. No text contains `managedFields`.
 //!
 //! Not here: parsing JSON text into an object (`ingest`), storage (`pintle-cache`).
@@ -26,7 +26,7 @@ use crate::object::version::{ResourceVersion, Uid};
 /// Labels of an object, sorted by key.
 pub type Labels = Box<[(Arc<str>, Arc<str>)]>;
 
-/// The metadata that the host uses of every object.
+/// The metadata of an object that the host uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// Namespace and name.
@@ -74,9 +74,9 @@ impl Meta {
 pub struct Object {
     /// Metadata.
     pub meta: Meta,
-    /// What each text has. Shared by all objects that were taken in under one plan.
+    /// The projection of each text. Shared by all objects that were ingested under one plan.
     pub text_set: Arc<TextSet>,
-    /// One text for each projection of the text set.
+    /// One text per projection of the text set.
     pub texts: Box<[Arc<str>]>,
     /// (index slot, value) of the declared indexes, sorted, without duplicates.
     pub index_values: Box<[(usize, Arc<str>)]>,

@@ -1,4 +1,4 @@
-//! Rules that decide when a key runs, and what a plugin may write and read.
+//! Rules for scheduling keys, and for the writes and reads of a plugin.
 
 pub mod account;
 pub mod correlator;

@@ -14,7 +14,7 @@ use crate::object::id::{Kind, ObjectKey};
 use crate::policy::election::{GroupId, Groups};
 use crate::ports::trace::SpanRef;
 
-/// A resource of the API server.
+/// A resource served by the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiResource {
     /// Kind of its objects.
@@ -23,20 +23,21 @@ pub struct ApiResource {
     pub plural: String,
     /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// For example `list`, `watch`, `delete`, `deletecollection`.
+    /// Its verbs, for example `list`, `watch`, `delete`, `deletecollection`.
     pub verbs: Vec<String>,
-    /// For example `status`, `scale`.
+    /// Its subresources, for example `status`, `scale`.
     pub subresources: Vec<String>,
     /// Whether the server prefers this version for the group.
     pub preferred: bool,
 }
 
-/// The result of discovery. Groups that did not answer (an aggregated API that is down) are listed, not dropped silently.
+/// The result of discovery. Groups without an answer (for example an aggregated API that is down) are listed in
+/// `failed`.
 #[derive(Clone, Debug, Default)]
 pub struct Discovery {
     /// All resources of all versions.
     pub resources: Vec<ApiResource>,
-    /// Group versions that did not answer.
+    /// Group versions without an answer.
     pub failed: Vec<String>,
 }
 
@@ -63,7 +64,7 @@ pub struct ListWatchTarget {
     pub label_selector: Option<String>,
     /// Field selector; all objects if absent.
     pub field_selector: Option<String>,
-    /// How much of each object.
+    /// Detail of each object.
     pub detail: Detail,
 }
 
@@ -78,18 +79,19 @@ pub struct ListPage {
     pub next: Option<String>,
 }
 
-/// Requested duration of a watch, so that it ends before a load balancer's limit would end it silently.
-/// kube-controller-manager requests five to ten minutes as well.
+/// Requested duration of a watch. The watch ends before the timeout of a load balancer, which would end it silently.
+/// kube-controller-manager also requests five to ten minutes.
 pub const WATCH_DURATION: Duration = Duration::from_secs(290);
-/// Read timeout: a connection or a watch without data for this long is dead, because an idle watch has a bookmark about once a
-/// minute, and the API server ends other requests after a minute. Readers then abandon a request, informers a watch.
+/// Read timeout: a connection or a watch without data for this long is dead, because an idle watch gets a bookmark
+/// about once a minute, and the API server ends other requests after a minute. Readers then abandon a request,
+/// informers a watch.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(150);
 /// Longest delay that a server may request with `Retry-After`. Any proxy on the way can set this header.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
-/// Maximum repetitions of a request that the server throttled; client-go's value.
+/// Maximum repetitions of a throttled request; client-go's value.
 pub const MAX_THROTTLED_RETRIES: u32 = 10;
 
-/// Where a watch starts.
+/// The start of a watch.
 #[derive(Clone, Debug)]
 pub enum WatchStart {
     /// After this version.
@@ -101,11 +103,11 @@ pub enum WatchStart {
 /// One line of a watch.
 #[derive(Debug)]
 pub enum WatchFrame {
-    /// A new object, or one that newly matches the selector. The JSON text of the object.
+    /// A new object, or one that newly matches the selector, as JSON text.
     Added(Box<str>),
     /// A changed object.
     Modified(Box<str>),
-    /// A deleted object, or one that no longer matches. Its last state.
+    /// The last state of an object that was deleted or no longer matches.
     Deleted(Box<str>),
     /// A bookmark: everything up to this version has been sent.
     Bookmark {
@@ -119,10 +121,11 @@ pub enum WatchFrame {
 /// Frames until the server ends the watch (which is normal) or an error.
 pub type WatchStream = BoxStream<'static, Result<WatchFrame, ApiError>>;
 
-/// How long an answer may be: asked with its bytes so far, before more of them are kept. An error ends the read, and says why.
+/// Bounds the size of an answer: called with the total bytes so far, before more of them are kept. An error ends the
+/// read, and contains the reason.
 pub type Room<'a> = dyn Fn(usize) -> Result<(), String> + Send + Sync + 'a;
 
-/// Room for so many bytes.
+/// Room for at most `max_bytes` bytes.
 pub fn at_most(max_bytes: usize) -> impl Fn(usize) -> Result<(), String> + Send + Sync {
     move |n_bytes| if n_bytes > max_bytes { Err(format!("it is larger than {max_bytes} bytes")) } else { Ok(()) }
 }
@@ -151,36 +154,36 @@ pub trait ApiReader: Send + Sync {
         object: &'a ObjectKey,
         subresource: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
-    /// Creates a review, which the server answers and does not store. `body` is its JSON. The namespace is empty for cluster-scoped
-    /// kinds.
+    /// Creates a review, which the server answers but does not store. `body` is the review as JSON. The namespace is
+    /// empty for cluster-scoped kinds.
     fn review<'a>(
         &'a self,
         resource: &'a ApiResource,
         namespace: &'a str,
         body: &'a str,
     ) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
-    /// GET of a path (beginning with `/`); reads as much of the body as there is room for.
+    /// GET of a path that begins with `/`; reads the body up to the limit of `room`.
     fn raw<'a>(&'a self, path: &'a str, room: &'a Room<'a>) -> BoxFuture<'a, Result<Box<str>, ApiError>>;
-    /// Waits until the client's rate limit admits a request that is sent on its behalf in another way.
+    /// Waits until the client's rate limit admits a request that is sent for it by other means.
     fn turn(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
-    /// This reader, for requests that belong to a span: they carry `traceparent`. None if they cannot.
+    /// Returns a reader whose requests belong to a span and carry `traceparent`; `None` if that is not supported.
     fn traced(&self, _span: SpanRef) -> Option<Arc<dyn ApiReader>> {
         None
     }
 }
 
-/// A write request that has passed the check of grants.
+/// A write request that has passed the grants check.
 #[derive(Clone, Debug)]
 pub struct WriteRequest {
     /// The resource.
     pub resource: Arc<ApiResource>,
-    /// Empty for cluster-scoped.
+    /// Empty for cluster-scoped kinds.
     pub namespace: String,
     /// Empty for create and delete-collection.
     pub name: String,
-    /// For example `status`.
+    /// The subresource, for example `status`.
     pub subresource: Option<String>,
     /// The verb and its body.
     pub verb: WriteVerb,
@@ -204,9 +207,9 @@ pub struct Written {
     pub name: String,
     /// Uid of the object; empty if the answer did not contain it.
     pub uid: String,
-    /// Version after the write; empty if the object is gone.
+    /// Version after the write; empty if the object was deleted.
     pub resource_version: String,
-    /// Whether it was an update or a patch that removed the object, which was terminating, by taking its last finalizer.
+    /// Whether an update or a patch removed the object: it was terminating, and lost its last finalizer.
     pub removed: bool,
     /// Labels after the write; absent if the answer did not contain the object.
     pub labels: Option<BTreeMap<String, String>>,
@@ -214,31 +217,32 @@ pub struct Written {
 
 /// Write access of one identity (one plugin), with its own connection pool, rate limit and user agent.
 pub trait ApiWriter: Send + Sync {
-    /// Sends one write, after a wait for the rate limit. It is repeated only with a new token after 401; callers decide about
-    /// everything else. While the identity's fence is closed, nothing is sent ([`ApiErrorClass::NotLeading`]); a request under way
-    /// when it closes is abandoned ([`ApiErrorClass::Transport`]).
+    /// Sends one write, after waiting for the rate limit. It is repeated only with a new token after 401; all other
+    /// retries are up to the caller. While the identity's fence is closed, nothing is sent
+    /// ([`ApiErrorClass::NotLeading`]); a request in flight is abandoned when the fence closes
+    /// ([`ApiErrorClass::Transport`]).
     ///
     /// # Cancel safety
-    /// Dropping the future after the first poll leaves open whether the write happened.
+    /// If the future is dropped after the first poll, the write may or may not have happened.
     fn write<'a>(&'a self, request: &'a WriteRequest) -> BoxFuture<'a, Result<Written, ApiError>>;
-    /// This writer, for requests that belong to a span: they carry `traceparent`. None if they cannot.
+    /// Returns a writer whose requests belong to a span and carry `traceparent`; `None` if that is not supported.
     fn traced(&self, _span: SpanRef) -> Option<Arc<dyn ApiWriter>> {
         None
     }
 }
 
-/// Says at each moment whether writes may leave this process: while it leads. It is asked right before a request is sent.
+/// Allows writes to leave the process only while it is the leader. It is checked right before a request is sent.
 pub trait WriteFence: Send + Sync {
     /// Whether a write may be sent now.
     fn is_open(&self) -> bool;
-    /// Waits until no write may be sent any more.
+    /// Waits until writes may no longer be sent.
     ///
     /// # Cancel safety
     /// Safe.
     fn closed(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The bounds of the writes of all plugins: those of one group share one.
+/// The write fences of all plugins: plugins of one group share a fence.
 #[derive(Clone)]
 pub struct Fences {
     groups: Arc<Groups>,
@@ -246,12 +250,12 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// One for all plugins.
+    /// One fence for all plugins.
     pub fn one(fence: Arc<dyn WriteFence>) -> Self {
         Self { groups: Arc::default(), fences: Arc::from([fence]) }
     }
 
-    /// One for each group.
+    /// One fence per group.
     pub fn of_groups(groups: Groups, mut fence: impl FnMut(GroupId) -> Arc<dyn WriteFence>) -> Self {
         let fences = groups.ids().map(&mut fence).collect();
         Self { groups: Arc::new(groups), fences }
@@ -262,12 +266,12 @@ impl Fences {
         &self.groups
     }
 
-    /// That of a plugin.
+    /// The fence of a plugin.
     pub fn of(&self, plugin: &str) -> Arc<dyn WriteFence> {
         self.of_group(self.groups.of(plugin))
     }
 
-    /// That of a group.
+    /// The fence of a group.
     pub fn of_group(&self, group: GroupId) -> Arc<dyn WriteFence> {
         self.fences[group.index()].clone()
     }
@@ -282,9 +286,10 @@ pub struct WriterIdentity {
     pub qps: Option<f32>,
     /// Burst.
     pub burst: u32,
-    /// Service account in [`account::NAMESPACE`](crate::policy::account::NAMESPACE). If absent, it writes as the host.
+    /// Service account in [`account::NAMESPACE`](crate::policy::account::NAMESPACE). If absent, the host's identity is
+    /// used.
     pub account: Option<String>,
-    /// Bounds its writes in time; reads are always allowed. No bound if absent.
+    /// Fence for its writes; reads are always allowed. No fence if absent.
     pub fence: Option<Arc<dyn WriteFence>>,
 }
 
@@ -304,12 +309,12 @@ pub struct ApiClient {
 
 /// Observes every request to the API server, for metrics. It is called on the request path: it must be fast and never block.
 pub trait RequestObserver: Send + Sync {
-    /// An attempt ended with this status code, or without an answer. `sent_bytes` is the length of its body; absent for
-    /// streams.
+    /// An attempt ended with this status code, or without an answer. `sent_bytes` is the length of the request body;
+    /// absent for streams.
     fn attempted(&self, method: &'static str, host: &str, code: Option<u16>, sent_bytes: Option<usize>);
     /// A request waited this long for its client's rate limit before an attempt.
     fn delayed(&self, method: &'static str, host: &str, waited: Duration);
-    /// A request is sent again because an attempt was answered with this status code.
+    /// A request is sent again because the previous attempt was answered with this status code.
     fn repeated(&self, method: &'static str, host: &str, code: u16);
     /// A request has ended, including all attempts and delays; not called for streams. `received_bytes` is absent without an
     /// answer.
@@ -359,12 +364,12 @@ pub enum ApiErrorClass {
     Transport,
     /// The answer could not be parsed.
     Malformed,
-    /// The host did not send the write, because it does not lead ([`WriteFence`]).
+    /// The host did not send the write, because it is not the leader ([`WriteFence`]).
     NotLeading,
 }
 
 impl ApiError {
-    /// An error without an answer from the server.
+    /// An error because there was no answer from the server.
     pub fn transport(message: impl Into<String>) -> Self {
         Self {
             class: ApiErrorClass::Transport,
@@ -375,7 +380,7 @@ impl ApiError {
         }
     }
 
-    /// A write that was not sent, because the host does not lead.
+    /// A write that was not sent, because the host is not the leader.
     pub fn not_leading() -> Self {
         Self {
             class: ApiErrorClass::NotLeading,
@@ -386,8 +391,9 @@ impl ApiError {
         }
     }
 
-    /// The delay that the server requests before a retry, at most [`MAX_RETRY_AFTER`]; the usual backoff if absent. A retry may
-    /// help after every failure: what makes a request invalid now (a schema, a missing namespace) may change.
+    /// The delay that the server requests before a retry, at most [`MAX_RETRY_AFTER`]; the usual backoff if absent. A
+    /// retry may help after every failure: the reason why a request is invalid (a schema, a missing namespace) may
+    /// change.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.class {
             ApiErrorClass::Throttled(after) => after.map(|after| after.min(MAX_RETRY_AFTER)),
@@ -395,13 +401,13 @@ impl ApiError {
         }
     }
 
-    /// The delay after which the same request may be sent again although its caller is not informed: the server's request
-    /// queueing answers 429 before any handler sees the request.
+    /// The delay after which the same request may be sent again without involving its caller: the server's priority and
+    /// fairness queueing answers 429 before a handler processes the request.
     pub fn repeat_after(&self) -> Option<Duration> {
         self.retry_after().filter(|_| self.code == 429)
     }
 
-    /// Whether it is one of the failures that the mutation tolerates.
+    /// Whether it is the given kind of refusal.
     pub fn is(&self, refusal: Refusal) -> bool {
         match refusal {
             Refusal::NotFound => self.class == ApiErrorClass::NotFound,

@@ -11,11 +11,11 @@ use crate::contract::outcome::{Outcome, ReconcileError};
 use crate::object::id::{Key, Kind};
 use crate::ports::view::View;
 
-/// A violation of the contract by the plugin. The run's instance is dropped; nothing of its outcome is carried out.
+/// A violation of the contract by the plugin. The run's instance is dropped, and nothing of its outcome is applied.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{kind}: {message}")]
 pub struct PluginFault {
-    /// Kind of fault; the label of the metric.
+    /// Kind of the fault; also a metric label.
     pub kind: FaultKind,
     /// Message for the log; partly untrusted text.
     pub message: String,
@@ -26,13 +26,13 @@ pub struct PluginFault {
 pub enum FaultKind {
     /// The guest trapped: a panic, an unreachable, an access out of bounds.
     Trap,
-    /// It ran longer than its deadline.
+    /// The call ran longer than its deadline.
     Deadline,
     /// The run exceeded its memory, table or stack limit.
     Memory,
     /// The output was too large or violated the contract.
     Output,
-    /// The plugin read or wrote something that is not granted.
+    /// The plugin requested a read or write that is not granted.
     Grant,
     /// Too many host calls, or too many bytes read.
     HostCall,
@@ -41,11 +41,11 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 7] =
         [Self::Trap, Self::Deadline, Self::Memory, Self::Output, Self::Grant, Self::HostCall, Self::Instantiate];
 
-    /// The label of the metric.
+    /// The metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Trap => "trap",
@@ -90,16 +90,16 @@ impl Usage {
     }
 }
 
-/// A line that a plugin logged.
+/// A line logged by a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
     /// `debug`, `info`, `warn` or `error`.
     pub level: &'static str,
-    /// Untrusted text: shortened, with control characters escaped.
+    /// Untrusted text: truncated, with control characters escaped.
     pub message: String,
 }
 
-/// The answer of `reconcile`. Outer error: a fault. Inner error: declared by the plugin.
+/// The result of `reconcile`. Outer error: a fault. Inner error: declared by the plugin.
 pub type Answer<O = CheckedOutcome> = Result<Result<O, ReconcileError>, PluginFault>;
 
 /// The result of one call of `reconcile`.
@@ -109,7 +109,7 @@ pub struct Run {
     pub result: Answer,
     /// The cost.
     pub usage: Usage,
-    /// The log; of a long log the last lines.
+    /// The log; of a long log, the last lines.
     pub log: Vec<LogLine>,
 }
 
@@ -119,7 +119,7 @@ impl Run {
         Self { result, usage: Usage::default(), log: Vec::new() }
     }
 
-    /// A run whose answer is not validated yet; an outcome that violates the contract becomes a fault.
+    /// A run with an answer that is not validated yet; an outcome that violates the contract becomes a fault.
     pub fn checked(answer: Answer<Outcome>, manifest: &Manifest, limits: &EffectiveLimits) -> Self {
         Self::of(answer.and_then(|answer| match answer {
             Ok(outcome) => match check::outcome(outcome, manifest, limits) {
@@ -136,7 +136,7 @@ pub trait Guest: Send + Sync {
     /// The manifest.
     fn manifest(&self) -> &Arc<Manifest>;
 
-    /// The limits of its runs. Default: those that its manifest requests.
+    /// The limits of its runs. Default: the limits requested by its manifest.
     fn limits(&self) -> EffectiveLimits {
         self.manifest().limits.effective()
     }
@@ -159,10 +159,11 @@ pub trait Guest: Send + Sync {
     /// Calls `reconcile` with a view.
     ///
     /// # Cancel safety
-    /// Must be polled to completion: an unfinished call is never dropped. It always ends, at the deadline at the latest.
+    /// Must be polled to completion: an unfinished call is never dropped. It always ends, at the latest at its
+    /// deadline.
     fn reconcile<'a>(&'a self, key: &'a Key, view: Arc<dyn View>) -> BoxFuture<'a, Run>;
 
-    /// Calls `keys-of`. The objects are projections. Default, for guests without a mapping: no keys.
+    /// Calls `keys-of` with projections of the objects. Default, for guests without a mapping: no keys.
     ///
     /// # Cancel safety
     /// As for `reconcile`.
@@ -177,7 +178,7 @@ pub trait Guest: Send + Sync {
     }
 }
 
-/// A component that cannot be used. A retry does not help.
+/// A component that cannot be loaded. A retry does not help.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct LoadFailure(pub String);
@@ -191,18 +192,18 @@ pub struct Inspected {
     pub digest: String,
 }
 
-/// Creates plugins from components: port to the sandbox for components that arrive while the host runs.
+/// Creates plugins from components: port to the sandbox for components loaded while the host runs.
 pub trait Loader: Send + Sync {
     /// Checks contract version, imports, exports and manifest; fast. Errors contain `origin`.
     ///
     /// # Errors
-    /// [`LoadFailure`] describes what is wrong.
+    /// [`LoadFailure`] with the problem.
     fn inspect(&self, origin: &str, bytes: &[u8]) -> Result<Inspected, LoadFailure>;
 
-    /// Checks and compiles a component. Blocks while it compiles: seconds for large language runtimes. `given` are the
-    /// operator's limits for this plugin; they and the manifest's are capped by the host's maximum.
+    /// Checks and compiles a component. Blocks during compilation: seconds for large language runtimes. `given` are the
+    /// operator's limits for this plugin; these and the manifest's are capped by the host's maximum.
     ///
     /// # Errors
-    /// [`LoadFailure`] describes what is wrong.
+    /// [`LoadFailure`] with the problem.
     fn load(&self, origin: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadFailure>;
 }

@@ -1,4 +1,4 @@
-//! The traits through which the crates of the host meet, and the types that cross them.
+//! The traits between the crates of the host, and the types that they use.
 
 pub mod api;
 pub mod guest;

@@ -1,8 +1,8 @@
-//! What the operator has bound for plugins outside of the API server: keys and authorities that sign, endpoints that are called.
+//! Keys, certificate authorities and endpoints outside of the API server that the operator has bound for plugins.
 //!
 //! Invariants:
-//! 1. What is not bound does not exist for a plugin: a lookup gives `None`, and the need is denied.
-//! 2. Neither keys nor credentials leave an implementation; answers are tokens, certificates and bodies.
+//! 1. A plugin cannot use anything that is not bound: the lookup returns `None`, and the need is denied.
+//! 2. Keys and credentials never leave an implementation; answers are tokens, certificates and bodies.
 //!
 //! The decisions (`policy::outside`) are separate.
 
@@ -17,7 +17,7 @@ use crate::contract::outcome::{CertificateRequest, NeedError};
 /// The answer to a need, or its refusal.
 pub type OutsideAnswer = Result<String, NeedError>;
 
-/// What the operator has bound, by the name of a plugin and the name that its manifest declares.
+/// Bindings by plugin name and the name that the manifest declares.
 pub trait Outside: Send + Sync {
     /// The key of a setting of type `key`.
     fn key(&self, plugin: &str, setting: &str) -> Option<Arc<dyn SigningKey>>;
@@ -25,13 +25,13 @@ pub trait Outside: Send + Sync {
     fn authority(&self, plugin: &str, setting: &str) -> Option<Arc<dyn Authority>>;
     /// An endpoint.
     fn endpoint(&self, plugin: &str, endpoint: &str) -> Option<Arc<dyn Endpoint>>;
-    /// What is bound for a plugin, for humans: never contents.
+    /// The bindings of a plugin, for humans: never their contents.
     fn bound(&self, plugin: &str) -> Vec<Bound>;
 }
 
 /// Signs JSON Web Tokens.
 pub trait SigningKey: Send + Sync {
-    /// A compact JWS of these claims, which are a JSON object.
+    /// Returns a compact JWS of these claims, which are a JSON object.
     ///
     /// # Cancel safety
     /// Safe: a signature that is not delivered has no effect.
@@ -40,23 +40,23 @@ pub trait SigningKey: Send + Sync {
 
 /// Signs certificates.
 pub trait Authority: Send + Sync {
-    /// The certificate in PEM.
+    /// Returns the certificate in PEM.
     ///
     /// # Cancel safety
     /// Safe: a certificate that is not delivered has no effect.
     fn sign(&self, request: CertificateRequest) -> BoxFuture<'static, OutsideAnswer>;
 }
 
-/// An endpoint that operations are sent to.
+/// An endpoint to send operations to.
 pub trait Endpoint: Send + Sync {
-    /// Sends the operation once; the answer is JSON. It ends within the timeout.
+    /// Sends the operation once, and returns a JSON answer. It ends within the timeout.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves open whether the operation took place.
+    /// If the future is dropped, the operation may or may not have taken place.
     fn call<'a>(&'a self, operation: &'a str, body: &'a str, timeout: Duration) -> BoxFuture<'a, OutsideAnswer>;
 }
 
-/// Something bound, for humans.
+/// A binding, for humans.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bound {
@@ -68,7 +68,7 @@ pub struct Bound {
     pub place: String,
 }
 
-/// Nothing is bound.
+/// No bindings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 

@@ -1,10 +1,11 @@
-//! Port to the API server's reviews, between `pintle-serve` and `pintle-kube`: who a token belongs to, and what a user may do.
+//! Port to the API server's reviews, between `pintle-serve` and `pintle-kube`: authenticates tokens and authorizes
+//! users.
 
 use futures::future::BoxFuture;
 
 use crate::ports::api::ApiError;
 
-/// A question that the API server answers.
+/// A kind of review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReviewKind {
     /// `authentication.k8s.io/v1/TokenReview`.
@@ -14,7 +15,7 @@ pub enum ReviewKind {
 }
 
 impl ReviewKind {
-    /// Its kind.
+    /// Name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Token => "TokenReview",
@@ -22,7 +23,7 @@ impl ReviewKind {
         }
     }
 
-    /// The API version of its kind.
+    /// API version of the kind.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::Token => "authentication.k8s.io/v1",
@@ -30,7 +31,7 @@ impl ReviewKind {
         }
     }
 
-    /// The path of its collection.
+    /// Path of its collection.
     pub fn path(self) -> &'static str {
         match self {
             Self::Token => "/apis/authentication.k8s.io/v1/tokenreviews",
@@ -39,9 +40,9 @@ impl ReviewKind {
     }
 }
 
-/// Asks the API server.
+/// Sends reviews to the API server.
 pub trait Reviewer: Send + Sync {
-    /// Creates a review, whose JSON text is `body`, and returns the whole answer. Sent once.
+    /// Creates a review with the JSON text `body`, and returns the whole answer. It is sent once.
     ///
     /// # Cancel safety
     /// Safe: a review changes nothing.

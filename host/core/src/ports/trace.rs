@@ -1,4 +1,4 @@
-//! Port to a recorder of traces, between `pintle-runtime` and `pintle-trace`: what a run did, and when.
+//! Port to a trace recorder, between `pintle-runtime` and `pintle-trace`: the parts of a run, with their times.
 //!
 //! ```text
 //! run begins ──sample──> not recorded: nothing follows
@@ -7,8 +7,9 @@
 //!
 //! *Invariants*:
 //! 1. A run that is not recorded costs one call of [`RunTracer::sample`].
-//! 2. Nothing here contains the content of an object, a message of an API server or a text of a plugin: names, codes and numbers only.
-//! 3. A run has at most [`MAX_CHILDREN`] spans below its own.
+//! 2. Nothing here contains the content of an object, an API server's message or a plugin's text: only names, codes and
+//!    numbers.
+//! 3. A run has at most [`MAX_CHILDREN`] child spans.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,20 +17,20 @@ use std::time::{Duration, SystemTime};
 
 use crate::object::id::{Key, Kind, ObjectKey};
 
-/// Maximum spans below the one of a run, that of its wait in the queue and that of the wait for the caches included. A run may have
-/// 10,000 mutations; further ones are counted.
+/// Maximum child spans of a run, including its wait in the queue and its wait for the caches. A run may have 10,000
+/// mutations; further ones are only counted.
 pub const MAX_CHILDREN: usize = 128;
-/// Maximum kinds of [`TracedCall::reads`]; the reads of further ones are summed up as [`OTHER_READS`].
+/// Maximum kinds in [`TracedCall::reads`]; reads of other kinds are summed up as [`OTHER_READS`].
 pub const MAX_READ_KINDS: usize = 32;
-/// In place of a kind: reads of several kinds at once (dependents, objects by uid), and those beyond [`MAX_READ_KINDS`].
+/// Replaces the kind for reads of several kinds (dependents, objects by uid), and for kinds beyond [`MAX_READ_KINDS`].
 pub const OTHER_READS: &str = "other";
 
-/// A span that is recorded. Spans below it and requests on its behalf refer to it.
+/// A recorded span. Child spans and requests refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanRef {
-    /// Of the whole trace; not zero.
+    /// Id of the trace; not zero.
     pub trace_id: u128,
-    /// Of this span; not zero.
+    /// Id of this span; not zero.
     pub span_id: u64,
 }
 
@@ -47,28 +48,28 @@ impl fmt::Display for SpanRef {
     }
 }
 
-/// Records runs as traces. Every method returns at once, also if earlier traces were not exported.
+/// Records runs as traces. No method blocks, even if earlier traces were not exported.
 pub trait RunTracer: Send + Sync {
-    /// Decides whether the run that begins now is recorded; returns its span then.
+    /// Decides whether the run that begins now is recorded; returns its span if so.
     fn sample(&self) -> Option<SpanRef>;
-    /// The id of a new span.
+    /// Returns a new span id.
     fn span_id(&self) -> u64;
-    /// Takes a run that has ended. It may be dropped, and is counted then.
+    /// Records a finished run. It may be dropped, and is then counted.
     fn record(&self, run: TracedRun);
-    /// Takes the wait of a recorded run's key for the caches, which has ended.
+    /// Records the finished wait of a recorded run's key for the caches.
     fn record_wait(&self, wait: TracedWait);
-    /// Numbers of spans so far, for metrics.
+    /// Span counts so far, for metrics.
     fn counts(&self) -> SpanCounts;
 }
 
-/// Numbers of spans since the start of the process.
+/// Span counts since the start of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanCounts {
     /// Accepted by the collector.
     pub exported: u64,
-    /// Dropped, because too many waited for the collector.
+    /// Dropped because the export queue was full.
     pub queue_full: u64,
-    /// Dropped, because the collector did not answer or refused them.
+    /// Dropped because the collector did not answer or rejected them.
     pub export_failed: u64,
 }
 
@@ -83,41 +84,41 @@ pub struct TracedRun {
     pub version: String,
     /// SHA-256 of the component, in hexadecimal; empty if there is none.
     pub digest: String,
-    /// What was reconciled.
+    /// The reconciled key.
     pub key: Key,
-    /// Failures of the key in a row, before this run.
+    /// Consecutive failures of the key before this run.
     pub attempt: u32,
-    /// When a worker took the key.
+    /// Time when a worker took the key.
     pub begun: SystemTime,
-    /// How long the key had been ready by then.
+    /// Time that the key had been ready by then.
     pub waited: Duration,
-    /// From then until the result was handled.
+    /// Duration from then until the result was processed.
     pub took: Duration,
-    /// How it ended.
+    /// The result.
     pub end: RunEnd,
-    /// Its parts that are kept, in the order of their ends.
+    /// Its kept parts, in the order of their ends.
     pub parts: Vec<TracedPart>,
-    /// Parts that are not kept, because there are too many.
+    /// Number of omitted parts, beyond the maximum.
     pub n_omitted: usize,
-    /// Mutations that were tried, those that are not kept included.
+    /// Number of attempted mutations, including omitted ones.
     pub n_mutations: usize,
-    /// Live reads, those that are not kept included.
+    /// Number of live reads, including omitted ones.
     pub n_live_reads: usize,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnd {
     /// As in the metric `controller_runtime_reconcile_total`; `not_leading` if the host lost the election meanwhile.
     pub result: &'static str,
-    /// What failed: the kind of a fault, `retry` or `terminal` if the plugin declared it, or the reason of the first mutation that
-    /// failed. Absent after a success.
+    /// The failure: the kind of a fault, `retry` or `terminal` if the plugin declared it, or the reason of the first
+    /// failed mutation. Absent after a success.
     pub error: Option<String>,
     /// Mutations that failed and were not tolerated.
     pub n_failed: usize,
-    /// Mutations that are not granted.
+    /// Denied mutations.
     pub n_denied: usize,
-    /// The delay after which the plugin asked to run again.
+    /// The requeue delay that the plugin requested.
     pub requeue_after: Option<Duration>,
     /// Whether the key waits until the caches show its writes.
     pub waits_for_caches: bool,
@@ -126,13 +127,13 @@ pub struct RunEnd {
 /// A part of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TracedPart {
-    /// Its span; requests carried it.
+    /// Id of its span, which its requests carry.
     pub span_id: u64,
-    /// When it began, after the beginning of the run.
+    /// Start, relative to the start of the run.
     pub at: Duration,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// What it was.
+    /// The part.
     pub what: PartKind,
 }
 
@@ -152,30 +153,30 @@ pub enum PartKind {
 pub struct TracedCall {
     /// Kind of the fault, if it was one.
     pub fault: Option<&'static str>,
-    /// Calls of the lister.
+    /// Number of lister calls.
     pub host_calls: u32,
     /// Bytes that the lister returned.
     pub bytes_read: u64,
     /// Peak linear memory of the instance.
     pub memory_bytes: u64,
-    /// What it read, by kind.
+    /// Its reads by kind.
     pub reads: Vec<KindReads>,
 }
 
-/// What a call read of one kind.
+/// The reads of a call for one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KindReads {
-    /// Text of the kind, or [`OTHER_READS`].
+    /// The kind as text, or [`OTHER_READS`].
     pub kind: String,
-    /// Reads.
+    /// Number of reads.
     pub n_reads: u64,
-    /// Objects that they found, or counted.
+    /// Number of objects found or counted.
     pub n_objects: u64,
-    /// Bytes of the texts that they returned.
+    /// Bytes of the returned texts.
     pub n_bytes: u64,
 }
 
-/// A request to the API server, with its repetitions.
+/// A request to the API server, including its repetitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedRequest {
     /// The verb, as in a grant: `create`, `patch`, `get`.
@@ -186,19 +187,19 @@ pub struct TracedRequest {
     pub kind: Option<Kind>,
     /// The object; its name is empty for generated names and collections.
     pub object: ObjectKey,
-    /// The path of a read of a path, without its query.
+    /// The path of a raw read, without its query.
     pub path: Option<String>,
-    /// For example `status`.
+    /// The subresource, for example `status`.
     pub subresource: Option<String>,
     /// HTTP status code of a failure; 0 if no answer came. Absent after a success.
     pub code: Option<u16>,
-    /// `ok`, or, as in the metric `pintle_mutations_total`, how it failed.
+    /// `ok`, or the failure as in the metric `pintle_mutations_total`.
     pub result: &'static str,
     /// Reason of the failure, by the API server or the host.
     pub reason: Option<String>,
-    /// Whether the plugin tolerates the failure, or a deletion found nothing.
+    /// Whether the plugin tolerates the failure, or a deletion found no object.
     pub is_tolerated: bool,
-    /// How often it was sent again, because the API server throttled it.
+    /// Number of repetitions because the API server throttled the request.
     pub n_resent: u32,
 }
 
@@ -207,9 +208,9 @@ pub struct TracedRequest {
 pub struct TracedWait {
     /// The span of the run.
     pub run: SpanRef,
-    /// When the wait began.
+    /// Start of the wait.
     pub begun: SystemTime,
-    /// How long it took.
+    /// Duration of the wait.
     pub took: Duration,
 }
 
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_span_is_shown_as_w3c_trace_context() {
-        // The example of the specification.
+        // The example from the specification.
         let span = SpanRef { trace_id: 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, span_id: 0x00f0_67aa_0ba9_02b7 };
         assert_eq!(span.to_string(), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
         let small = SpanRef { trace_id: 1, span_id: 2 };

@@ -21,7 +21,7 @@ pub enum OwnedBy {
 }
 
 impl OwnedBy {
-    /// The uid.
+    /// Returns the uid.
     pub fn uid(&self) -> &str {
         match self {
             Self::Controller(uid) | Self::ControllerOrOrphan(uid) | Self::Any(uid) => uid,
@@ -29,14 +29,14 @@ impl OwnedBy {
     }
 }
 
-/// All conditions must hold.
+/// A query; all conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// All namespaces if absent.
+    /// Namespace; all namespaces if absent.
     pub namespace: Option<String>,
     /// Label selector in kubectl's syntax.
     pub label_selector: Option<String>,
-    /// By owner references.
+    /// Condition on owner references.
     pub owner: Option<OwnedBy>,
     /// A declared index and its value.
     pub index: Option<(String, String)>,
@@ -44,10 +44,10 @@ pub struct Query {
     pub whole: bool,
 }
 
-/// A read that the plugin may not perform: a fault.
+/// A read that is a fault of the plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
-    /// The manifest declares no watch of the kind (the message lists the declared ones).
+    /// The manifest has no watch of the kind (the message lists the declared watches).
     #[error(
         "kind {kind} is not watched by this plugin; its manifest watches {watched}. Add `- {{kind: {kind}, fields: [...]}}` with the fields \
          that are read to `watches`, or `whole: true`"
@@ -61,10 +61,10 @@ pub enum ViewError {
     /// The operator's grants do not allow the read.
     #[error("reading {0} is not granted to this plugin")]
     NotGranted(String),
-    /// The label selector is not valid.
+    /// The label selector is invalid.
     #[error("label selector {0:?} is not valid: {1}")]
     BadSelector(String, String),
-    /// There is no such index.
+    /// The watch has no such index.
     #[error("watch of {kind} declares no index {index:?}")]
     NoSuchIndex {
         /// The kind.
@@ -72,13 +72,13 @@ pub enum ViewError {
         /// The index.
         index: String,
     },
-    /// Whole objects were requested of a watch that keeps only projections.
+    /// Whole objects were requested from a watch that keeps only projections.
     #[error("watch of {0} does not declare `whole`")]
     NotWhole(Kind),
     /// The watch declares no `selects`.
     #[error("watch of {0} does not declare `selects`")]
     NoSelector(Kind),
-    /// One call looked at more than it may. Fewer objects (a namespace, an index, an owner) or a shorter selector help.
+    /// One call exceeded its work limit. Fewer objects (a namespace, an index, an owner) or a shorter selector help.
     #[error(
         "the call of the lister takes too much work: too many objects for so many requirements; ask for a namespace, an owner or an index"
     )]
@@ -93,12 +93,12 @@ pub enum ViewError {
 
 /// A consistent snapshot of the cluster, for one run. `wit/controller.wit` documents each read.
 ///
-/// Implementations are cheap to create and never wait: every read is answered from memory.
+/// Implementations are cheap to create and never wait: every read is served from memory.
 #[allow(missing_docs, reason = "documented in wit/controller.wit")]
 pub trait View: Send + Sync {
-    /// RFC 3339 with microseconds, UTC.
+    /// The time of the run: RFC 3339 with microseconds, UTC.
     fn now(&self) -> &str;
-    /// Time since the host started, when the run began.
+    /// Time from the start of the host to the start of the run.
     fn uptime(&self) -> Duration;
     fn get(&self, kind: &Kind, object: &ObjectKey) -> Result<Option<Arc<str>>, ViewError>;
     fn list(&self, kind: &Kind, query: &Query) -> Result<Vec<Arc<str>>, ViewError>;
@@ -112,21 +112,21 @@ pub trait View: Send + Sync {
     fn attempt(&self) -> u32;
     fn failures(&self) -> &[MutationFailure];
     fn answer(&self, need: &Need) -> Option<Result<Arc<str>, NeedError>>;
-    /// The cached metadata of an object in any watched version, for the host's own check of ownership. Nothing is known of
-    /// unwatched objects, so they count as not owned.
+    /// The cached metadata of an object in any watched version, for the host's own ownership check. Objects that are
+    /// not watched count as not owned.
     fn object(&self, _kind: &Kind, _object: &ObjectKey) -> Option<Arc<Object>> {
         None
     }
-    /// A kind whose objects may be missing in an answer to `dependents`, because it is not listed yet.
+    /// A kind whose objects may be missing in the answer to `dependents`, because it is not listed yet.
     fn incomplete_dependents(&self) -> Option<&Kind> {
         None
     }
-    /// Whether the own selector of a cached object (`selects` of its watch) matches another object's labels, for the host's own
-    /// check of adoptions. A selector that is empty, missing or not valid matches nothing.
+    /// Whether the own selector of a cached object (`selects` of its watch) matches the labels of `selected`, for the
+    /// host's own adoption check. A selector that is empty, missing or invalid matches nothing.
     fn selects(&self, _kind: &Kind, _object: &ObjectKey, _selected: &Meta) -> bool {
         false
     }
-    /// Everything that was read so far, for a replay. Costs as much as those reads did.
+    /// Everything read so far, for a replay. Costs as much as the reads did.
     fn read_set(&self) -> ReadSet {
         ReadSet::default()
     }

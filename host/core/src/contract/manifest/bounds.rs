@@ -1,5 +1,5 @@
 //! Bounds of a manifest's requests: each watch costs the API server and the cache, each queue and metric the host, and
-//! periods and delays decide how often keys run.
+//! periods and delays determine how often keys run.
 //!
 //! The built-in plugins need a fraction of each bound.
 
@@ -11,11 +11,11 @@ const MAX_QUEUES: usize = 16;
 const MAX_ENDPOINTS: usize = 16;
 /// Maximum rules of a watch. Each is evaluated for every change.
 const MAX_RULES: usize = 64;
-/// Maximum fields that the rules of a watch compare, all rules together.
+/// Maximum fields that the rules of a watch compare, in total.
 const MAX_CHANGED: usize = 256;
-/// Maximum changes that a rule applies to: each is one of three.
+/// Maximum change types of a rule: there are three.
 const MAX_CHANGES: usize = 3;
-/// Maximum combinations of the values of grants, all grants together: so many parts may be missing if others are given.
+/// Maximum combinations of the values of grants, in total: that many parts may be missing if others are given.
 const MAX_COMBINATIONS: usize = 4_096;
 /// Maximum concurrent runs of a queue.
 pub(super) const MAX_CONCURRENCY: u32 = 1_000;
@@ -26,7 +26,7 @@ const MAX_LABELS: usize = 16;
 const MAX_BUCKETS: usize = 64;
 /// Longest description of a metric, in bytes.
 const MAX_HELP_BYTES: usize = 1024;
-/// Minimum resync period, which enqueues all keys.
+/// Minimum period of a resync, which enqueues all keys.
 pub(super) const MIN_RESYNC_MS: u32 = 1_000;
 pub(super) const MIN_TICK_MS: u32 = 10;
 /// Minimum delay after a failure: client-go's first delay.
@@ -61,7 +61,7 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
             return Err(format!("endpoints: {endpoint:?} must be lower-case letters, digits and '-', at most 63"));
         }
         items(&format!("endpoints.{endpoint}.operations"), operations.len(), MAX_ITEMS)?;
-        // An operation is the last part of the path of a URL.
+        // An operation is the last segment of a URL path.
         let is_operation = |name: &str| {
             (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
         };
@@ -94,7 +94,7 @@ fn name(of: &str, name: &str) -> Result<(), String> {
     }
 }
 
-/// Of a setting's number, the setting has been checked.
+/// For a number from a setting, the setting has already been checked.
 fn at_least(of: &str, found: Option<&Number>, least: u32) -> Result<(), String> {
     match found.and_then(Number::get) {
         Some(found) if found < least => Err(format!("{of}: {found} is too little, at least {least}")),
@@ -127,7 +127,7 @@ fn check_metric(metric: &Metric) -> Result<(), String> {
     if metric.help.len() > MAX_HELP_BYTES {
         return Err(format!("help: has {} bytes; at most {MAX_HELP_BYTES} are valid", metric.help.len()));
     }
-    // A line break in it would be another line of `/metrics`.
+    // A line break would start another line in `/metrics`.
     match metric.help.contains(char::is_control) {
         true => Err("help: has a line break or another control character; write one line".into()),
         false => Ok(()),
@@ -219,11 +219,11 @@ mod tests {
         assert_eq!(of(json!([grant([16, 16, 16])])), Ok(()));
         assert_eq!(of(json!([grant([16, 16, 17])])), Err(too_many(4352)));
         assert_eq!(of(json!([grant([60, 60, 60])])), Err(too_many(216_000)));
-        // Nothing is multiplied that does not fit.
+        // The product saturates instead of overflowing.
         let wide = json!({"verbs": ["*"], "kinds": many(1 << 14, |_| json!("v1/Pod")), "paths": many(1 << 14, |_| json!("/x")),
             "namespaces": many(1 << 14, |_| json!("x")), "names": many(1 << 14, |_| json!("x")), "subresources": many(1 << 14, |_| json!("x"))});
         assert_eq!(of(json!([wide])), Err(too_many(usize::MAX)));
-        // All grants together.
+        // All grants in total.
         assert_eq!(of(json!([grant([0, 64, 32]), grant([0, 64, 32])])), Ok(()));
         assert_eq!(of(json!([grant([0, 64, 32]), grant([0, 64, 32]), grant([0, 0, 0])])), Err(too_many(4097)));
         let all = |n: usize| many(n, |_| json!({"verbs": ["*"], "kinds": many(8, |_| json!("v1/Pod"))}));

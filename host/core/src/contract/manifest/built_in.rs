@@ -1,7 +1,7 @@
-//! Additions of a built-in controller to the host: flags, a service account, client limits, inputs.
+//! What a built-in controller adds to the host: flags, a service account, client limits, inputs.
 //!
 //! Invariants:
-//! 1. The host reads this section only of components that its binary carries: it decides about accounts of `kube-system`.
+//! 1. The host reads this section only from components in its binary, because it selects accounts of `kube-system`.
 //! 2. The default of a flag equals the manifest's value of the queue or setting that the flag sets.
 //!
 //! Not here: the command line (`pintle`), the mapping of names to accounts (`account`).
@@ -69,7 +69,8 @@ impl Default for BuiltIn {
 }
 
 impl BuiltIn {
-    /// What has to be given for the host to start the controller, one sentence fragment each; none of a controller that starts in any case.
+    /// The inputs without which the host does not start the controller, one sentence fragment each; empty if it always
+    /// starts.
     pub fn start_conditions(&self) -> Vec<String> {
         let mut conditions = Vec::new();
         if !self.on_by_default {
@@ -256,7 +257,7 @@ pub enum FlagValue {
 }
 
 impl FlagValue {
-    /// The value as an operator writes it for a setting of this type. Of a file, the path.
+    /// The value in the operator's form for a setting of this type. For a file, the path.
     pub fn to_config(&self, setting: SettingType) -> Value {
         match self {
             Self::Duration(value) if setting == SettingType::Duration => duration::format(*value).into(),
@@ -264,7 +265,7 @@ impl FlagValue {
         }
     }
 
-    /// The value as the plugin sees it. Of a file, the path.
+    /// The value in the plugin's form. For a file, the path.
     fn to_setting(&self) -> Value {
         match self {
             Self::Int32(value) => (*value).into(),
@@ -282,10 +283,10 @@ impl Flag {
         Self { sets: Sets::default(), ..self.clone() } == Self { sets: Sets::default(), ..other.clone() }
     }
 
-    /// The value without the flag.
+    /// The default value of the flag.
     ///
     /// # Errors
-    /// The default has another type than the flag. A retry does not help.
+    /// If the type of the default differs from the type of the flag. A retry does not help.
     pub fn default_value(&self) -> Result<Option<FlagValue>, String> {
         let Some(default) = &self.default else { return Ok(None) };
         let wrong = |wanted: &str| format!("default: {default} is not {wanted}");
@@ -401,7 +402,7 @@ impl Sets {
 }
 
 impl Sets {
-    /// Targets of the file of a key, or of one of the two files of an authority.
+    /// Checks the targets of a flag for the file of a key, or for one of the two files of an authority.
     fn check_secret(&self, kind: FlagType, manifest: &Manifest) -> Result<(), String> {
         let setting = self.config.as_ref().and_then(|name| manifest.config.get(name)).map(|setting| setting.kind);
         match (kind, setting, self.part) {

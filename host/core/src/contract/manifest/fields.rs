@@ -1,7 +1,7 @@
-//! The field paths of a manifest, and whether objects can have them.
+//! The field paths of a manifest, and their check against the schemas of their kinds.
 //!
-//! A path that does not exist reads nothing. A plugin that takes that for the truth may delete what it should keep, so a wrong path is
-//! an error as early as possible.
+//! A path that does not exist reads nothing, and a plugin could delete objects because of the missing value. So a wrong
+//! path is reported as early as possible.
 
 use super::{Manifest, To, Watch};
 use crate::object::field::FieldPath;
@@ -13,15 +13,15 @@ use crate::text::several;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {error}")]
 pub struct WrongPath {
-    /// Where the manifest has it, for example `watches[0].fields[1]`.
+    /// Position in the manifest, for example `watches[0].fields[1]`.
     pub place: String,
-    /// The path as the manifest writes it.
+    /// The path as written in the manifest.
     pub path: String,
-    /// What is wrong, and the nearest fields.
+    /// The problem, and the nearest fields.
     pub error: Box<UnknownField>,
 }
 
-/// All of a manifest, in its order; at least one.
+/// All wrong paths of a manifest, in its order; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", several(&.0.iter().map(ToString::to_string).collect::<Vec<_>>()))]
 pub struct WrongPaths(pub Vec<WrongPath>);
@@ -33,7 +33,7 @@ impl WrongPaths {
 }
 
 impl Watch {
-    /// The paths of fields, each with its place in the watch.
+    /// The field paths, each with its position in the watch.
     pub fn paths(&self) -> impl Iterator<Item = (String, &str)> {
         let fields = self.fields.iter().enumerate().map(|(i, path)| (format!("fields[{i}]"), path.as_str()));
         let indexes =
@@ -66,9 +66,9 @@ impl Manifest {
             };
             let Some(schema) = schema else { continue };
             for (place, path) in watch.paths() {
-                // The syntax was checked before.
+                // The syntax has already been checked.
                 let Ok(parsed) = path.parse::<FieldPath>() else { continue };
-                // Of every kind, only metadata is read; rules may look at fields that some kinds have.
+                // An `every` watch reads only metadata; its rules may use fields that only some kinds have.
                 if every && !parsed.in_metadata() {
                     continue;
                 }
@@ -82,10 +82,11 @@ impl Manifest {
         WrongPaths::check(wrong)
     }
 
-    /// Checks the kinds of watches, rules and grants against those of Kubernetes. For authors: a host may be older than its cluster.
+    /// Checks the kinds in watches, rules and grants against the kinds of Kubernetes. For authors: a host may be older
+    /// than its cluster.
     ///
     /// # Errors
-    /// The kinds that are spelled almost as one of Kubernetes.
+    /// The kinds whose spelling is close to a kind of Kubernetes.
     pub fn check_kinds(&self) -> Result<(), WrongPaths> {
         let mut wrong = Vec::new();
         let mut check = |place: String, kind: &Kind| {
@@ -203,7 +204,7 @@ mod tests {
             let places = ["watches[0].kind", "watches[0].enqueue[0].kind", "grants[0].kinds[1]"].map(at);
             assert_eq!(why, format!("3 errors: {}", places.join("; ")));
         }
-        // A field of another version of Kubernetes, or of an aggregated API.
+        // Fields of another version of Kubernetes, or of an aggregated API.
         for kind in [
             "apps/v1/Website",
             "apps/v2/Deployment",

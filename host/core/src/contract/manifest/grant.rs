@@ -1,4 +1,4 @@
-//! Grants, as manifests request them and operators give them.
+//! Grants, as requested by manifests and given by operators.
 //!
 //! Not here: their evaluation (`grants`).
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::serde_name;
 use crate::object::id::Kind;
 
-/// Most values of each list of a grant, and most bytes of a value: paths are the longest.
+/// Maximum values in each list of a grant, and maximum bytes of a value: paths are the longest.
 const MAX_VALUES: usize = 256;
 const MAX_VALUE_BYTES: usize = 1024;
 
@@ -76,15 +76,15 @@ impl Of {
 }
 
 impl Grant {
-    /// All verbs, besides `*`.
+    /// All verbs except `*`.
     pub const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-    /// Verbs that some writes take besides their own, because they can give rights to others. `*` does not include them: a
-    /// plugin must not become as powerful as its host by a grant that does not say so.
+    /// Verbs that some writes require in addition to their own, because they can give rights to others. `*` does not
+    /// include them: a plugin must not become as powerful as its host through a grant that does not state it.
     pub const SPECIAL_VERBS: [&str; 5] = ["escalate", "bind", "approve", "sign", "attest"];
-    /// Verbs for many objects at once.
+    /// Verbs for multiple objects.
     pub(crate) const OF_MANY: [&str; 3] = ["list", "watch", "deletecollection"];
 
-    /// Its lists, by name.
+    /// Its lists with their names.
     pub(crate) fn lists(&self) -> [(&'static str, &Vec<String>); 6] {
         [
             ("verbs", &self.verbs),
@@ -96,14 +96,15 @@ impl Grant {
         ]
     }
 
-    /// How many requests for one value of each list it stands for.
+    /// Number of requests for one value of each list that it covers.
     pub(super) fn n_combinations(&self) -> usize {
         let n_verbs = if self.verbs.iter().any(|verb| verb == "*") { Self::VERBS.len() } else { self.verbs.len() };
         let others = self.lists().into_iter().skip(1).map(|(_, values)| values.len());
         others.chain([n_verbs]).map(|n_values| n_values.max(1)).fold(1, usize::saturating_mul)
     }
 
-    /// Checks that it adopts only what a selector selects or what it names. `selects`: a watch of the manifest declares a selector.
+    /// Checks that it can adopt only objects that a selector selects or that it names. `selects`: a watch of the
+    /// manifest declares a selector.
     ///
     /// # Errors
     /// What the grant must list.
@@ -119,7 +120,7 @@ impl Grant {
     /// Checks the constraints that the types do not express.
     ///
     /// # Errors
-    /// The field, and what is wrong with it.
+    /// The field, and the problem.
     pub fn check(&self) -> Result<(), String> {
         let lists = self.lists();
         for (list, values) in lists {
@@ -138,7 +139,7 @@ impl Grant {
         if self.verbs.is_empty() {
             return Err("verbs: at least one is needed".into());
         }
-        // An empty text would mean objects without a namespace or name.
+        // An empty string would mean objects without a namespace or name.
         if let Some((list, _)) = lists.into_iter().find(|(_, values)| values.iter().any(String::is_empty)) {
             return Err(format!("{list}: an empty text names nothing; leave the list out to mean all"));
         }

@@ -1,4 +1,4 @@
-//! Limits of one run, as manifests request them and operators set them.
+//! Limits of one run, as requested by manifests and set by operators.
 //!
 //! Not here: their enforcement (`pintle-wasm`, `check`).
 
@@ -61,7 +61,7 @@ pub struct EffectiveLimits {
     pub series: u32,
 }
 
-/// A limit above the operator's maximum, or above the host's where the operator sets none. A retry does not help.
+/// A limit above the operator's maximum, or the host's maximum if the operator sets none. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "limits.{name}: {asked} is more than the maximum of {maximum}; request less, or raise the maximum with \
@@ -85,11 +85,11 @@ impl Limits {
         decided.unwrap_or_else(|never| match never {})
     }
 
-    /// The limits of a run: the spec's for this plugin, else the manifest's, else the default. None exceeds the operator's
-    /// maximum, which is the host's own bound where the operator sets none.
+    /// The limits of a run: the spec's for this plugin, else the manifest's, else the default. None exceeds the
+    /// operator's maximum, or the host's maximum if the operator sets none.
     ///
     /// # Errors
-    /// [`LimitError`]: the requested value exceeds the maximum.
+    /// [`LimitError`] if a requested value exceeds the maximum.
     pub fn within(&self, given: &Limits, maximum: &Limits) -> Result<EffectiveLimits, LimitError> {
         let asked = given.over(self);
         let maximum: Vec<(&'static str, u64)> =
@@ -104,7 +104,7 @@ impl Limits {
         })
     }
 
-    /// These limits, with the other ones for absent fields.
+    /// Merges the limits: absent fields are taken from `other`.
     fn over(&self, other: &Self) -> Self {
         Self {
             deadline_ms: self.deadline_ms.or(other.deadline_ms),
@@ -166,9 +166,9 @@ const GIB: u64 = 1 << 30;
 #[derive(Clone, Copy)]
 struct Range {
     default: u64,
-    /// What a manifest or a spec can request, unless the operator has set a maximum.
+    /// Maximum that a manifest or a spec can request if the operator has set no maximum.
     requestable: u64,
-    /// What an operator's maximum can allow.
+    /// Largest maximum that an operator can set.
     most: u64,
 }
 
@@ -227,7 +227,7 @@ mod tests {
             if !is_u32 {
                 assert_eq!(maximum_of(&above, &above).unwrap_err(), most, "{name}");
             }
-            // A spec is bounded as a manifest is.
+            // The bounds of a spec are those of a manifest.
             assert_eq!(none.within(&above, &none).unwrap_err().maximum, requestable, "{name}");
             assert_eq!(above.effective(), limits(requestable).effective(), "{name}");
         }

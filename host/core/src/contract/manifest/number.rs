@@ -1,11 +1,11 @@
 //! Numbers of a manifest: constants, or values of settings.
 //!
-//! *Flow*: [`Manifest::parse`](super::Manifest::parse) gives each number its constant, or the default of its setting;
-//! `settings::configure` gives it the value of the operator's configuration.
+//! *Flow*: [`Manifest::parse`](super::Manifest::parse) sets each number to its constant, or to the default of its
+//! setting; `settings::configure` sets it to the value in the operator's configuration.
 //!
 //! *Invariants*:
-//! 1. A number is a plain number at run time: nothing looks up a setting after the configuration is resolved.
-//! 2. A setting gives no number that could not be a constant, except 0 where that turns something off.
+//! 1. At run time, a number is a plain number: settings are not looked up after the configuration is resolved.
+//! 2. A setting cannot give a number that is invalid as a constant, except 0 where it turns a feature off.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,18 +21,18 @@ use super::{Manifest, SettingType, bounds};
 /// A whole number, or the value of a setting: `5`, or `{config: SETTING}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// Absent if the setting has no value, or one that turns off what the number is for.
+    /// Absent if the setting has no value, or if its value turns the feature off.
     value: Option<u32>,
     setting: Option<Box<str>>,
 }
 
 impl Number {
-    /// The value: of a setting, that of the resolved configuration; its default until then.
+    /// The value. For a setting, its value in the resolved configuration; before that, its default.
     pub fn get(&self) -> Option<u32> {
         self.value
     }
 
-    /// The setting that gives the value.
+    /// The setting that provides the value.
     pub fn setting(&self) -> Option<&str> {
         self.setting.as_deref()
     }
@@ -144,25 +144,25 @@ pub(crate) struct Place {
     /// Largest value.
     most: u32,
     unit: Unit,
-    /// What 0 means, if it is valid beside the range.
+    /// The meaning of 0, if it is valid in addition to the range.
     zero: Option<&'static str>,
-    /// Whether the manifest may do without the number.
+    /// Whether the manifest may omit the number.
     is_optional: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    /// Only an integer gives it.
+    /// From settings of type integer only.
     Count,
-    /// An integer or a duration gives it.
+    /// From settings of type integer or duration.
     Millis,
 }
 
 impl Place {
-    /// The number that a setting's value gives.
+    /// Converts a setting's value to the number.
     ///
     /// # Errors
-    /// It is out of range; the message names the range.
+    /// If it is out of range; the message contains the range.
     fn take(&self, value: Option<&Value>) -> Result<Option<u32>, String> {
         let Some(value) = value else { return Ok(None) };
         if value.as_u64() == Some(0) && self.zero.is_some() {
@@ -233,10 +233,10 @@ fn each<E>(manifest: &mut Manifest, visit: &mut dyn FnMut(&Place, &mut Number) -
     Ok(())
 }
 
-/// Gives each number of the manifest that a setting gives the default of the setting.
+/// Sets each number that comes from a setting to the default of the setting.
 ///
 /// # Errors
-/// There is no such setting, it has another type, or its default is out of range. The message names the field.
+/// If there is no such setting, it has another type, or its default is out of range. The message contains the field.
 pub(super) fn fill(manifest: &mut Manifest) -> Result<(), String> {
     let config = manifest.config.clone();
     each(manifest, &mut |place, number| {
@@ -267,10 +267,10 @@ pub(super) fn fill(manifest: &mut Manifest) -> Result<(), String> {
 }
 
 impl Manifest {
-    /// The numbers that this setting gives, by their paths in the manifest.
+    /// The paths of the numbers that come from this setting.
     pub fn driven_by(&self, setting: &str) -> Vec<String> {
         let mut paths = Vec::new();
-        // Paths of a copy: manifests are small, and this is for people.
+        // Works on a copy: manifests are small, and the result is for humans.
         let _ = each::<()>(&mut self.clone(), &mut |place, number| {
             if number.setting() == Some(setting) {
                 paths.push(place.path.clone());
@@ -280,7 +280,7 @@ impl Manifest {
         paths
     }
 
-    /// The path of the first number that a setting gives; none if all are constants.
+    /// The path of the first number that comes from a setting; `None` if all are constants.
     pub(crate) fn first_driven(&self) -> Option<String> {
         let first = each(&mut self.clone(), &mut |place, number| match number.setting() {
             Some(_) => Err(place.path.clone()),
@@ -289,10 +289,10 @@ impl Manifest {
         first.err()
     }
 
-    /// Checks the numbers that this setting gives, for a value as the plugin sees it.
+    /// Checks the numbers that come from this setting, for a value in the plugin's form.
     ///
     /// # Errors
-    /// The value is out of a number's range; the message names the range.
+    /// If the value is out of a number's range; the message contains the range.
     pub(crate) fn check_numbers(&self, setting: &str, value: &Value) -> Result<(), String> {
         each(&mut self.clone(), &mut |place, number| match number.setting() == Some(setting) {
             true => place.take(Some(value)).map(drop),
@@ -300,10 +300,10 @@ impl Manifest {
         })
     }
 
-    /// Gives each number that a setting gives its value of a resolved configuration.
+    /// Sets each number that comes from a setting to its value in a resolved configuration.
     ///
     /// # Errors
-    /// The setting, and what is wrong: its value is out of the number's range.
+    /// The setting, and the problem: its value is out of the number's range.
     pub(crate) fn set_numbers(&mut self, values: &Map<String, Value>) -> Result<(), (String, String)> {
         each(self, &mut |place, number| {
             let Some(name) = number.setting() else { return Ok(()) };

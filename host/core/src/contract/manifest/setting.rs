@@ -62,32 +62,32 @@ pub enum SettingType {
 }
 
 impl SettingType {
-    /// Whether it is a secret of the host: its value is not part of the configuration that plugins see.
+    /// Whether it is a secret of the host: plugins do not get its value in their configuration.
     pub fn is_secret(self) -> bool {
         matches!(self, Self::Key | Self::Authority)
     }
 }
 
 impl Setting {
-    /// The default as the plugin sees it.
+    /// The default in the plugin's form.
     ///
     /// # Errors
-    /// It is not a duration, and should be one.
+    /// If it should be a duration and is not.
     pub fn default_value(&self) -> Result<Option<Value>, String> {
         let Some(default) = &self.default else { return Ok(None) };
         self.value_of(default).map(Some).map_err(|why| format!("default: {why}"))
     }
 
-    /// A value as the plugin sees it: a duration becomes milliseconds.
+    /// Converts a value to the plugin's form: a duration becomes milliseconds.
     ///
     /// # Errors
-    /// It is not a duration, and should be one.
+    /// If it should be a duration and is not.
     pub(crate) fn value_of(&self, value: &Value) -> Result<Value, String> {
         match (self.kind, value) {
             (SettingType::Duration, Value::String(text)) => {
                 let millis =
                     duration::parse(text).map_err(|why| format!("{text:?}: {why}"))?.as_nanos().div_ceil(1_000_000);
-                // As of integers: what is not exact in every language of a plugin is not valid.
+                // As for integers, values must be exact in every plugin language.
                 let exact = u64::try_from(millis).ok().filter(|millis| *millis <= 1 << 53);
                 exact.map(Value::from).ok_or_else(|| format!("{text:?} is too long"))
             }

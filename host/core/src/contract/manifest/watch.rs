@@ -1,4 +1,4 @@
-//! Watches, as manifests declare them: the objects to read, and the keys that their changes map to.
+//! Watches, as declared in manifests: the objects to read, and the keys that their changes map to.
 //!
 //! Not here: evaluation of the rules (`rules`).
 
@@ -102,9 +102,9 @@ impl EmptySelector {
         *self == Self::Nothing
     }
 
-    /// Whether an object's own selector, absent or empty included, matches these labels.
+    /// Whether an object's own selector, which may be absent or empty, matches these labels.
     pub fn matches<'l>(self, selector: Option<&Selector>, label: impl Fn(&str) -> Option<&'l str>) -> bool {
-        // An absent selector never matches: only an empty one can mean everything.
+        // An absent selector never matches; only an empty one can match everything.
         selector.is_some_and(
             |selector| {
                 if selector.is_empty() { self == Self::Everything } else { selector.matches(label) }
@@ -241,7 +241,7 @@ impl Watch {
 }
 
 impl Enqueue {
-    /// Checks that the fields fit to each other.
+    /// Checks that the fields are consistent.
     fn check(&self) -> Result<(), String> {
         let to = || serde_name(&self.to);
         let needs_kind =
@@ -264,10 +264,10 @@ impl Enqueue {
         Ok(())
     }
 
-    /// Checks that a watch declares the index that the rule looks into.
+    /// Checks that a watch declares the index that the rule uses.
     pub(super) fn check_index(&self, watches: &[Watch]) -> Result<(), String> {
         let (Some(index), Some(kind)) = (&self.index, &self.kind) else { return Ok(()) };
-        // A watch by name takes precedence over one of every kind.
+        // A watch of a named kind takes precedence over one of every kind.
         let named = || watches.iter().filter(|watch| watch.kind.as_ref() == Some(kind));
         let every = || watches.iter().filter(|watch| watch.every.is_some() && named().next().is_none());
         let declared: Vec<&str> =
