@@ -1,4 +1,4 @@
-//! What it costs to take a Pod of 3 KB in, for the projections that the built-in controllers declare.
+//! Cost of ingesting a Pod of 3 KB, for the projections that the built-in controllers declare.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use pintle_core::object::id::Kind;
 use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
 use pintle_core::object::texts::Projection;
 
-/// A Pod as an API server gives it, with the managed fields of four managers.
+/// A Pod as returned by an API server, with the managed fields of four managers.
 fn pod() -> String {
     let uid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
     let managed = |manager: &str| {

@@ -1,4 +1,4 @@
-//! Durations in Go's syntax, as in flags of Kubernetes components.
+//! Durations in Go's syntax, as in the flags of Kubernetes components.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
-/// Writes a duration in Go's syntax, for example `1h30m`, `1.5s` or `300ms`; parts of a nanosecond do not exist.
+/// Formats a duration in Go's syntax, for example `1h30m`, `1.5s` or `300ms`; the smallest unit is a nanosecond.
 pub fn format(duration: Duration) -> String {
     if duration.is_zero() {
         return "0s".to_owned();

@@ -8,10 +8,10 @@ pub fn minor() -> &'static str {
     VERSION.rsplit_once('.').map_or(VERSION, |(minor, _)| minor)
 }
 
-/// How many minor versions the API server may be older than this one.
+/// Number of minor versions that the API server may be older than this one.
 const SKEW: u32 = 2;
 
-/// How many minor versions before this one can be emulated.
+/// Number of earlier minor versions that can be emulated.
 pub const EMULATED: u32 = 3;
 
 /// The minor version of a version text such as `v1.36.3-gke.1` or `1.36`.
@@ -20,8 +20,8 @@ pub fn minor_number(version: &str) -> Option<u32> {
     minor.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Why an API server of this version is outside of what is supported, if it is. By Kubernetes' version skew policy, kube-controller-manager
-/// may be one minor version older than the API server.
+/// Why an API server of this version is not supported; `None` if it is. By Kubernetes' version skew policy,
+/// kube-controller-manager may be one minor version older than the API server.
 pub fn unsupported(server: &str) -> Option<String> {
     let (followed, found) = (minor_number(VERSION)?, minor_number(server));
     let (oldest, newest) = (followed.saturating_sub(SKEW), followed + 1);
@@ -31,7 +31,7 @@ pub fn unsupported(server: &str) -> Option<String> {
     })
 }
 
-/// A text whose `{version}` and `{minor}` are these.
+/// Replaces `{version}` and `{minor}` in a text by these.
 pub fn filled(text: &str) -> String {
     text.replace("{version}", VERSION).replace("{minor}", minor())
 }

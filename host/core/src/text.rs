@@ -1,10 +1,10 @@
-//! Text for logs and the terminal: untrusted text that cannot forge lines; tables, sizes and ages as kubectl prints them.
+//! Text for logs and the terminal: untrusted text that cannot forge lines; tables, sizes and ages in kubectl's format.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-/// Untrusted text in one line: displays control characters, and characters that are invisible or change the direction of text, as
-/// escapes of Rust (`\n`, `\u{1b}`). They could forge log lines, or control a terminal.
+/// Untrusted text in one line: displays control characters, invisible characters and characters that change the text
+/// direction as Rust escapes (`\n`, `\u{1b}`). They could forge log lines, or control a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a str);
 
@@ -14,8 +14,8 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// Untrusted text in one line ([`Printable`]) of at most `max_bytes` before escapes; a longer text ends in `...`. Tokens in it are
-/// of no use ([`without_tokens`]).
+/// Untrusted text in one line ([`Printable`]) of at most `max_bytes` before escaping; a longer text ends in `...`.
+/// Tokens in it are made unusable ([`without_tokens`]).
 pub fn printable(text: &str, max_bytes: usize) -> String {
     let shown = cut(text, max_bytes);
     let ellipsis = if shown.len() < text.len() { "..." } else { "" };
@@ -27,12 +27,13 @@ pub fn cut(text: &str, max_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(max_bytes)]
 }
 
-/// Stands for the signature of a token, in base64, which readers of tokens expect.
+/// Replaces the signature of a token; in base64, because token parsers expect it.
 const SIGNATURE: &str = "KioqKioqKio";
 
-/// The text with the signature of each token (JWT) replaced: it shows the subject of a token, and is of no use as one.
+/// Replaces the signature of each token (JWT) in the text: the subject of the token stays visible, but the token is
+/// unusable.
 pub fn without_tokens(text: &str) -> Cow<'_, str> {
-    /// The start of `{"` in base64, with which header and claims begin.
+    /// `{"` in base64: the start of a token's header and claims.
     const OBJECT: &str = "eyJ";
     let mut masked = String::new();
     let mut rest = text;
@@ -60,7 +61,7 @@ pub fn without_tokens(text: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// Untrusted text like [`printable`], but with its line breaks and tabs.
+/// Like [`printable`], but keeps line breaks and tabs.
 pub fn printable_lines(text: &str) -> String {
     let is_escaped = |c| !is_printable(c) && !matches!(c, '\n' | '\t');
     escaped(text, is_escaped, |f, c| write!(f, "{}", c.escape_default()))
@@ -68,13 +69,14 @@ pub fn printable_lines(text: &str) -> String {
 
 /// JSON text with the same meaning and only printable characters and line breaks.
 pub fn printable_json(json: &str) -> String {
-    // Only strings contain such characters, and serializers write line breaks in strings as escapes.
+    // Only strings contain such characters, and serializers escape line breaks in strings.
     let is_escaped = |c| !is_printable(c) && c != '\n';
-    // JSON has UTF-16 code units.
+    // JSON escapes are UTF-16 code units.
     escaped(json, is_escaped, |f, c| c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(f, "\\u{unit:04x}")))
 }
 
-/// Whether a character shows in its place and does nothing else: no control character, not invisible, no change of direction.
+/// Whether a character is visible and has no other effect: no control character, not invisible, no change of text
+/// direction.
 fn is_printable(c: char) -> bool {
     let is_hidden = matches!(
         c,
@@ -86,7 +88,7 @@ fn is_printable(c: char) -> bool {
 
 fn escaped<W: Fn(&mut String, char) -> fmt::Result>(text: &str, is_escaped: impl Fn(char) -> bool, write: W) -> String {
     let mut escaped = String::with_capacity(text.len());
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = escape(&mut escaped, text, is_escaped, write);
     escaped
 }
@@ -106,7 +108,7 @@ fn escape<T: fmt::Write>(
     to.write_str(rest)
 }
 
-/// A size that is read at a glance and exact: `2.2 MiB (2,255,012 bytes)`.
+/// A size in readable and exact form: `2.2 MiB (2,255,012 bytes)`.
 pub fn bytes(n: u64) -> String {
     let digits = n.to_string();
     let groups: Vec<&str> =
@@ -114,14 +116,14 @@ pub fn bytes(n: u64) -> String {
     let exact = format!("{} bytes", groups.join(","));
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, bits)| n >> bits > 0) {
-        // Exact enough for one digit after the point.
+        // Exact enough for one decimal place.
         Some((unit, bits)) => format!("{:.1} {unit} ({exact})", n as f64 / f64::from(1_u32 << bits)),
         None => exact,
     }
 }
 
-/// Columns as wide as their widest cell, three spaces between them, as kubectl prints tables. Each row is one line: cells are
-/// [`Printable`].
+/// Columns as wide as their widest cell, separated by three spaces, as in kubectl's tables. Each row is one line: cells
+/// are [`Printable`].
 pub fn table(rows: &[Vec<String>]) -> String {
     const GAP: usize = 3;
     let printable = |row: &Vec<String>| row.iter().map(|cell| Printable(cell).to_string()).collect::<Vec<_>>();
@@ -136,7 +138,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A duration as kubectl prints ages: `37s`, `5m`, `3h12m`, `4d`.
+/// A duration in kubectl's format for ages: `37s`, `5m`, `3h12m`, `4d`.
 pub fn age(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
@@ -160,14 +162,14 @@ pub fn age(seconds: i64) -> String {
     }
 }
 
-/// The valid name that a wrong one is likely to mean.
+/// The valid name that is closest to a wrong one.
 pub fn like<'n>(wrong: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let distance = |name: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &wrong.to_lowercase());
     let near = names.min_by_key(|name| distance(name))?;
     (distance(near) <= (wrong.len() / 3).max(1)).then_some(near)
 }
 
-/// Errors that are listed; what an operator has written may have many more.
+/// Maximum errors listed; an operator's input may have many more.
 const MAX_ERRORS: usize = 16;
 
 /// Several errors in one line, with their number.
@@ -211,7 +213,7 @@ mod tests {
         let masked = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.KioqKioqKio";
         let text = format!("Bearer {token}, \"{token}\" and eyJ.eyJ is {token}");
         assert_eq!(printable(&text, 1_000), format!("Bearer {masked}, \"{masked}\" and eyJ.eyJ is {masked}"));
-        // A token that is cut is none.
+        // A truncated token is not a token.
         assert_eq!(printable(token, 45), format!("{masked}..."));
         for other in ["eyJhbGciOiJSUzI1NiJ9", "a.b.c", "eyJ.b.c", "ey\u{e9}J.eyJ."] {
             assert!(matches!(without_tokens(other), Cow::Borrowed(_)) || without_tokens(other) == other, "{other}");

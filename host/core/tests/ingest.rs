@@ -1,4 +1,4 @@
-//! Taking objects in, against a model that works on trees of values.
+//! Ingests objects, compared with a model on trees of values.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -34,7 +34,7 @@ fn ingest(plan: &IngestPlan, object: &Value) -> Object {
     Ingester::default().ingest(plan, &object.to_string()).unwrap()
 }
 
-/// What a reader of this projection gets.
+/// The text that a reader of this projection gets.
 fn read(object: &Object, projection: &Projection) -> Option<Arc<str>> {
     let reader = Reader::new(projection.clone());
     reader.read(reader.source(&object.text_set)?, &object.texts)
@@ -258,7 +258,7 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Of any field, including those that every text has.
+/// A path of any field, including those that every text has.
 fn path() -> impl Strategy<Value = Vec<String>> {
     let own = prop::sample::select(vec!["name", "resourceVersion", "managedFields"]).prop_map(String::from);
     let below = |first: BoxedStrategy<String>| (first, prop::collection::vec(name(), 0..3));
@@ -314,7 +314,7 @@ fn model_text(object: &Value, paths: Option<&[Vec<String>]>) -> Value {
 }
 
 proptest! {
-    /// However many plugins share the texts, each one reads what it would if it were alone, byte for byte.
+    /// With any number of plugins sharing the texts, each one reads the same as if it were alone, byte for byte.
     #[test]
     fn texts_are_what_the_model_says(
         object in object(),

@@ -1,4 +1,4 @@
-//! Which keys a change touches, on a cache of a few objects.
+//! The keys that a change maps to, on a cache of a few objects.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,7 +19,7 @@ use pintle_core::ports::api::Detail;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Objects by kind, and how often they were asked for.
+/// Objects by kind, and the number of lookups.
 #[derive(Default)]
 struct Cache {
     objects: Vec<(Kind, Arc<Object>)>,
@@ -54,7 +54,7 @@ impl RuleCache for Cache {
         self.objects.iter().filter(|(of, _)| of == kind).map(|(_, object)| object.meta.key.clone()).collect()
     }
 
-    /// Here an object selects those that have its name as a label.
+    /// Here, objects select those that have their name as a label.
     fn selecting(&self, kind: &Kind, selected: &Meta) -> Vec<ObjectKey> {
         count(&self.n_lists);
         let selects = |object: &Object| selected.label(&object.meta.key.name).is_some();
@@ -97,7 +97,7 @@ fn object(kind: &str, metadata: Value) -> (Kind, Arc<Object>) {
     (kind, Arc::new(object))
 }
 
-/// Whether a Pod `default/p` that refers to an owner in this way is found to dangle.
+/// Whether a Pod `default/p` with this owner reference is dangling.
 fn dangles(api_version: &str, kind: &str, name: &str, uid: &str) -> bool {
     let manifest = json!({
         "name": "gc", "version": "1", "contract": "0.2", "queues": [{"name": "gc"}],
@@ -145,7 +145,7 @@ fn rules(enqueue: &[Value]) -> Rules {
         "name": "test", "version": "1", "contract": "0.2", "queues": [{"name": "q"}, {"name": "other"}],
         "watches": [{"kind": "v1/Pod", "fields": ["spec"], "enqueue": enqueue}, {"kind": "v1/Node"}, {"kind": "apps/v1/ReplicaSet"}],
     });
-    // These rules look at fields that Pods do not have.
+    // These rules read fields that Pods do not have.
     let manifest: Manifest = serde_json::from_value(manifest).unwrap();
     Rules::new(&manifest.watches[0], &manifest).unwrap()
 }
@@ -255,7 +255,7 @@ fn a_name_and_its_namespace_may_be_two_fields() {
     assert_eq!(shown(rule(set), &moved), "q:apps/v1/ReplicaSet x/a, q:apps/v1/ReplicaSet y/a");
     let list = json!([{"name": "a", "space": "x"}, {"name": "b"}, {"space": "y"}]);
     assert_eq!(named(set, list), "q:apps/v1/ReplicaSet ns/b, q:apps/v1/ReplicaSet x/a");
-    // What no object can be called names none.
+    // Invalid object names are ignored.
     for (name, space) in [("../a", "x"), ("a/b", "x"), ("", "x"), ("..", "x"), ("a", ""), ("a", "../x"), ("a", "x/y")] {
         assert_eq!(named(set, json!({"name": name, "space": space})), "", "{name:?} {space:?}");
     }
@@ -319,7 +319,8 @@ fn keys(rules: &Rules, delta: &Delta) -> BTreeMap<Key, Option<Duration>> {
 }
 
 proptest! {
-    /// Rules share what they find out, but each leads to the same keys as if it were alone, and with one state as with two.
+    /// Rules share intermediate results, but each leads to the same keys as if it were alone, and with one state as
+    /// with two.
     #[test]
     fn rules_lead_to_the_same_keys_together_as_alone(
         all in prop::collection::vec(rule(), 1..6), old in state(), new in state(),
@@ -336,7 +337,7 @@ proptest! {
             if !fields.is_empty() && !fields.iter().any(differs) {
                 continue;
             }
-            // Each state as if it came or went alone.
+            // Each state as if it were added or deleted alone.
             let mut of_one = rule.clone();
             of_one["changed"] = json!([]);
             let alone = rules(&[of_one]);

@@ -1,7 +1,7 @@
 //! Comparable form of the outcomes of two versions for the same view.
 //!
-//! Objects and patches are compared as JSON values: field order and white space do not matter. Log lines and observations are
-//! left out, because they change nothing in the cluster.
+//! Objects and patches are compared as JSON values: field order and white space do not matter. Log lines and
+//! observations are left out, because they change nothing in the cluster.
 
 use std::borrow::Borrow;
 
@@ -27,14 +27,14 @@ pub fn shown<O: Borrow<Outcome>>(answer: &Answer<O>) -> Value {
     }
 }
 
-/// Whether the outcome has a write, events aside.
+/// Whether the outcome has a write other than an event.
 pub fn has_writes<O: Borrow<Outcome>>(answer: &Answer<O>) -> bool {
     let Ok(Ok(outcome)) = answer else { return false };
     let mut mutations = outcome.borrow().steps.iter().flat_map(|step| &step.mutations);
     mutations.any(|mutation| !matches!(mutation.action, Action::Event(_)))
 }
 
-/// Deletions of the outcome. A collection counts as one.
+/// Number of deletions in the outcome. A collection counts as one.
 pub fn n_deletions<O: Borrow<Outcome>>(answer: &Answer<O>) -> u32 {
     let Ok(Ok(outcome)) = answer else { return 0 };
     let mutations = outcome.borrow().steps.iter().flat_map(|step| &step.mutations);

@@ -1,22 +1,24 @@
-//! Holds a new version that would delete much: decides whether the deletions of a run are sent.
+//! Holds a new version that would delete many objects: decides whether the deletions of a run are sent.
 //!
-//! Faults roll a version back, but a version that deletes what it should keep runs without a fault. So in its probation a version may
-//! delete few objects, or a small share of what the plugin owns, in a minute. More is held until an operator agrees.
+//! Faults roll a version back, but a version that deletes the wrong objects runs without a fault. So during its
+//! probation a version may delete only a few objects, or a small share of the plugin's objects, in a minute. Further
+//! deletions are held until an operator confirms them.
 //!
 //! Invariants:
-//! 1. In no minute of the probation more deletions are sent than the bound, unless an operator has agreed.
+//! 1. In no minute of the probation are more deletions sent than the bound, unless an operator has confirmed them.
 //! 2. The deletions of one run are sent together, or not at all.
-//! 3. Once held, nothing is sent until an operator agrees or another version takes over, and time does not prove the version.
+//! 3. While deletions are held, nothing is sent until an operator confirms or another version takes over, and time does
+//!    not prove the version.
 //! 4. No clock: the time is an argument.
 //!
-//! Not here: counting what a plugin owns, and stopping it (the controller).
+//! Not here: counting the plugin's objects, and stopping the plugin (the controller).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::lifecycle;
 
-/// The time over which deletions are added up.
+/// The window in which deletions are added up.
 pub const WINDOW: Duration = Duration::from_secs(60);
 
 /// Deletions that were not sent.
@@ -24,7 +26,7 @@ pub const WINDOW: Duration = Duration::from_secs(60);
 pub struct Held {
     /// The deletions of the run.
     pub n_wanted: u64,
-    /// What was deleted in the last minute.
+    /// Deletions of the last minute.
     pub n_recent: u64,
     /// Objects that the plugin owns.
     pub n_owned: u64,
@@ -33,7 +35,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// For humans. `version` is the version on probation.
+    /// Message for humans. `version` is the version on probation.
     pub fn message(&self, plugin: &str, version: &str) -> String {
         let Self { n_wanted, n_recent, n_owned, limit } = self;
         let recent = if *n_recent > 0 { format!(" after {n_recent} in the last minute") } else { String::new() };
@@ -45,7 +47,7 @@ impl Held {
     }
 }
 
-/// The deletions of a version on probation.
+/// Bounds the deletions of a version on probation.
 #[derive(Clone, Debug)]
 pub struct DeletionGuard {
     rules: lifecycle::Probation,
@@ -58,19 +60,19 @@ pub struct DeletionGuard {
 }
 
 impl DeletionGuard {
-    /// Starts with the probation of a version.
+    /// Starts together with the probation of a version.
     pub fn begin(rules: lifecycle::Probation, now: Instant) -> Self {
         let until = now + Duration::from_millis(rules.for_ms.into());
         Self { rules, until, n_runs: 0, recent: VecDeque::new(), held: None, is_approved: false }
     }
 
-    /// Starts the time again: until now, no run was possible.
+    /// Restarts the time, because no run was possible so far.
     pub fn restart(&mut self, now: Instant) {
         self.until = now + Duration::from_millis(self.rules.for_ms.into());
     }
 
-    /// Whether a run may delete so many objects. Its deletions count as sent if so. `n_owned` counts the objects that the plugin owns;
-    /// it is called only if it matters.
+    /// Whether a run may delete `n_wanted` objects; if so, its deletions count as sent. `n_owned` counts the objects
+    /// that the plugin owns; it is called only if the result depends on it.
     pub fn allows(&mut self, n_wanted: u64, n_owned: impl FnOnce() -> u64, now: Instant) -> bool {
         if n_wanted == 0 {
             return true;
@@ -79,7 +81,7 @@ impl DeletionGuard {
             return false;
         }
         if self.needs_share(n_wanted, now) {
-            // What was deleted in the last minute belonged to it.
+            // The objects deleted in the last minute belonged to the plugin.
             let (n_recent, n_owned) = (self.n_recent(now), n_owned());
             let share = n_owned.saturating_add(n_recent).saturating_mul(self.rules.max_deletion_percent.into()) / 100;
             let limit = share.max(self.rules.max_deletions.into());
@@ -92,13 +94,14 @@ impl DeletionGuard {
         true
     }
 
-    /// Whether the share of the owned objects decides about so many deletions, so that [`Self::allows`] counts them.
+    /// Whether the result for this many deletions depends on the share of owned objects, so that [`Self::allows`]
+    /// counts them.
     pub fn needs_share(&mut self, n_wanted: u64, now: Instant) -> bool {
         let is_decided = n_wanted == 0 || self.held.is_some() || self.is_approved;
         !is_decided && self.n_recent(now).saturating_add(n_wanted) > self.rules.max_deletions.into()
     }
 
-    /// Deletions of the last minute; forgets earlier ones.
+    /// Deletions of the last minute; drops earlier ones.
     fn n_recent(&mut self, now: Instant) -> u64 {
         while self.recent.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
             self.recent.pop_front();
@@ -106,15 +109,15 @@ impl DeletionGuard {
         self.recent.iter().map(|(_, n)| *n).sum()
     }
 
-    /// What is held.
+    /// The held deletions.
     pub fn held(&self) -> Option<&Held> {
         self.held.as_ref()
     }
 
-    /// An operator agrees, to everything that the version deletes from now on. Returns false, and changes nothing, if nothing is held.
+    /// Confirms all deletions of the version from now on. Returns false, and changes nothing, if nothing is held.
     pub fn approve(&mut self) -> bool {
         let was_held = self.held.take().is_some();
-        // Nobody agrees to what is not known yet.
+        // A confirmation applies only to deletions that the operator has seen held.
         self.is_approved |= was_held;
         was_held
     }
@@ -124,17 +127,17 @@ impl DeletionGuard {
         self.n_runs = self.n_runs.saturating_add(1);
     }
 
-    /// Whether deletions are bounded: the probation is not over, and no operator has agreed.
+    /// Whether deletions are bounded: the probation is not over, and no operator has confirmed.
     pub fn is_bounding(&self, now: Instant) -> bool {
         !self.is_approved && !self.is_over(now)
     }
 
-    /// When the probation ends if nothing else happens. `None` if runs are missing, or something is held.
+    /// When the probation ends if nothing else happens. `None` if more runs are needed, or deletions are held.
     pub fn next_wakeup(&self) -> Option<Instant> {
         (self.held.is_none() && self.n_runs >= self.rules.runs).then_some(self.until)
     }
 
-    /// Whether the probation is over, so that nothing is bounded any more. While something is held, it is not.
+    /// Whether the probation is over, which ends the bound. It is not over while deletions are held.
     pub fn is_over(&self, now: Instant) -> bool {
         self.held.is_none() && self.n_runs >= self.rules.runs && now >= self.until
     }
@@ -229,7 +232,7 @@ mod tests {
             for (n, pause) in wants {
                 now += seconds(pause);
                 let recent: u64 = sent.iter().filter(|(at, _)| now - *at < WINDOW).map(|(_, n)| *n).sum();
-                // An owner of a minute ago has what was deleted since.
+                // The objects deleted in the last minute belonged to the plugin.
                 let limit = ((n_owned + recent) * u64::from(percent) / 100).max(max_deletions.into());
                 let allowed = guard.allows(n, || n_owned, now);
                 prop_assert_eq!(allowed, n == 0 || !is_held && recent + n <= limit);

@@ -1,8 +1,9 @@
-//! Declared fields of custom kinds that objects do not have, by their schema or as far as objects were seen.
+//! Declared fields of custom kinds that objects do not have, according to their schema or the objects seen so far.
 //!
-//! Only parts that no schema describes are compared with objects: an optional field that no object uses is not an error.
+//! Only fields that no schema describes are compared with objects: an optional field that no object uses is not an
+//! error.
 //!
-//! Not here: built-in kinds, whose paths the manifest is checked with (`contract::manifest`).
+//! Not here: built-in kinds, whose paths are checked with the manifest (`contract::manifest`).
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,10 @@ use crate::object::field::FieldPath;
 use crate::object::id::Kind;
 use crate::object::schema::{KindSchema, Known};
 
-/// The fields of one version of a plugin that seem to be wrong.
+/// The fields declared by one version of a plugin that seem to be wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeclaredFields {
-    /// One sentence for each path that a schema does not have.
+    /// One sentence per path that a schema does not have.
     unknown: Vec<String>,
     unseen: BTreeMap<Kind, Unseen>,
 }
@@ -27,7 +28,7 @@ struct Unseen {
 }
 
 impl DeclaredFields {
-    /// The fields that the watches of custom kinds declare, with the schemas that are known.
+    /// The declared fields of the watched custom kinds, checked against the available schemas.
     pub fn new(manifest: &Manifest, schemas: &BTreeMap<Kind, KindSchema>) -> Self {
         let mut fields = Self::default();
         for watch in &manifest.watches {
@@ -53,18 +54,18 @@ impl DeclaredFields {
         fields
     }
 
-    /// Kinds of which objects are to be shown.
+    /// Kinds whose objects must be passed to `object`.
     pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.unseen.keys()
     }
 
-    /// Whether objects of this kind are to be shown.
+    /// Whether objects of this kind must be passed to `object`.
     pub fn wants(&self, kind: &Kind) -> bool {
         self.unseen.contains_key(kind)
     }
 
-    /// Shows the JSON text of the declared fields of an object. `is_new`: it was not shown before. Returns whether the verdict has
-    /// changed.
+    /// Checks the JSON text of the declared fields of an object. `is_new`: the object was not passed before. Returns
+    /// whether the verdict has changed.
     pub fn object(&mut self, kind: &Kind, text: &str, is_new: bool) -> bool {
         let Some(unseen) = self.unseen.get_mut(kind) else { return false };
         let n_before = unseen.paths.len();
@@ -83,7 +84,7 @@ impl DeclaredFields {
         &self.unknown
     }
 
-    /// Reason and message of a condition; `None` if nothing is wrong, as far as is known.
+    /// Reason and message of a condition; `None` if no problem was found so far.
     pub fn verdict(&self) -> Option<(&'static str, String)> {
         let unseen =
             self.unseen.iter().filter(|(_, unseen)| unseen.n_objects > 0).map(|(kind, Unseen { paths, n_objects })| {

@@ -1,6 +1,6 @@
-//! Watched kinds of which a plugin has no complete list, and what to do about each.
+//! Watched kinds whose list is incomplete, with the cause and its remedy.
 //!
-//! Not here: how it is found out (`pintle-cache`), what the plugin does meanwhile (the controller).
+//! Not here: how they are detected (`pintle-cache`), the plugin's state meanwhile (the controller).
 
 use std::fmt;
 
@@ -19,26 +19,26 @@ pub struct MissingKind {
 /// Why a kind has no complete list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingCause {
-    /// The API server does not serve it, so it has no objects. It may serve another version of it.
+    /// The API server does not serve the kind, so it has no objects. It may serve another version of it.
     NotServed {
-        /// The version that it serves.
+        /// The version that the server serves.
         other_version: Option<String>,
     },
     /// The API group has not answered discovery.
     Unknown,
-    /// The API server refuses to list it, with this message.
+    /// The API server refuses to list the kind, with this message.
     Refused(String),
     /// Its first list is in progress.
     Listing,
 }
 
 impl MissingKind {
-    /// Whether the plugin runs without it: there is nothing to list.
+    /// Whether the plugin runs without the kind, because there is nothing to list.
     pub fn is_absent(&self) -> bool {
         matches!(self.cause, MissingCause::NotServed { .. })
     }
 
-    /// Whether only others can end it: an administrator, or the owner of an aggregated API.
+    /// Whether an administrator or the owner of an aggregated API must fix the cause.
     pub fn is_stuck(&self) -> bool {
         !matches!(self.cause, MissingCause::Listing)
     }
@@ -88,7 +88,7 @@ fn is_kubernetes(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }
 
-/// One sentence for each kind.
+/// One sentence per kind.
 pub fn sentences<'k>(kinds: impl IntoIterator<Item = &'k MissingKind>) -> String {
     kinds.into_iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

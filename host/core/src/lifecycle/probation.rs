@@ -1,12 +1,12 @@
 //! Probation: decides whether a new version is proven or rolled back.
 //!
 //! Invariants:
-//! 1. A version is proven once both the number of runs and the time are reached; it is rolled back as soon as one rule is
-//!    violated; never both.
-//! 2. Errors that the previous version had as often do not count, and neither do faults.
-//! 3. Faults count by distinct keys. A key whose last run with the previous version faulted does not count: its object would
-//!    otherwise reject every version, the one with the fix included.
-//! 4. No namespace decides for others: if keys of several namespaces count, those that fault are in at least two.
+//! 1. A version is proven once both the number of runs and the time are reached; it is rolled back as soon as one rule
+//!    is violated; never both.
+//! 2. Errors and faults that were as frequent with the previous version do not count.
+//! 3. Faults count by distinct keys. A key whose last run with the previous version faulted does not count: otherwise
+//!    its object would reject every version, including the one with the fix.
+//! 4. No namespace decides for others: if keys of several namespaces count, the faulting keys are in at least two.
 //! 5. No clock: the time is an argument.
 //!
 //! Not here: the rollback itself (the controller), faults of proven versions (`supervisor`).
@@ -20,23 +20,24 @@ use crate::lifecycle::{self, StageProgress};
 
 /// Runs after which the error rate is significant.
 pub const MIN_RUNS: u32 = 20;
-/// Runs over which the error rate of the present version is averaged; older runs decay.
+/// Number of runs over which the error rate of the current version is averaged; older runs decay.
 const MEMORY: f64 = 200.0;
 /// Maximum keys that count in one probation.
 const MAX_KEYS: usize = 50_000;
 
-/// The result of a run, as probation counts it.
+/// The result of a run, for probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Success, or only conflicts.
     Well,
     /// A declared error, or a failed write.
     Error,
-    /// A fault of the plugin, including ungranted writes; to a probation also a run that its own writes have caused again and again.
+    /// A fault of the plugin, including ungranted writes; for probation, also a run that was caused again and again by
+    /// its own writes.
     Fault,
 }
 
-/// The rate of recent runs of which something is true.
+/// The share of recent runs with a certain property.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
     share: f64,
@@ -62,12 +63,12 @@ impl Share {
 pub struct Record {
     /// Runs that ended with an error.
     pub errors: Share,
-    /// Runs that faulted, of keys whose run before did not: how often healthy keys turn faulty.
+    /// Runs that faulted, of keys whose previous run did not: the rate at which healthy keys begin to fault.
     pub faults: Share,
 }
 
 impl Record {
-    /// Counts a run. `suspect`: the key's run before it faulted.
+    /// Counts a run. `suspect`: the previous run of the key faulted.
     pub fn ran(&mut self, ended: Ended, suspect: bool) {
         self.errors.ran(ended == Ended::Error);
         if !suspect {
@@ -76,21 +77,21 @@ impl Record {
     }
 }
 
-/// What a new version is compared with.
+/// The baseline for a new version.
 #[derive(Clone, Debug)]
 pub struct Before<K> {
     /// The runs of the previous version.
     pub record: Record,
     /// Keys whose last run faulted, or whose writes repeat.
     pub faulting: HashSet<K>,
-    /// The other keys of the plugin.
+    /// Number of other keys of the plugin.
     pub n_keys: usize,
-    /// Their namespaces.
+    /// Number of their namespaces.
     pub n_namespaces: usize,
 }
 
 impl<K: Eq + Hash + Scoped> Before<K> {
-    /// The previous version, and all keys of the plugin.
+    /// Baseline from the previous version and all keys of the plugin.
     pub fn new(record: Record, faulting: HashSet<K>, keys: &[K]) -> Self {
         let others = || keys.iter().filter(|key| !faulting.contains(key));
         let n_namespaces = others().map(Scoped::scope).collect::<HashSet<_>>().len();
@@ -119,12 +120,12 @@ pub struct Probation<K> {
     until: Instant,
     n_runs: u32,
     n_errors: u32,
-    /// Runs of keys that count and faulted.
+    /// Number of faults of keys that count.
     n_faults: u32,
     before: Before<K>,
     /// Keys that count and ran.
     ran: HashSet<K>,
-    /// Those that faulted.
+    /// Those of them that faulted.
     faulted: HashSet<K>,
 }
 
@@ -136,12 +137,12 @@ impl<K: Clone + Eq + Hash + Scoped> Probation<K> {
         Self { rules, until, n_runs: 0, n_errors: 0, n_faults: 0, before, ran, faulted }
     }
 
-    /// Starts the time again: until now, no run was possible.
+    /// Restarts the time, because no run was possible so far.
     pub fn restart(&mut self, now: Instant) {
         self.until = now + Duration::from_millis(self.rules.for_ms.into());
     }
 
-    /// How far it has come.
+    /// Progress of the probation.
     pub fn progress(&self, now: Instant) -> StageProgress {
         let remaining = u64::try_from(self.until.saturating_duration_since(now).as_millis()).ok();
         let (n_runs, wanted_runs) = (self.n_runs, self.rules.runs);
@@ -194,7 +195,7 @@ impl<K: Clone + Eq + Hash + Scoped> Probation<K> {
         self.check(now)
     }
 
-    /// Tolerated keys that fault. A plugin with few keys may fault for all but one of them.
+    /// Maximum faulting keys. In a plugin with few keys, all but one may fault.
     fn tolerated(&self) -> usize {
         let n_keys = self.before.n_keys.max(self.ran.len());
         (self.rules.max_faults as usize).min(n_keys.saturating_sub(1))
@@ -245,7 +246,7 @@ mod tests {
         }
     }
 
-    /// The probation of a version after one that never failed, with these keys.
+    /// The probation of a version with these keys, after a version that never failed.
     fn probation(keys: &[Numbered]) -> Probation<Numbered> {
         after(Record::default(), &[], keys)
     }
@@ -336,7 +337,7 @@ mod tests {
 
     #[test]
     fn faults_count_only_if_they_are_more_frequent_than_before() {
-        // One of four keys that had not faulted did, with the version before.
+        // With the previous version, one of four keys that had not faulted did.
         let mut record = Record::default();
         (0..400).for_each(|i| record.ran(if i % 4 == 0 { Ended::Fault } else { Ended::Well }, false));
         // Repeated faults of the same keys do not matter.
@@ -380,7 +381,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in one namespace, and to keys that were known to fault, the version stays.
+        /// Faults in one namespace, and of keys that faulted before, never roll a version back.
         #[test]
         fn a_version_is_rolled_back_only_for_new_faults_of_two_namespaces(
             runs in prop::collection::vec((0..3_usize, 0_u32..30, any::<bool>()), 1..300),

@@ -1,9 +1,9 @@
-//! The read set of a run: everything that it read, kept for a replay.
+//! The read set of a run: everything it read, kept for a replay.
 //!
-//! *Flow*: the view of a run logs its reads; after a failure it returns the objects that they found, in their cached form;
-//! [`ReadObject::value`] turns each into an object that another cache would store equally.
+//! *Flow*: the view of a run logs its reads; after a failure it returns the objects that were found, in their cached
+//! form; [`ReadObject::value`] turns each into an object that another cache stores in the same way.
 //!
-//! *Not here*: which runs are kept, and for how long (`pintle-runtime`'s `failures`).
+//! *Not here*: the selection and retention of runs (`pintle-runtime`'s `failures`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::object::selector::{Selector, SelectorForm};
 use crate::object::{Object, OwnerRef};
 use crate::ports::api::ApiResource;
 
-/// Bytes of an object besides its texts: its metadata and the references to it.
+/// Bytes of an object in addition to its texts: its metadata and the references to it.
 const OBJECT_BYTES: usize = 512;
 
 /// Everything that a run read through its view.
 #[derive(Clone, Debug, Default)]
 pub struct ReadSet {
-    /// Objects that its reads returned or counted, each once, in the order of the reads.
+    /// Objects that its reads returned or counted, without duplicates, in read order.
     pub objects: Vec<ReadObject>,
     /// Result of discovery, if the run requested it.
     pub resources: Option<Arc<[ApiResource]>>,
@@ -31,7 +31,7 @@ pub struct ReadSet {
     pub state: BTreeMap<Arc<str>, Arc<str>>,
     /// Answers to its needs.
     pub answers: Answers,
-    /// Whether something is left out because of the size limit.
+    /// Whether parts were left out because of the size limit.
     pub is_incomplete: bool,
 }
 
@@ -40,27 +40,28 @@ pub struct ReadSet {
 pub struct ReadObject {
     /// Shared by the objects of a kind.
     pub form: Arc<Form>,
-    /// What queries use of the object at that time: not the texts of other plugins, which the caches have replaced since.
+    /// The parts that queries use, as of the read; without the texts of other plugins, which the caches have replaced
+    /// since.
     object: Arc<Object>,
     /// The fullest text that the plugin may read.
     pub text: Arc<str>,
 }
 
-/// How a plugin's watch stores the objects of a kind.
+/// The form in which a plugin's watch stores the objects of a kind.
 #[derive(Clone, Debug)]
 pub struct Form {
     /// Kind of the objects.
     pub kind: Kind,
-    /// Declared indexes: where the values come from, and their slot.
+    /// Declared indexes: the path of the values, and the slot.
     pub indexes: Vec<(FieldPath, usize)>,
-    /// Where objects keep their own selector, and its slot.
+    /// The path of the objects' own selector, its form and slot.
     pub selector: Option<(FieldPath, SelectorForm, usize)>,
-    /// The watch's own, in the syntax of kubectl.
+    /// The field selector of the watch, in kubectl syntax.
     pub field_selector: Option<String>,
 }
 
 impl ReadObject {
-    /// The object as it is read here.
+    /// An object as read with this form.
     pub fn new(form: Arc<Form>, object: &Object, text: Arc<str>) -> Self {
         let object = Object {
             meta: object.meta.clone(),
@@ -72,7 +73,7 @@ impl ReadObject {
         Self { form, object: Arc::new(object), text }
     }
 
-    /// Upper bound of its bytes; it costs less while the caches share its texts.
+    /// Upper bound of its bytes; the actual size is smaller while the caches share its texts.
     pub fn n_bytes(&self) -> usize {
         let Object { meta, index_values, selectors, .. } = &*self.object;
         let labels =
@@ -84,10 +85,10 @@ impl ReadObject {
         parts.sum::<usize>() + self.text.len() + OBJECT_BYTES
     }
 
-    /// An object that the same watch finds by the same queries, and shows in the same way.
+    /// Returns an object that the same watch finds by the same queries, and shows in the same way.
     ///
-    /// Queries use more than the projection: labels, owners, and values of indexes and selectors that it leaves out are added
-    /// again, and so are the equality terms of a field selector.
+    /// Queries use more than the projection. Labels, owners, and values of indexes and selectors that the projection
+    /// leaves out are added again, and so are the equality terms of a field selector.
     pub fn value(&self) -> Value {
         let Ok(mut value) = serde_json::from_str::<Value>(&self.text) else { return Value::Null };
         let meta = &self.object.meta;

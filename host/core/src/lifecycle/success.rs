@@ -1,21 +1,21 @@
-//! Whether the runs of a plugin succeed at all.
+//! Whether any runs of a plugin succeed.
 //!
-//! A single key that fails does not show it: its object may be the cause. A plugin of which nothing has succeeded lately,
-//! and most keys of which have failed since, does not do its work.
+//! A single failing key is not evidence: its object may be the cause. A plugin without a recent success, and with most
+//! of its keys failed since, does not work.
 //!
-//! Invariant: memory is bounded; one success ends the verdict.
+//! Invariant: memory is bounded; one success resets the verdict.
 //!
 //! Not here: faults, which also pause a plugin (`supervisor`) and roll a version back (`probation`).
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// Failed runs in a row before which nothing is concluded.
+/// Minimum failed runs in a row for a verdict.
 pub const MIN_RUNS: u64 = 3;
-/// Maximum keys that are counted.
+/// Maximum counted keys.
 const MAX_KEYS: usize = 50_000;
 
-/// The failed runs since the last one that succeeded.
+/// The failed runs since the last success.
 #[derive(Clone, Debug)]
 pub struct Successes<K> {
     failed: HashSet<K>,
@@ -25,9 +25,9 @@ pub struct Successes<K> {
 /// All runs of a plugin fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllFail {
-    /// Failed runs since the last one that succeeded.
+    /// Failed runs since the last success.
     pub n_runs: u64,
-    /// Their keys.
+    /// Number of their keys.
     pub n_keys: usize,
 }
 
@@ -38,7 +38,7 @@ impl<K> Default for Successes<K> {
 }
 
 impl<K: Clone + Eq + Hash> Successes<K> {
-    /// Counts a run. A declared error and a failed write are failures, too.
+    /// Counts a run. A declared error or a failed write is a failure.
     pub fn ran(&mut self, key: &K, failed: bool) {
         if !failed {
             self.n_failed_runs = 0;
@@ -51,7 +51,7 @@ impl<K: Clone + Eq + Hash> Successes<K> {
         }
     }
 
-    /// The failures, if all runs of a plugin with so many keys fail.
+    /// The failures, if all runs of a plugin with `n_keys` keys fail.
     pub fn all_fail(&self, n_keys: usize) -> Option<AllFail> {
         let n_failed = self.failed.len();
         let is_general = self.n_failed_runs >= MIN_RUNS && 2 * n_failed >= n_keys.min(MAX_KEYS);

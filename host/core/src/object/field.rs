@@ -1,8 +1,8 @@
 //! Field paths and masks: the parts of an object that a reader declares.
 //!
-//! A path is names joined by dots; a name with a dot or slash is written as `['...']`: `spec.nodeName`,
-//! `metadata.annotations['example.com/x'].y`. A path continues into each element of a list. A value without fields where the
-//! path continues is left out.
+//! A path consists of names joined by dots; a name with a dot or slash is written as `['...']`: `spec.nodeName`,
+//! `metadata.annotations['example.com/x'].y`. A path continues into each element of a list. A value without fields in
+//! the middle of a path is left out.
 //!
 //! Not here: applying a mask to JSON text (`project`).
 
@@ -14,20 +14,20 @@ use serde_json::Value;
 
 use crate::text::cut;
 
-/// Most names of a path: walks call themselves once for each name.
+/// Maximum names of a path: walks recurse once per name.
 pub const MAX_NAMES: usize = 32;
-/// Most bytes of a path.
+/// Maximum bytes of a path.
 pub const MAX_PATH_BYTES: usize = 1024;
-/// Bytes of a path in an error.
+/// Maximum bytes of a path in an error message.
 const MAX_SHOWN_BYTES: usize = 128;
 
-/// A path to a field; never empty. Of a text it has at most [`MAX_NAMES`] names.
+/// A path to a field; never empty. A parsed path has at most [`MAX_NAMES`] names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldPath {
     names: Vec<Box<str>>,
 }
 
-/// A path that is not valid.
+/// An invalid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field path {path:?} is not valid: {why}; write spec.nodeName or metadata.labels['example.com/x']")]
 pub struct FieldPathError {
@@ -51,20 +51,20 @@ impl FieldPath {
         other.names.starts_with(&self.names)
     }
 
-    /// Whether it leads into the metadata, or is a field that every object has.
+    /// Whether it is `apiVersion`, `kind`, or in the metadata.
     pub fn in_metadata(&self) -> bool {
         matches!(&*self.names[0], "metadata" | "apiVersion" | "kind")
     }
 
-    /// The scalars at this path, in text order: strings unescaped, numbers and booleans verbatim, each element of a list,
-    /// nothing for null. Empty if the text is not JSON.
+    /// The scalars at this path, in text order: strings unescaped, numbers and booleans verbatim, each element of a
+    /// list, nothing for null. Empty if the text is not JSON.
     pub fn values(&self, json: &str) -> Vec<String> {
         crate::object::project::scalars(self, json)
     }
 
-    /// The scalars at this path, each with the one at the other path in the same object: that in which both paths part, an element of a
-    /// list for instance. Nothing of an object that has several scalars at the other path, as it is not clear which one belongs.
-    /// Empty if the text is not JSON.
+    /// The scalars at this path, each with the scalar at the other path in the same object: the one where the two paths
+    /// diverge, for example a list element. Objects with several scalars at the other path are skipped, because the
+    /// assignment is ambiguous. Empty if the text is not JSON.
     pub fn values_with(&self, other: &Self, json: &str) -> Vec<(String, Option<String>)> {
         let n_common = self.names.iter().zip(&other.names).take_while(|(ours, theirs)| ours == theirs).count();
         let (common, own) = self.names.split_at(n_common);
@@ -87,13 +87,13 @@ impl FieldPath {
         pairs
     }
 
-    /// Whether there is a value other than null at this path. False if the text is not JSON.
+    /// Whether there is a non-null value at this path. False if the text is not JSON.
     pub fn is_present(&self, json: &str) -> bool {
         crate::object::project::is_present(self, json)
     }
 }
 
-/// Visits the values at a path; of a list, those of its elements.
+/// Visits the values at a path; for a list, its elements.
 fn walk<'v>(value: &'v Value, names: &[Box<str>], visit: &mut dyn FnMut(&'v Value)) {
     match (value, names.split_first()) {
         (Value::Array(items), _) => items.iter().for_each(|item| walk(item, names, visit)),
@@ -106,7 +106,7 @@ fn walk<'v>(value: &'v Value, names: &[Box<str>], visit: &mut dyn FnMut(&'v Valu
     }
 }
 
-/// As an index has it.
+/// A scalar in the form of an index value.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -198,11 +198,12 @@ impl FieldMask {
 
     /// Whether the mask contains the whole field.
     pub fn covers(&self, path: &FieldPath) -> bool {
-        // Only the path or its beginning can be the last one before it: all between them would begin like that one.
+        // Only the path itself or a prefix of it can directly precede it: all paths between a prefix and the path share
+        // the prefix.
         self.paths.range(..=path).next_back().is_some_and(|ours| ours.covers(path))
     }
 
-    /// Whether the mask has everything that the other one has.
+    /// Whether the mask has all fields of the other one.
     pub fn covers_all(&self, other: &Self) -> bool {
         other.paths.iter().all(|path| self.covers(path))
     }
@@ -222,7 +223,7 @@ impl Extend<FieldPath> for FieldMask {
     fn extend<I: IntoIterator<Item = FieldPath>>(&mut self, paths: I) {
         for path in paths {
             if !self.covers(&path) {
-                // What it covers follows it.
+                // Paths that it covers directly follow it.
                 while let Some(covered) = self.paths.range(&path..).next().filter(|ours| path.covers(ours)).cloned() {
                     self.paths.remove(&covered);
                 }

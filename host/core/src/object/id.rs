@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::Printable;
 
-/// A kind, as the API server names it.
+/// A kind, as named by the API server.
 ///
 /// Its text form is `v1/Pod` for the core group and `apps/v1/Deployment` for the others.
 #[doc(alias = "GroupVersionKind")]
@@ -35,7 +35,7 @@ impl Kind {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Whether both are one kind, in any version: they have the same group and name.
+    /// Whether both are the same kind in any version: group and name are equal.
     pub fn is_any_version_of(&self, other: &Self) -> bool {
         self.group == other.group && self.name == other.name
     }
@@ -52,7 +52,8 @@ impl Kind {
     }
 }
 
-/// Resource name of a kind that no cluster was asked about: `UnsafeGuessKindToResource` of `k8s.io/apimachinery/pkg/api/meta`.
+/// Resource name of a kind, guessed without discovery: `UnsafeGuessKindToResource` of
+/// `k8s.io/apimachinery/pkg/api/meta`.
 pub fn guessed_plural(kind: &str) -> String {
     let singular = kind.to_lowercase();
     match singular.as_bytes().last() {
@@ -77,7 +78,7 @@ impl fmt::Debug for Kind {
     }
 }
 
-/// A kind's text form did not parse.
+/// The text form of a kind did not parse.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not a kind: write v1/Pod for the core group, or group/version/Kind as in apps/v1/Deployment")]
 pub struct ParseKindError(pub String);
@@ -134,7 +135,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The object with this name; `namespace` is empty for cluster-scoped kinds.
+    /// Creates the key of an object; `namespace` is empty for cluster-scoped kinds.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -145,8 +146,8 @@ impl ObjectKey {
     }
 }
 
-/// Control characters, and those that change the direction of text, are escaped: some kinds allow them in names, and a name must
-/// not forge a log line.
+/// Escapes control characters and characters that change the text direction: some kinds allow them in names, and a name
+/// must not forge a log line.
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.namespace.is_empty() {
@@ -159,7 +160,7 @@ impl fmt::Display for ObjectKey {
 /// An entry of a plugin's work queue: the root object of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// Name of the queue, as the manifest declares it.
+    /// Name of the queue, as declared in the manifest.
     pub queue: Arc<str>,
     /// Kind of the root object.
     pub kind: Kind,

@@ -1,15 +1,16 @@
-//! The fields that objects of a kind can have, as far as a schema describes them.
+//! The fields that objects of a kind can have, according to a schema.
 //!
 //! ```text
 //! kubernetes.txt (built-in kinds), a CustomResourceDefinition, OpenAPI of a server ──> KindSchema ──check(path)──> known | open | unknown
 //! ```
 //!
-//! A schema that leaves something open, such as a map of labels or `x-kubernetes-preserve-unknown-fields`, does not reject a path into
-//! it. A list is passed through, as in projections.
+//! If a schema leaves something open, such as a map of labels or `x-kubernetes-preserve-unknown-fields`, a path into it
+//! is not rejected. Paths continue into list elements, as in projections.
 //!
-//! `kubernetes.txt` has a line for each kind, `apps/v1/Deployment = apps.v1.Deployment`, and one for each type, its name and its fields:
-//! `name:type` as in [`KubernetesField`], where `!` follows the name of a field that is always written, and `?` precedes the type of a
-//! pointer. `cargo xtask generate bindings` generates it from the OpenAPI documents of Kubernetes.
+//! `kubernetes.txt` has a line for each kind, `apps/v1/Deployment = apps.v1.Deployment`, and one for each type, with
+//! its name and fields: `name:type` as in [`KubernetesField`], where `!` follows the name of a field that is always
+//! written, and `?` precedes the type of a pointer. `cargo xtask generate bindings` generates it from the OpenAPI
+//! documents of Kubernetes.
 //!
 //! Not here: whether objects have the fields (`lifecycle::fields`), reading schemas from files and servers.
 
@@ -22,18 +23,18 @@ use crate::object::field::FieldPath;
 use crate::object::id::Kind;
 use crate::text::like;
 
-/// Schemas that refer to themselves are followed so far; below that everything is open.
+/// Maximum depth of schemas that refer to themselves; everything below it is open.
 const MAX_DEPTH: usize = 40;
-/// Names that an error lists.
+/// Maximum names listed in an error.
 const MAX_NAMES: usize = 8;
-/// Of the published macros of the Rust SDK, which must contain it.
+/// In the published macros of the Rust SDK, because that crate must contain it.
 const TEXT: &str = include_str!("../../../../sdk/rust/macros/src/kubernetes.txt");
 /// The type of `metadata`.
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
 static KUBERNETES: LazyLock<Table> = LazyLock::new(Table::parse);
 
-/// Kubernetes' own kinds and types.
+/// The kinds and types of Kubernetes.
 struct Table {
     /// Kind -> name of its type.
     kinds: HashMap<&'static str, &'static str>,
@@ -41,20 +42,20 @@ struct Table {
     types: BTreeMap<&'static str, &'static str>,
 }
 
-/// A field of a type of Kubernetes.
+/// A field of a Kubernetes type.
 #[derive(Clone, Copy, Debug)]
 pub struct KubernetesField {
     /// Its name.
     pub name: &'static str,
     /// Its type: the name of a type or a scalar, or `any`, after `[]` for lists of it and `{}` for maps from strings.
     pub of: &'static str,
-    /// Whether Go writes it also when it is empty.
+    /// Whether Go writes it even if it is empty.
     pub is_always_written: bool,
     /// Whether it is a pointer in Go, so that absent and zero differ.
     pub is_pointer: bool,
 }
 
-/// The kinds of Kubernetes, such as `apps/v1/Deployment`, and the names of their types.
+/// The kinds of Kubernetes, such as `apps/v1/Deployment`, with the names of their types.
 pub fn kubernetes_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
     KUBERNETES.kinds.iter().map(|(kind, name)| (*kind, *name))
 }
@@ -94,30 +95,30 @@ impl Table {
 /// The fields of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindSchema {
-    /// As errors name it.
+    /// Name in errors.
     name: String,
     root: Shape,
 }
 
-/// What a value looks like.
+/// The shape of a value.
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
     /// Anything, with any fields.
     Open,
-    /// A value without fields, by the name of its type.
+    /// A value without fields, with the name of its type.
     Scalar(String),
     List(Box<Shape>),
     Map(Box<Shape>),
     Struct {
         fields: BTreeMap<String, Shape>,
-        /// Whether there may be others.
+        /// Whether there may be other fields.
         open: bool,
     },
-    /// A type of Kubernetes, as `kubernetes.txt` writes it.
+    /// A Kubernetes type, as written in `kubernetes.txt`.
     Kubernetes(&'static str),
 }
 
-/// The part of a path that a schema describes, for a path that it does not reject.
+/// The result for a path that the schema does not reject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// The schema has the field.
@@ -134,20 +135,21 @@ pub struct UnknownField {
     pub path: String,
     kind: String,
     why: String,
-    /// The nearest fields that exist.
+    /// The nearest existing fields.
     advice: String,
 }
 
 impl KindSchema {
-    /// A built-in kind of Kubernetes. `None` for others, and for versions that are not in this build.
+    /// A built-in kind of Kubernetes. `None` for other kinds, and for versions that this build does not have.
     pub fn of_kubernetes(kind: &Kind) -> Option<Self> {
         let name = KUBERNETES.kinds.get(kind.to_string().as_str())?;
         Some(Self { name: kind.to_string(), root: Shape::Kubernetes(name) })
     }
 
-    /// A kind that Kubernetes does not have, and whose name, or group, is spelled almost as one that it has. Versions are not compared.
+    /// Returns an error for a kind that is not a Kubernetes kind, but whose name or group is almost one. Versions are
+    /// not compared.
     pub fn misspelled(kind: &Kind) -> Option<UnknownField> {
-        // Groups of others have a dot, and none of these endings.
+        // Other groups have a dot, and neither ending.
         let is_own = !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
         let known = || KUBERNETES.kinds.keys().filter_map(|kind| kind.parse::<Kind>().ok());
         let groups: BTreeSet<Arc<str>> = known().map(|kind| kind.group).collect();
@@ -169,7 +171,7 @@ impl KindSchema {
         Some(UnknownField { path: kind.to_string(), kind: "Kubernetes".into(), why: "has no such kind".into(), advice })
     }
 
-    /// What every object has: `apiVersion`, `kind` and `metadata`. Nothing else is known.
+    /// The fields that every object has: `apiVersion`, `kind` and `metadata`. Everything else is open.
     pub fn of_any(name: &str) -> Self {
         Self { name: name.to_owned(), root: object(Shape::Struct { fields: BTreeMap::new(), open: true }) }
     }
@@ -179,7 +181,7 @@ impl KindSchema {
         Self { name: kind.to_string(), root: object(shape(schema, &Value::Null, 0)) }
     }
 
-    /// All kinds of a CustomResourceDefinition, one for each version; none if the object is something else.
+    /// All kinds of a CustomResourceDefinition, one per version; none for other objects.
     pub fn of_object(definition: &Value) -> Vec<(Kind, Self)> {
         if definition["kind"] != "CustomResourceDefinition" {
             return Vec::new();
@@ -209,10 +211,10 @@ impl KindSchema {
         Some(Self { name: kind.to_string(), root: object(shape(found, document, 0)) })
     }
 
-    /// Looks a path up.
+    /// Looks up a path.
     ///
     /// # Errors
-    /// [`UnknownField`]: no object of the kind has it.
+    /// [`UnknownField`] if no object of the kind can have it.
     pub fn check(&self, path: &FieldPath) -> Result<Known, UnknownField> {
         let mut at = self.root.clone();
         for (i, name) in path.names().iter().enumerate() {
@@ -252,7 +254,7 @@ impl KindSchema {
 }
 
 impl Shape {
-    /// The elements of a list of any depth; another shape itself.
+    /// The element type of a list of any depth; other shapes unchanged.
     fn into_element(self) -> Self {
         match self {
             Self::List(item) => item.into_element(),
@@ -261,7 +263,7 @@ impl Shape {
     }
 }
 
-/// A type as the table writes it.
+/// Parses a type of the table.
 fn of_table(text: &'static str) -> Shape {
     match (text.strip_prefix("[]"), text.strip_prefix("{}")) {
         (Some(item), _) => Shape::List(Box::new(of_table(item))),
@@ -272,7 +274,7 @@ fn of_table(text: &'static str) -> Shape {
     }
 }
 
-/// The shape with the fields that every object has, whatever its schema has for them.
+/// Adds the fields that every object has, whatever its schema defines for them.
 fn object(shape: Shape) -> Shape {
     let (mut fields, open) = match shape {
         Shape::Struct { fields, open } => (fields, open),
@@ -285,7 +287,7 @@ fn object(shape: Shape) -> Shape {
     Shape::Struct { fields, open }
 }
 
-/// A JSON schema; references lead into the document.
+/// Converts a JSON schema; references are resolved in the document.
 fn shape(schema: &Value, document: &Value, depth: usize) -> Shape {
     if depth > MAX_DEPTH {
         return Shape::Open;
@@ -332,7 +334,7 @@ fn show<'n>(names: impl Iterator<Item = &'n str>) -> String {
     FieldPath::of(&names.collect::<Vec<_>>()).to_string()
 }
 
-/// The fields that are spelled like the name at this place of the path, or some that are there.
+/// The fields with a similar spelling at this position of the path, or some of the existing ones.
 fn advice<'n>(path: &[Box<str>], at: usize, fields: impl Iterator<Item = &'n str>) -> String {
     let wrong = path[at].to_lowercase();
     let mut near: Vec<(usize, &str)> =

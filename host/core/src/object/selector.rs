@@ -1,6 +1,6 @@
 //! Label selectors: kubectl's text form, the `LabelSelector` of workloads, the plain map of Services.
 //!
-//! Differs from upstream: keys and values are not checked against the syntax of labels; what no label can be matches nothing.
+//! Differs from upstream: keys and values are not checked against the label syntax; an invalid label matches nothing.
 //!
 //! Source: `k8s.io/apimachinery/pkg/labels`, `meta/v1/LabelSelector`.
 
@@ -21,11 +21,11 @@ pub enum SelectorForm {
     Map,
 }
 
-/// All requirements must hold. Without any, everything is selected.
+/// All requirements must hold. Without requirements, everything is selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     requirements: Box<[Requirement]>,
-    /// Of one evaluation, in units of [`Work`](crate::object::work::Work).
+    /// Cost of one evaluation, in units of [`Work`](crate::object::work::Work).
     cost: u64,
 }
 
@@ -61,7 +61,7 @@ enum Test {
     Less(i64),
 }
 
-/// A set of values: sorted, each once.
+/// A sorted set of values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Values(Box<[Box<str>]>);
 
@@ -77,7 +77,7 @@ impl Values {
     }
 }
 
-/// A selector that is not valid. The message contains the cause.
+/// An invalid selector. The message contains the cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(pub String);
@@ -108,7 +108,7 @@ impl Selector {
         Ok(Self::new(requirements))
     }
 
-    /// From the JSON of a selector inside an object; `None` for JSON null.
+    /// Parses the JSON of a selector inside an object; `None` for JSON null.
     ///
     /// # Errors
     /// [`SelectorError`] if it has another shape or an unknown operator; retrying does not help.
@@ -126,8 +126,8 @@ impl Selector {
         }
     }
 
-    /// The JSON of a selector inside an object that reads as this one, if it came from there: what only kubectl's text form can say is
-    /// left out.
+    /// Returns JSON of this form that parses to this selector. Requirements that only kubectl's text form has are left
+    /// out.
     pub fn to_json(&self, form: SelectorForm) -> Value {
         let equal = self.requirements.iter().filter_map(|requirement| match &requirement.test {
             Test::Equals(value) => Some((requirement.key.to_string(), json!(value))),
@@ -158,7 +158,7 @@ impl Selector {
         self.requirements.len()
     }
 
-    /// Units of [`Work`](crate::object::work::Work) of one call of [`matches`](Self::matches), at most.
+    /// Maximum units of [`Work`](crate::object::work::Work) of one call of [`matches`](Self::matches).
     pub fn cost(&self) -> u64 {
         self.cost
     }
@@ -273,7 +273,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Letters, digits and what else keys and values may hold; possibly nothing.
+    /// Reads the characters allowed in keys and values; the result may be empty.
     fn word(&mut self) -> &'a str {
         self.skip_space();
         let end = self.rest.find(|c: char| c.is_whitespace() || ",()=!<>".contains(c)).unwrap_or(self.rest.len());

@@ -1,10 +1,10 @@
-//! A bound on what one read of a cache may do.
+//! A bound on the work of one cache read.
 //!
-//! Work is counted in units rather than in time, so that the same read of the same objects always ends in the same way.
+//! Work is counted in units rather than in time, so that the same read of the same objects always has the same result.
 
 use std::cell::Cell;
 
-/// Units of work that a read has left. One unit is about one comparison of short texts: some nanoseconds.
+/// The remaining units of work of a read. One unit is about one comparison of short texts: a few nanoseconds.
 #[derive(Debug)]
 pub struct Work {
     left: Cell<u64>,
@@ -17,7 +17,7 @@ impl Work {
         Self { left: Cell::new(units), is_exhausted: Cell::new(false) }
     }
 
-    /// Charges units; returns whether the read may go on. Once it may not, it never may again.
+    /// Charges units; returns whether the read may continue. After a rejected charge, all later ones are rejected.
     pub fn charge(&self, units: u64) -> bool {
         match self.left.get().checked_sub(units).filter(|_| !self.is_exhausted.get()) {
             Some(left) => {

@@ -1,7 +1,7 @@
-//! The last minutes of a host, in samples at regular intervals.
+//! The last minutes of a host, as samples at regular intervals.
 //!
-//! Counters only grow while a plugin is loaded. One that is loaded again begins at zero, which is recognized by a counter that is lower
-//! than before.
+//! Counters only grow while a plugin is loaded. When a plugin is loaded again, its counters start at zero, which is
+//! detected because they are lower than before.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::{Counters, Latency, MAX_PLUGINS, Overview, PluginOverview, Series, ro
 
 /// Time between two samples.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
-/// Points of a series: ten minutes.
+/// Maximum points of a series: ten minutes.
 pub const MAX_POINTS: usize = 120;
-/// Over which time runs per second are counted.
+/// Time over which runs per second are counted.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
-/// Over which time quantiles are counted.
+/// Time over which quantiles are counted.
 const LATENCY_WINDOW: Duration = Duration::from_secs(60);
-/// Samples of counters: those of [`LATENCY_WINDOW`], and one before.
+/// Maximum counter samples: one [`LATENCY_WINDOW`], and the one before it.
 const MAX_MARKS: usize = 14;
 
 /// Counters at one instant.
@@ -33,13 +33,13 @@ impl Mark {
         Self { at, n_runs: counters.runs.total(), n_faults: counters.n_faults, latency: counters.latency }
     }
 
-    /// Whether the counters began again after `earlier`.
+    /// Whether the counters were reset after `earlier`.
     fn is_reset(&self, earlier: &Self) -> bool {
         self.n_runs < earlier.n_runs || self.n_faults < earlier.n_faults
     }
 }
 
-/// What happened between two marks.
+/// The changes between two marks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delta {
     took: Duration,
@@ -59,13 +59,13 @@ impl Delta {
     }
 }
 
-/// A count per second; zero without time.
+/// A count per second; zero if no time has passed.
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn per_second(count: u64, took: Duration) -> f64 {
     if took.is_zero() { 0.0 } else { rounded(count as f64 / took.as_secs_f64()) }
 }
 
-/// What is measured, not counted.
+/// Current values, as opposed to counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
     /// Keys that wait for a worker.
@@ -86,7 +86,7 @@ struct Point {
     gauges: Gauges,
 }
 
-/// The past of one plugin, or of all.
+/// The history of one plugin, or of all.
 #[derive(Clone, Debug, Default)]
 struct Track {
     marks: VecDeque<Mark>,
@@ -94,7 +94,7 @@ struct Track {
 }
 
 impl Track {
-    /// `before`: the instant of the last sample of the host, when a plugin that is new had counted nothing.
+    /// `before`: the time of the host's previous sample, when the counters of a new plugin were zero.
     fn record(&mut self, mark: Mark, gauges: Gauges, before: Duration) -> Delta {
         if self.marks.back().is_some_and(|last| mark.is_reset(last)) {
             self.marks.clear();
@@ -119,7 +119,7 @@ impl Track {
         delta
     }
 
-    /// What has happened since the youngest mark that is at least as old as the window; since the oldest one if none is.
+    /// The changes since the latest mark that is at least as old as the window, or since the oldest one.
     fn last(&self, now: &Mark, window: Duration) -> Delta {
         let usable = || self.marks.iter().filter(|mark| !now.is_reset(mark));
         let old_enough = usable().rev().find(|mark| now.at.saturating_sub(mark.at) >= window);
@@ -147,14 +147,14 @@ impl Track {
 #[derive(Clone, Debug, Default)]
 pub struct History {
     all: Track,
-    /// Counters of all plugins together, which do not fall when a plugin goes.
+    /// Counters of all plugins in total, which do not fall when a plugin is unloaded.
     total: Mark,
     by_plugin: BTreeMap<String, Track>,
 }
 
 impl History {
-    /// Takes a sample. `now` is the time since the host started, `memory_bytes` that of the process. A sample that comes too early is
-    /// ignored.
+    /// Takes a sample. `now` is the time since the start of the host, `memory_bytes` the memory of the process. A
+    /// sample that comes too early is ignored.
     pub fn record(&mut self, now: Duration, plugins: &[Counters], memory_bytes: u64) {
         let before = self.all.marks.back().map(|mark| mark.at);
         if before.is_some_and(|before| now < before + SAMPLE_INTERVAL / 2) {
@@ -181,7 +181,7 @@ impl History {
         self.all.record(self.total, all, before);
     }
 
-    /// The plugins now, and the past of the host; without facts about the host.
+    /// The current state of the plugins, and the history of the host; without facts about the host.
     pub fn overview(&self, now: Duration, plugins: &[Counters]) -> Overview {
         Overview {
             plugins: plugins.iter().take(MAX_PLUGINS).map(|plugin| self.plugin(now, plugin)).collect(),
@@ -191,12 +191,12 @@ impl History {
         }
     }
 
-    /// One plugin now.
+    /// The current state of one plugin.
     pub fn plugin(&self, now: Duration, counters: &Counters) -> PluginOverview {
         let mark = Mark::of(counters, now);
         let last = |window| match self.by_plugin.get(&counters.name) {
             Some(track) => track.last(&mark, window),
-            // It was loaded after the last sample.
+            // The plugin was loaded after the last sample.
             None => Delta::between(&Mark { at: self.total.at, ..Mark::default() }, &mark),
         };
         let recent = last(RATE_WINDOW);
@@ -221,7 +221,7 @@ impl History {
         }
     }
 
-    /// The last minutes of one plugin; empty for one that is not known.
+    /// The last minutes of one plugin; empty if it is unknown.
     pub fn series(&self, now: Duration, plugin: &str) -> Series {
         self.by_plugin.get(plugin).map(|track| track.series(now)).unwrap_or_default()
     }
@@ -268,12 +268,12 @@ mod tests {
         history.record(seconds(10), &[counters("a", 60, 5), counters("b", 5, 0)], 2_000);
         history.record(seconds(15), &[counters("a", 60, 5), counters("b", 5, 0)], 3_000);
         let overview = history.overview(seconds(17), &[counters("a", 72, 5), counters("b", 5, 0)]);
-        // Since 5 s, the youngest sample that is ten seconds old: 62 runs in 12 s.
+        // Since 5 s, the latest sample that is ten seconds old: 62 runs in 12 s.
         assert!((overview.plugins[0].runs_per_second - 5.167).abs() < 1e-9, "{:?}", overview.plugins[0]);
         assert_eq!(overview.plugins[0].memory_bytes, 123);
         let series = &overview.series;
         assert_eq!(series.seconds_ago, [12.0, 7.0, 2.0]);
-        // Runs before the first sample, and those of a plugin that came between two, count.
+        // Runs before the first sample count, and runs of a plugin that was loaded between two samples.
         assert_eq!(series.runs_per_second, [2.0, 11.0, 0.0]);
         assert_eq!(series.faults_per_second, [0.0, 1.0, 0.0]);
         assert_eq!((&series.ready[..], &series.running[..]), (&[3, 6, 6][..], &[1, 2, 2][..]));
@@ -305,7 +305,7 @@ mod tests {
         assert!(plugin.runs_per_second < 3.0, "{plugin:?}");
         history.record(seconds(10), &[counters("a", 10, 0)], 0);
         assert_eq!(history.overview(seconds(10), &[]).series.runs_per_second, [20.0, 2.0]);
-        // Gone, and its past too; that of the host remains.
+        // The plugin and its history are removed; the host's history remains.
         history.record(seconds(15), &[], 0);
         assert_eq!(history.series(seconds(15), "a"), Series::default());
         assert_eq!(history.overview(seconds(15), &[]).series.runs_per_second, [20.0, 2.0, 0.0]);
@@ -337,7 +337,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes: no rate is negative or infinite, and the runs of all points are those that were counted.
+        /// With any sequence of loads and unloads, no rate is negative or infinite, and the points add up to the
+        /// counted runs.
         #[test]
         fn points_add_up_to_the_runs_that_were_counted(
             steps in prop::collection::vec((3..20_u64, prop::collection::vec(prop::option::of(0..50_u64), 3)), 1..40),
@@ -349,7 +350,7 @@ mod tests {
             for (pause, changes) in steps {
                 now += pause;
                 for (plugin, change) in loaded.iter_mut().zip(changes) {
-                    // None: it is unloaded.
+                    // `None` if the plugin is unloaded.
                     *plugin = change.map(|n| plugin.unwrap_or(0) + n);
                     n_all += change.unwrap_or(0);
                 }

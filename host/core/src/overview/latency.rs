@@ -1,4 +1,4 @@
-//! Times of runs in buckets, and their quantiles.
+//! Durations of runs in buckets, and their quantiles.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::rounded;
 
-/// Upper bounds of the buckets in seconds, from 50 us (a run without reads) to a minute; the last bucket has none. Those of
-/// `controller_runtime_reconcile_time_seconds`.
+/// Upper bounds of the buckets in seconds, from 50 us (a run without reads) to a minute; the last bucket has none. The
+/// same as in `controller_runtime_reconcile_time_seconds`.
 const BOUNDS: [f64; 19] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
     10.0, 30.0, 60.0,
 ];
 
-/// Numbers of runs by their time.
+/// Number of runs by duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     counts: [u64; BOUNDS.len() + 1],
 }
 
-/// Times that 50, 90 and 99 percent of the runs did not exceed, in seconds, as exact as the buckets are.
+/// Durations that 50, 90 and 99 percent of the runs did not exceed, in seconds, at the resolution of the buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// The median.
@@ -40,7 +40,7 @@ impl Latency {
         self.counts[BOUNDS.partition_point(|bound| *bound < seconds)] += 1;
     }
 
-    /// The runs that were not counted yet in `earlier`.
+    /// The runs that are not in `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self { counts: std::array::from_fn(|i| self.counts[i].saturating_sub(earlier.counts[i])) }
@@ -57,8 +57,8 @@ impl Latency {
         self.counts.iter().sum()
     }
 
-    /// The time that this part of the runs (0 to 1) did not exceed, interpolated within a bucket as Prometheus does; the last bound for
-    /// longer ones, and none without runs.
+    /// The duration that this fraction of the runs (0 to 1) did not exceed, interpolated within a bucket as in
+    /// Prometheus. The last bound for longer runs, and `None` without runs.
     #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let n_runs = self.n_runs();
@@ -79,7 +79,7 @@ impl Latency {
         BOUNDS.last().copied()
     }
 
-    /// Its quantiles; none without runs.
+    /// Its quantiles; `None` without runs.
     pub fn quantiles(&self) -> Option<Quantiles> {
         let of = |part| self.quantile(part).map(rounded);
         Some(Quantiles { p50: of(0.5)?, p90: of(0.9)?, p99: of(0.99)? })
@@ -110,7 +110,7 @@ mod tests {
         near(0.0, 0.001);
         near(0.5, 0.001_75);
         near(1.0, 0.002_5);
-        // A bound belongs to the bucket that it ends.
+        // A bucket includes its upper bound.
         assert_eq!(of(&[1_000]).quantile(1.0), Some(0.001));
         // Longer than the last bound.
         assert_eq!(of(&[1, 90_000_000]).quantile(0.99), Some(60.0));
@@ -121,12 +121,12 @@ mod tests {
         let before = of(&[10, 2_000]);
         let after = before.and(&of(&[400_000]));
         assert_eq!((after.n_runs(), after.since(&before)), (3, of(&[400_000])));
-        // Counters that began again: no run is negative.
+        // The counters were reset: no count is negative.
         assert_eq!(before.since(&after), Latency::default());
     }
 
     proptest! {
-        /// Against the sorted times: the quantile is in the bucket of the run of that rank.
+        /// Compared with the sorted durations: the quantile is in the bucket of the run of that rank.
         #[test]
         fn a_quantile_is_in_the_bucket_of_its_run(times in prop::collection::vec(0..100_000_000_u64, 1..60), part in 0.0..1.0_f64) {
             let found = of(&times).quantile(part).unwrap();

@@ -1,15 +1,16 @@
-//! The host at a glance: what `pintle top` and the web page show, and its last minutes.
+//! The host at a glance: the current state and the last minutes, for `pintle top` and the web page.
 //!
 //! ```text
 //! counters of plugins ──every SAMPLE_INTERVAL──> History (bounded) ──and counters now──> Overview
 //! ```
 //!
 //! Invariants:
-//! 1. Memory is bounded, whatever the number of plugins and of requests: [`MAX_PLUGINS`], [`MAX_POINTS`].
-//! 2. An overview takes time in proportion to the plugins, not to their keys or runs.
-//! 3. Names and messages are untrusted text; whoever shows them escapes them.
+//! Invariants:
+//! 1. Memory is bounded for any number of plugins and requests: [`MAX_PLUGINS`], [`MAX_POINTS`].
+//! 2. The time to build an overview is proportional to the number of plugins, not of their keys or runs.
+//! 3. Names and messages are untrusted text; the code that displays them escapes them.
 //!
-//! Not here: where counters come from (`pintle-runtime`), and how they are shown (`pintle-client`, `pintle-serve`).
+//! Not here: the source of the counters (`pintle-runtime`), and their display (`pintle-client`, `pintle-serve`).
 
 mod history;
 mod latency;
@@ -21,27 +22,27 @@ use crate::lifecycle::Phase;
 pub use self::history::{Gauges, History, MAX_POINTS, SAMPLE_INTERVAL};
 pub use self::latency::{Latency, Quantiles};
 
-/// Plugins that are shown, the first ones by name. kube-controller-manager has about fifty controllers.
+/// Maximum plugins shown, in name order. kube-controller-manager has about fifty controllers.
 pub const MAX_PLUGINS: usize = 250;
-/// Keys of each queue that the detail of a plugin contains.
+/// Maximum keys of each queue in the details of a plugin.
 pub const MAX_DETAIL_KEYS: usize = 50;
-/// Bytes of a message that are shown.
+/// Maximum bytes of a message.
 pub const MAX_MESSAGE_BYTES: usize = 1_000;
 
 /// A host at one instant, and its last minutes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overview {
-    /// The instant: RFC 3339.
+    /// Time: RFC 3339.
     pub at: String,
     /// Facts about the host.
     pub host: HostOverview,
-    /// At most [`MAX_PLUGINS`], by name.
+    /// At most [`MAX_PLUGINS`], in name order.
     pub plugins: Vec<PluginOverview>,
-    /// Plugins that are not shown.
+    /// Number of omitted plugins.
     #[serde(rename = "omitted")]
     pub n_omitted: usize,
-    /// The last minutes of all plugins together; its memory is that of the process.
+    /// The last minutes of all plugins in total; the memory is that of the process.
     pub series: Series,
 }
 
@@ -56,12 +57,12 @@ pub struct HostOverview {
     /// Resident memory of the process; absent if the system does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
-    /// Since when the API server does not answer, as a sentence; absent if it answers.
+    /// A sentence with the time since which the API server has not answered; absent if it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_server_problem: Option<String>,
-    /// Whether plugins may run: without an election always.
+    /// Whether plugins may run; always true without an election.
     pub leads: bool,
-    /// The elections that it takes part in; empty without leader election.
+    /// The elections in which it takes part; empty without leader election.
     pub elections: Vec<ElectionOverview>,
 }
 
@@ -73,10 +74,10 @@ pub struct ElectionOverview {
     pub lease: String,
     /// Identity of this host.
     pub identity: String,
-    /// Holder of the Lease as it was seen last; empty if it is free, absent if the Lease was not read yet.
+    /// Last seen holder of the Lease; empty if it is free, absent if the Lease was not read yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// Whether this host leads.
+    /// Whether this host is the leader.
     pub leads: bool,
 }
 
@@ -98,13 +99,13 @@ pub struct QueueDepth {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RunCounts {
-    /// Everything was written.
+    /// All writes succeeded.
     pub success: u64,
-    /// As `success`, and the plugin asked for another run.
+    /// Like `success`, and the plugin requested another run.
     pub requeue_after: u64,
     /// A write failed, or the plugin returned an error; the key is retried.
     pub error: u64,
-    /// The plugin returned an error that no retry helps.
+    /// The plugin returned an error for which a retry does not help.
     pub terminal_error: u64,
     /// The plugin violated the contract.
     pub fault: u64,
@@ -134,7 +135,7 @@ impl RunCounts {
     }
 }
 
-/// What a plugin has counted since it was loaded, and how it is now.
+/// A plugin's counters since it was loaded, and its current state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counters {
     /// Name of the plugin.
@@ -145,17 +146,17 @@ pub struct Counters {
     pub problem: Option<String>,
     /// Version of the component.
     pub version: String,
-    /// Its queues together.
+    /// Total of its queues.
     pub queue: QueueDepth,
-    /// Runs that may be in progress at once.
+    /// Maximum concurrent runs.
     pub n_workers: usize,
     /// Its runs.
     pub runs: RunCounts,
     /// Its faults, in runs and mappings.
     pub n_faults: u64,
-    /// Times of its runs, writes included.
+    /// Durations of its runs, including writes.
     pub latency: Latency,
-    /// Instances that exist: running, interrupted and idle ones.
+    /// Number of instances: running, interrupted and idle.
     pub n_instances: usize,
     /// Memory of these instances.
     pub instance_bytes: u64,
@@ -170,7 +171,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Bytes that the plugin takes: instances, caches, and what the host holds for its runs.
+    /// Memory of the plugin: instances, caches, and the bytes that the host holds for its runs.
     pub fn memory_bytes(&self) -> u64 {
         self.instance_bytes.saturating_add(self.cached_bytes).saturating_add(self.held_bytes)
     }
@@ -190,10 +191,10 @@ pub struct PluginOverview {
     /// Version of the component.
     #[serde(default)]
     pub version: String,
-    /// Its queues together.
+    /// Total of its queues.
     #[serde(default)]
     pub queue: QueueDepth,
-    /// Runs that may be in progress at once.
+    /// Maximum concurrent runs.
     #[serde(default, rename = "workers")]
     pub n_workers: usize,
     /// Runs since it was loaded.
@@ -205,16 +206,16 @@ pub struct PluginOverview {
     /// Faults since it was loaded, in runs and mappings.
     #[serde(default, rename = "faults")]
     pub n_faults: u64,
-    /// Times of the runs of the last minute; absent if there were none.
+    /// Durations of the runs of the last minute; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Quantiles>,
-    /// Instances that exist.
+    /// Number of instances.
     #[serde(default, rename = "instances")]
     pub n_instances: usize,
     /// Memory of these instances.
     #[serde(default)]
     pub instance_bytes: u64,
-    /// Bytes that its watches keep in the caches; what it shares with other plugins counts in full.
+    /// Bytes that its watches keep in the caches; shares with other plugins count in full.
     #[serde(default)]
     pub cached_bytes: u64,
     /// Objects that its watches keep in the caches.
@@ -223,7 +224,7 @@ pub struct PluginOverview {
     /// Bytes that the host holds for its runs.
     #[serde(default)]
     pub held_bytes: u64,
-    /// All of these bytes.
+    /// Sum of these bytes.
     #[serde(default)]
     pub memory_bytes: u64,
     /// The last fault, declared error or failed write.
@@ -235,25 +236,25 @@ pub struct PluginOverview {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Series {
-    /// How long ago each value was taken.
+    /// Age of each value.
     pub seconds_ago: Vec<f64>,
-    /// Runs per second since the value before.
+    /// Runs per second since the previous value.
     pub runs_per_second: Vec<f64>,
-    /// Faults per second since the value before.
+    /// Faults per second since the previous value.
     pub faults_per_second: Vec<f64>,
     /// Keys that waited for a worker.
     pub ready: Vec<u32>,
     /// Keys in progress.
     pub running: Vec<u32>,
-    /// Median time of the runs since the value before; absent if there were none.
+    /// Median duration of the runs since the previous value; absent if there were none.
     pub p50_seconds: Vec<Option<f64>>,
-    /// 99 percent of these runs were faster.
+    /// 99th percentile of these runs.
     pub p99_seconds: Vec<Option<f64>>,
     /// Memory.
     pub memory_bytes: Vec<u64>,
 }
 
-/// A number with at most four digits that count, so that texts of numbers are short.
+/// Rounds to four significant digits, which keeps numbers short in text.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;
@@ -268,7 +269,7 @@ fn rounded(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// The beginning of a message.
+/// The first [`MAX_MESSAGE_BYTES`] of a message.
 pub fn shortened(message: &str) -> String {
     if message.len() <= MAX_MESSAGE_BYTES {
         return message.to_owned();

@@ -1,8 +1,9 @@
-//! Service accounts of plugins, on hosts where each plugin writes under its own.
+//! Service accounts of plugins, on hosts where each plugin has its own.
 //!
-//! Invariant: a plugin gets the account of a kube-controller-manager controller only if it has the name of a controller that
-//! this host carries. A component cannot choose its account, because the accounts of kube-system have many permissions: a
-//! component that replaces a built-in controller gets that controller's account, whatever its own manifest requests.
+//! Invariant: a plugin gets the account of a kube-controller-manager controller only if it has the name of a controller
+//! that is built into this host. A component cannot choose its account, because the accounts of kube-system have many
+//! permissions: a component that replaces a built-in controller gets that controller's account, whatever its own
+//! manifest requests.
 //!
 //! Source: kube-controller-manager's `--use-service-account-credentials`; the names are its controllers' client names.
 
@@ -21,14 +22,14 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The accounts in these manifests, which must be those of components that the host carries.
+    /// The accounts in these manifests, which must belong to built-in components.
     pub fn of_built_ins<'m>(manifests: impl IntoIterator<Item = &'m Manifest>) -> Self {
         let account = |manifest: &Manifest| manifest.built_in.as_ref()?.service_account.clone();
         let named = manifests.into_iter().filter_map(|manifest| Some((manifest.name.clone(), account(manifest)?)));
         Self { built_in: named.collect() }
     }
 
-    /// Whether a built-in controller has this name and an account, which is one of kube-controller-manager's.
+    /// Whether a built-in controller has this name, and an account of kube-controller-manager.
     pub fn is_built_in(&self, plugin: &str) -> bool {
         self.built_in.contains_key(plugin)
     }
@@ -55,7 +56,7 @@ mod tests {
         let accounts = Accounts::of_built_ins([&carried]);
         assert_eq!(accounts.of("widget-controller"), "generic-widgets");
         assert!(accounts.is_built_in("widget-controller") && !accounts.is_built_in("generic-widgets"));
-        // An account that a controller of another program has.
+        // An account of another program's controller.
         assert_eq!(accounts.of("gadget-controller"), "pintle-gadget-controller");
         assert_eq!(accounts.of("generic-widgets"), "pintle-generic-widgets");
         assert_eq!(Accounts::default().of("widget-controller"), "pintle-widget-controller");

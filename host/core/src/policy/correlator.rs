@@ -5,10 +5,10 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Memory is bounded: each stage keeps at most [`CACHE_ENTRIES`] keys, and evicts the least recently used. A key is as long whatever
-//!    the event contains.
+//! 1. Memory is bounded: each stage keeps at most [`CACHE_ENTRIES`] keys, and evicts the least recently used. The size
+//!    of a key does not depend on the event.
 //! 2. A correlator never generates a name twice.
-//! 3. The filter counts the events that it drops, so that the next one that passes has the right count.
+//! 3. The filter counts the events that it drops, so that the next event that passes has the right count.
 //!
 //! Not here: writing, retries and the queue (the recorder).
 //!
@@ -45,8 +45,8 @@ const MAX_NAME_BYTES: usize = 253;
 
 const COMBINED: &str = "(combined from similar events): ";
 
-/// Stands for the texts of a key: they may be long, and plugins choose them. The hasher has a random key of its own, so they cannot
-/// make two alike.
+/// Hash of the texts of a key, which may be long and are chosen by plugins. The hasher is randomly keyed, so plugins
+/// cannot cause collisions.
 type Digest = u64;
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub struct Record {
     pub last: Timestamp,
     /// Number of occurrences.
     pub count: u32,
-    /// Message; of an aggregate, that of its latest event after a prefix.
+    /// Message; for an aggregate, a prefix and the message of its latest event.
     pub message: String,
 }
 
@@ -94,7 +94,7 @@ pub struct Correlator {
     hasher: RandomState,
     /// By object, type and reason.
     aggregates: LruCache<Digest, Aggregate>,
-    /// By object, type, reason and message; of an aggregate without one.
+    /// By object, type, reason and message; for an aggregate, without the message.
     observed: LruCache<Digest, Observed>,
     /// By object and type.
     spam: LruCache<Digest, TokenBucket>,
@@ -153,7 +153,7 @@ impl Correlator {
         if record.count > 1 { EventDecision::Count(record) } else { EventDecision::Create(record) }
     }
 
-    /// Whether this event is one of many that differ only in their message.
+    /// Whether this event is one of many that differ only in their messages.
     fn aggregate(&mut self, similar: Digest, message: Digest, now: Instant) -> bool {
         let fresh = || Aggregate { messages: HashSet::new(), last: now };
         let aggregate = self.aggregates.get_or_insert_mut(similar, fresh);

@@ -1,10 +1,11 @@
-//! Who may change a file or a folder, by its owner and mode: only root and the host's own user may decide what the host runs.
+//! Write access to a file or a folder, by owner and mode: only root and the host's own user may change what the host
+//! runs.
 //!
-//! Not here: asking the file system.
+//! Not here: reading the owner and mode from the file system.
 
 /// Write permission of the group and of others.
 const WRITABLE: u32 = 0o022;
-/// Only owners may rename and remove what is in the folder.
+/// Only owners may rename and remove entries of the folder.
 const STICKY: u32 = 0o1000;
 
 /// Owner and permissions of a file or a folder.
@@ -16,21 +17,21 @@ pub struct FileAccess {
     pub mode: u32,
 }
 
-/// Users besides root and the host's user who may change a file.
+/// The access of other users than root and the host's user that may change a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangedBy {
-    /// Another user owns it.
+    /// The owner is another user.
     #[error("it belongs to user {owner}; `chown` it to user {user} or root")]
     Owner {
-        /// Its owner.
+        /// User id of the owner.
         owner: u32,
-        /// The host's user.
+        /// User id of the host.
         user: u32,
     },
-    /// The permissions let others write.
+    /// The permissions allow other users to write.
     #[error("other users may write to it (mode {mode:o}); `chmod go-w` it")]
     Others {
-        /// Its permissions.
+        /// The permission bits.
         mode: u32,
     },
 }
@@ -39,18 +40,18 @@ impl FileAccess {
     /// Checks that only root and `user` may change the content.
     ///
     /// # Errors
-    /// Who else may.
+    /// Returns who else may change it.
     pub fn check(self, user: u32) -> Result<(), ChangedBy> {
         self.check_owner(user)?;
         let mode = self.mode & 0o7777;
         if mode & WRITABLE == 0 { Ok(()) } else { Err(ChangedBy::Others { mode }) }
     }
 
-    /// Checks a folder on the way to another one: only root and `user` may put another entry in the place of the next
-    /// folder. In a sticky folder, only the owner of an entry may.
+    /// Checks a parent folder: only root and `user` may replace its entries. In a sticky folder, only the owner of an
+    /// entry may replace it.
     ///
     /// # Errors
-    /// Who else may.
+    /// Returns who else may change it.
     pub fn check_ancestor(self, user: u32) -> Result<(), ChangedBy> {
         if self.mode & STICKY != 0 { self.check_owner(user) } else { self.check(user) }
     }

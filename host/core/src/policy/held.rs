@@ -1,9 +1,9 @@
-//! The bytes that the host holds for the runs of one plugin: needs and their answers, outcomes that are carried out, logs of reads, events
-//! that are not written yet, failures that the next run sees, and queued keys as far as the plugin's mapping can have invented them.
+//! The bytes that the host holds for the runs of one plugin: needs and their answers, outcomes in progress, read logs,
+//! unwritten events, failures for the next run, and queued keys that the plugin's mapping can have invented.
 //!
-//! Each has a bound, but a plugin has thousands of workers and keys. The account bounds their sum.
+//! Each of them is bounded, but a plugin has thousands of workers and keys. The account bounds their sum.
 //!
-//! Not here: the memory of instances (`pintle-wasm`), keyed state, metrics, which have bounds for the whole plugin.
+//! Not here: the memory of instances (`pintle-wasm`), keyed state, metrics, which have bounds per plugin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,34 +26,34 @@ pub struct Held {
 }
 
 impl Account {
-    /// An account that nothing is held of.
+    /// Creates an empty account.
     pub fn new(max_bytes: u64) -> Arc<Self> {
         Arc::new(Self { max_bytes, n_bytes: AtomicU64::new(0) })
     }
 
-    /// The bound of all that is held.
+    /// The bound of the account.
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    /// Bytes that are held.
+    /// Bytes held in total.
     pub fn n_bytes(&self) -> u64 {
         self.n_bytes.load(Ordering::Relaxed)
     }
 
-    /// Holds nothing yet.
+    /// Opens an entry that holds nothing yet.
     pub fn open(self: &Arc<Self>) -> Held {
         Held { account: self.clone(), n_bytes: 0 }
     }
 }
 
 impl Held {
-    /// Where it is counted.
+    /// The account of this entry.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Holds so many bytes more; returns whether there was room.
+    /// Holds `n_bytes` more bytes; returns false if there is no room.
     #[must_use]
     pub fn grow(&mut self, n_bytes: u64) -> bool {
         let account = &self.account;
@@ -66,7 +66,7 @@ impl Held {
         grown.is_ok()
     }
 
-    /// Holds so many bytes in all, if there is room; returns whether there was.
+    /// Sets the held bytes to `n_bytes`, if there is room; returns whether there was.
     #[must_use]
     pub fn resize(&mut self, n_bytes: u64) -> bool {
         if n_bytes > self.n_bytes {
@@ -76,12 +76,12 @@ impl Held {
         true
     }
 
-    /// Holds what another one holds as well.
+    /// Takes over the bytes of another entry.
     pub fn join(&mut self, mut other: Self) {
         self.n_bytes += std::mem::take(&mut other.n_bytes);
     }
 
-    /// Holds so many bytes in all, even if there is no room: they are there already.
+    /// Sets the held bytes to `n_bytes` even if there is no room, because the memory is already in use.
     pub fn set(&mut self, n_bytes: u64) {
         if n_bytes > self.n_bytes {
             self.account.n_bytes.fetch_add(n_bytes - self.n_bytes, Ordering::Relaxed);

@@ -1,9 +1,10 @@
-//! Whether a process renews a Lease.
+//! Determines whether a process renews a Lease.
 //!
-//! The times in a Lease are of its holder's clock, which may differ from ours: that the Lease changes between two readings shows a
-//! holder that runs. Its times only save the wait if it expired long ago.
+//! The times in a Lease are from its holder's clock, which may differ from ours: a change between two readings proves
+//! that the holder is running. The times only save the wait for a Lease that expired long ago.
 //!
-//! *Source*: `client-go/tools/leaderelection` (`tryAcquireOrRenew`, `isLeaseValid`), which also compares what it observed itself.
+//! *Source*: `client-go/tools/leaderelection` (`tryAcquireOrRenew`, `isLeaseValid`), which also compares its own
+//! observations.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::election::Lease;
 
 /// Largest assumed difference between two clocks.
 const MAX_SKEW: SignedDuration = SignedDuration::from_secs(60);
-/// Longest duration of a Lease that is waited for; kube-controller-manager's default is 15 s.
+/// Longest Lease duration to wait for; kube-controller-manager's default is 15 s.
 const MAX_DURATION: Duration = Duration::from_secs(300);
 
 /// The part of a Lease's `spec` that names its holder.
@@ -24,17 +25,17 @@ const MAX_DURATION: Duration = Duration::from_secs(300);
 pub struct LeaseSpec {
     /// Empty after a release.
     pub holder_identity: Option<String>,
-    /// How long the holder keeps the Lease after a renewal.
+    /// Time for which the holder keeps the Lease after a renewal.
     pub lease_duration_seconds: Option<i64>,
     /// Last renewal, by the clock of the holder.
     pub renew_time: Option<Timestamp>,
 }
 
 impl LeaseSpec {
-    /// Of a Lease.
+    /// The spec of a Lease.
     ///
     /// # Errors
-    /// A field has a type that it never has.
+    /// If a field has a wrong type.
     pub fn of(lease: &Lease) -> Result<Self, serde_json::Error> {
         match lease.spec() {
             Value::Null => Ok(Self::default()),
@@ -48,23 +49,23 @@ impl LeaseSpec {
     }
 }
 
-/// Who holds a Lease.
+/// The holder of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseHolder {
-    /// Nobody: it was released, or not renewed within its duration.
+    /// No holder: the Lease was released, or not renewed within its duration.
     None,
-    /// The process of this identity, which has renewed it since the first reading.
+    /// The process with this identity has renewed it since the first reading.
     Running(String),
-    /// Not known until the Lease changes, or this time has passed since the first reading.
+    /// Unknown until the Lease changes, or this time has passed since the first reading.
     Unknown(Duration),
 }
 
-/// Readings of one Lease.
+/// Successive readings of one Lease.
 #[derive(Clone, Debug, Default)]
 pub struct LeaseReadings(Option<LeaseSpec>);
 
 impl LeaseReadings {
-    /// Adds a reading. `elapsed`: since the first one; `now`: the time of our clock.
+    /// Adds a reading. `elapsed`: time since the first reading; `now`: our clock.
     pub fn add(&mut self, read: LeaseSpec, elapsed: Duration, now: Timestamp) -> LeaseHolder {
         let (holder, renewed) = match (&read.holder_identity, read.renew_time) {
             (Some(holder), Some(renewed)) if !holder.is_empty() => (holder.clone(), renewed),
@@ -97,7 +98,7 @@ mod tests {
         }
     }
 
-    /// The result of readings at these seconds, by a clock that shows the same ones.
+    /// The result of readings at these seconds, with synchronous clocks.
     fn read(readings: &[(u64, LeaseSpec)]) -> LeaseHolder {
         let mut all = LeaseReadings::default();
         let mut last = LeaseHolder::None;

@@ -1,6 +1,6 @@
-//! Decisions about what plugins ask for outside of the API server: signatures and calls.
+//! Decisions about needs outside of the API server: signatures and calls.
 //!
-//! Not here: who signs and sends (`ports::outside`).
+//! Not here: signing and sending (`ports::outside`).
 //!
 //! Source: `pkg/controller/certificates/authority/policies.go` for the validity of certificates.
 
@@ -13,19 +13,19 @@ use serde_json::{Map, Value};
 use crate::contract::outcome::{CertificateRequest, Need, NeedError};
 use crate::text::cut;
 
-/// Longest claims of a token.
+/// Maximum bytes of a token's claims.
 pub const MAX_CLAIMS_BYTES: usize = 64 << 10;
-/// Longest request of a certificate, in PEM.
+/// Maximum bytes of a certificate request, in PEM.
 pub const MAX_REQUEST_BYTES: usize = 64 << 10;
-/// Most usages of a certificate; `certificates.k8s.io` has fewer.
+/// Maximum usages of a certificate; `certificates.k8s.io` has fewer.
 pub const MAX_USAGES: usize = 64;
-/// Most signatures and calls of one run, over all its rounds.
+/// Maximum signatures and calls of one run, over all its rounds.
 pub const MAX_PER_RUN: usize = 256;
-/// How long a call may take if the plugin names no timeout, which is also the longest timeout.
+/// Default timeout of a call, which is also the longest timeout.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest message of a refusal that an endpoint writes.
+/// Maximum bytes of an endpoint's refusal message.
 const MAX_MESSAGE_BYTES: usize = 1024;
-/// Reasons of the host. Those of endpoints are other ones.
+/// Reasons that only the host uses. An endpoint cannot return them.
 const OWN_REASONS: [&str; 9] =
     ["Expired", "Malformed", "NotGranted", "NotLeading", "Stopping", "Timeout", "TooLarge", "TooMany", "Transport"];
 
@@ -34,7 +34,7 @@ pub fn is_outside(need: &Need) -> bool {
     matches!(need, Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. })
 }
 
-/// The denial of a signature or call that the operator has bound nothing to: what the operator must write.
+/// The denial of a signature or call without a binding, with the flag that the operator must add.
 pub fn unbound(need: &Need, plugin: &str) -> Option<NeedError> {
     let message = match need {
         Need::SignJwt { key, .. } => {
@@ -68,7 +68,8 @@ pub fn endpoint_flag(plugin: &str, endpoint: &str) -> String {
     format!("{plugin}.{endpoint}=https://HOST/PATH")
 }
 
-/// Checks the sizes and texts of a signature or call. Both may come from objects, so that a mistake is a refusal and not a fault.
+/// Checks the sizes and texts of a signature or call. Both may come from objects, so a violation is a refusal and not a
+/// fault.
 ///
 /// # Errors
 /// `TooLarge` or `Malformed`; a retry does not help.
@@ -105,7 +106,7 @@ fn within(what: &str, n_bytes: usize, most: usize) -> Result<(), NeedError> {
     }
 }
 
-/// Refuses one signature or call more than a run may have.
+/// The refusal of signatures and calls beyond the maximum of a run.
 pub fn too_many() -> NeedError {
     refused(
         "TooMany",
@@ -118,7 +119,7 @@ pub fn refused(reason: &str, message: impl Into<String>) -> NeedError {
     NeedError { code: 0, reason: reason.to_owned(), message: message.into() }
 }
 
-/// From when until when a certificate is valid, in whole seconds.
+/// Validity period of a certificate, in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     /// The first second.
@@ -128,10 +129,10 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// What a plugin asks for (in RFC 3339), cut to the end of the authority's own certificate.
+    /// The requested validity (in RFC 3339), cut to the end of the authority's own certificate.
     ///
     /// # Errors
-    /// `Expired` if the authority has expired; `Malformed` if the texts are not such times. A retry does not help.
+    /// `Expired` if the authority has expired; `Malformed` if a text is not an RFC 3339 time. A retry does not help.
     pub fn new(
         not_before: &str,
         not_after: &str,
@@ -163,7 +164,7 @@ impl Validity {
     }
 }
 
-/// What an endpoint may write about a failure: the fields of a Kubernetes Status.
+/// The fields of a Kubernetes Status that an endpoint may return after a failure.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Status {
@@ -171,8 +172,8 @@ struct Status {
     message: String,
 }
 
-/// The refusal of an answer with this HTTP status code. `retry_after` is the header; `body` the beginning of the answer, which may be a
-/// Kubernetes Status with `reason` and `message`.
+/// The refusal for an answer with this HTTP status code. `retry_after` is the header; `body` the beginning of the
+/// answer, which may be a Kubernetes Status with `reason` and `message`.
 pub fn refusal_of(code: u16, retry_after: Option<&str>, body: &str) -> NeedError {
     let reason = match code {
         300..=399 => "Redirect",
@@ -235,7 +236,7 @@ mod tests {
     fn sizes_and_texts_that_may_come_from_objects_are_refusals() {
         let check = |need: Need| shown(check(&need));
         let jwt = |claims: String| Need::SignJwt { key: "k".into(), claims };
-        // Six bytes are around the text.
+        // The text is enclosed in six bytes.
         assert_eq!(check(jwt(format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_CLAIMS_BYTES - 8)))), "()");
         assert_eq!(
             check(jwt(format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_CLAIMS_BYTES - 7)))),
@@ -338,7 +339,7 @@ mod tests {
                 "302 Redirect: the endpoint answered 302, a redirect, which is not followed: bind the endpoint to its final address"
             ],
         );
-        // The host's own reasons are not for endpoints.
+        // Endpoints cannot use the host's own reasons.
         check(403, None, r#"{"reason":"NotGranted"}"#, expect!["403 Forbidden: the endpoint answered 403"]);
         check(418, None, r#"{"reason":"two words"}"#, expect!["418 Unknown: the endpoint answered 418"]);
         let long = format!(r#"{{"message":"{}"}}"#, "é".repeat(1000));

@@ -1,20 +1,21 @@
-//! The command that grants a host the rights that it lacks, for messages about them.
+//! The command that grants missing permissions to a host, for messages.
 
 use std::sync::OnceLock;
 
-/// The account that `pintle rbac` binds roles to if nothing else is asked for.
+/// The account that `pintle rbac` binds roles to by default.
 const DEFAULT_ACCOUNT: &str = "kube-system/pintle";
 
-/// The arguments of `pintle rbac` for the host of this process. Only texts depend on it.
+/// The arguments of `pintle rbac` for the host of this process. They are used only in messages.
 static ARGUMENTS: OnceLock<String> = OnceLock::new();
 
-/// Sets the arguments of `pintle rbac` for the host of this process, quoted for a shell. Only the first call counts.
+/// Sets the arguments of `pintle rbac` for the host of this process, quoted for a shell. Only the first call has an
+/// effect.
 pub fn set_arguments(arguments: String) {
-    // There is one host in a process.
+    // A process has only one host.
     let _ = ARGUMENTS.set(arguments);
 }
 
-/// What to do about a refusal of the API server, whose message names the account that lacks a right.
+/// The remedy for a refusal of the API server, whose message contains the account without the permission.
 pub fn advice(refusal: &str) -> String {
     advice_for(ARGUMENTS.get().map_or("", String::as_str), refusal)
 }
@@ -26,7 +27,7 @@ fn advice_for(arguments: &str, refusal: &str) -> String {
     format!("run, as an administrator, `pintle rbac{account}{space}{arguments} | kubectl apply -f -`")
 }
 
-/// The service account that a refusal names, as `NAMESPACE/NAME`: `User "system:serviceaccount:NAMESPACE:NAME" cannot ...`.
+/// The service account in a refusal, as `NAMESPACE/NAME`: `User "system:serviceaccount:NAMESPACE:NAME" cannot ...`.
 fn account(refusal: &str) -> Option<String> {
     let (_, rest) = refusal.split_once("User \"system:serviceaccount:")?;
     let (namespace, name) = rest.split_once('"')?.0.split_once(':')?;

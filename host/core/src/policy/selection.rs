@@ -1,7 +1,7 @@
-//! Whether a watch with selectors shows an object, as far as the answer to a write allows a decision.
+//! Whether a watch with selectors shows an object, as far as the answer to a write contains the necessary fields.
 //!
-//! Source: `k8s.io/apimachinery/pkg/fields`. Every kind supports the fields `metadata.name` and `metadata.namespace`; others
-//! depend on the kind, and the answer to a write does not contain them.
+//! Source: `k8s.io/apimachinery/pkg/fields`. Every kind supports the fields `metadata.name` and `metadata.namespace`;
+//! other fields depend on the kind, and the answer to a write does not contain them.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::object::selector::Selector;
 /// Whether a watch shows an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Selected {
-    /// It does.
+    /// The watch shows it.
     #[default]
     Yes,
-    /// It does not: its caches do not contain the object.
+    /// The watch does not show it: its caches do not contain the object.
     No,
     /// Only the API server can decide.
     Unknown,
@@ -23,7 +23,7 @@ pub enum Selected {
 /// The selectors of a watch.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Absent if the text does not parse: the API server decides.
+    /// Absent if the text does not parse: then the API server decides.
     labels: Option<Selector>,
     fields: Vec<FieldTerm>,
 }
@@ -61,13 +61,13 @@ impl FieldTerm {
 }
 
 impl Selection {
-    /// From the texts of a watch; absent ones select everything.
+    /// Creates the selection from the selectors of a watch; absent ones select everything.
     pub fn new(labels: Option<&str>, fields: Option<&str>) -> Self {
         let terms = fields.unwrap_or_default().split(',').filter(|term| !term.trim().is_empty());
         Self { labels: Selector::parse(labels.unwrap_or_default()).ok(), fields: terms.map(FieldTerm::parse).collect() }
     }
 
-    /// Whether the watch shows the object with these labels; `None`: its labels are not known.
+    /// Whether the watch shows the object with these labels; `None` if its labels are unknown.
     pub fn of(&self, object: &ObjectKey, labels: Option<&BTreeMap<String, String>>) -> Selected {
         let by_labels = match (&self.labels, labels) {
             (Some(selector), _) if selector.is_empty() => Selected::Yes,

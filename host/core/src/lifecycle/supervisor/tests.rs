@@ -37,7 +37,7 @@ impl Fixture {
         Some(self.supervisor.ran(&key, faulted, self.now))
     }
 
-    /// Faults of this many keys of each namespace.
+    /// Faults of `n_keys` keys in each namespace.
     fn faults(&mut self, namespaces: &[&'static str], n_keys: u32) -> Vec<Change> {
         let keys = (0..n_keys).flat_map(|i| namespaces.iter().map(move |namespace| (*namespace, i)));
         keys.collect::<Vec<_>>().into_iter().filter_map(|key| self.run(key, true).flatten()).collect()
@@ -131,7 +131,7 @@ fn pauses_grow_to_their_bound_by_keys_that_had_not_faulted_and_become_short_agai
     for i in 0..10 {
         f.now += LONGEST_PAUSE;
         pauses.extend(f.run(("a", 100 + i), true).unwrap());
-        // A key that is known to fault says nothing new.
+        // Another fault of a faulting key is no evidence.
         f.now += LONGEST_PAUSE;
         assert_eq!(f.run(("a", 0), true).unwrap().as_ref(), pauses.last());
     }
@@ -171,7 +171,7 @@ fn runs_that_were_in_flight_change_no_pause_and_no_trial() {
     assert_eq!(f.supervisor.ran(&("x", 22), true, f.now), Some(Change::Paused(Duration::from_secs(2))));
 }
 
-/// A key of a numbered namespace.
+/// A key in a numbered namespace.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Many(String, usize);
 
@@ -243,7 +243,8 @@ proptest! {
         }
     }
 
-    /// However many namespaces fault, a key of another one that does not fault runs within the gap between two trials.
+    /// If any number of namespaces fault, a healthy key of another namespace still runs within the gap between two
+    /// trials.
     #[test]
     fn a_healthy_key_waits_for_at_most_one_trial(
         runs in prop::collection::vec((0..NAMESPACES.len(), 0_u32..3_000, 0_u64..30_000), 1..500),

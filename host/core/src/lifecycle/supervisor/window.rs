@@ -1,9 +1,10 @@
-//! The runs of the last minute, by distinct keys and namespaces.
+//! The runs of the last minute, by distinct key and namespace.
 //!
 //! Invariants:
-//! 1. A key counts with its last run, until that is [`WINDOW`] ago.
-//! 2. At most [`MAX_NAMESPACE_KEYS`] keys of a namespace and [`MAX_KEYS`] in all are kept: who owns many objects counts no more
-//!    than others, and memory is bounded. Keys above the bounds do not count until others are forgotten.
+//! 1. A key counts with its last run, for [`WINDOW`].
+//! 2. At most [`MAX_NAMESPACE_KEYS`] keys of a namespace and [`MAX_KEYS`] in total are kept: a namespace with many
+//!    objects counts no more than others, and memory is bounded. Keys above the bounds do not count until others are
+//!    dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -11,23 +12,23 @@ use std::time::{Duration, Instant};
 
 use super::Scoped;
 
-/// How long a run counts.
+/// Time for which a run counts.
 pub const WINDOW: Duration = Duration::from_secs(60);
 /// Maximum keys that count in one namespace.
 pub const MAX_NAMESPACE_KEYS: usize = 256;
 /// Maximum keys that count.
 const MAX_KEYS: usize = 50_000;
 
-/// The runs of the last [`WINDOW`] in numbers.
+/// Counts of the runs in the last [`WINDOW`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     /// Distinct keys that ran.
     pub n_keys: usize,
-    /// Those whose last run faulted.
+    /// Keys whose last run faulted.
     pub n_faulted: usize,
     /// Namespaces of the keys.
     pub n_namespaces: usize,
-    /// Those in which most keys faulted.
+    /// Namespaces in which most keys faulted.
     pub n_faulting_namespaces: usize,
 }
 
@@ -52,7 +53,7 @@ impl Namespace {
 #[derive(Debug)]
 pub(super) struct Window<K> {
     runs: HashMap<K, LastRun>,
-    /// When a key is looked at again, and a number that makes it unique. One entry for each key.
+    /// Time of the next check of a key, with a number that makes it unique. One entry per key.
     expiries: BTreeMap<(Instant, u64), K>,
     n_expiries: u64,
     namespaces: HashMap<Box<str>, Namespace>,
@@ -111,7 +112,7 @@ impl<K: Clone + Eq + Hash + Scoped> Window<K> {
         }
     }
 
-    /// Changes the numbers of keys and of faulted keys in a namespace.
+    /// Updates the numbers of keys and of faulted keys in a namespace.
     fn count(&mut self, name: &str, keys: isize, faulted: isize) {
         let before = self.namespaces.get(name).copied();
         let mut namespace = before.unwrap_or_default();

@@ -64,7 +64,7 @@ fn paths_of_built_in_kinds_are_checked_and_the_nearest_names_are_listed() {
     }
 }
 
-/// As authors write them in a CustomResourceDefinition.
+/// As written by authors in a CustomResourceDefinition.
 fn team() -> Value {
     json!({
         "type": "object",
@@ -103,7 +103,7 @@ fn paths_of_custom_kinds_are_checked_and_what_a_schema_leaves_open_is_not() {
         ("spec.bare.x", "Open"),
         ("spec.template.metadata.name", "Field"),
         ("spec.template.spec.a", "Field"),
-        // A definition says little of metadata, which every object has.
+        // A definition hardly describes metadata, which every object has.
         ("metadata.labels.x", "Field"),
         ("metadata.labls", "metadata.labls: example.org/v1/Team has no such field; did you mean metadata.labels?"),
         ("spec.membrs", "spec.membrs: example.org/v1/Team has no such field; did you mean spec.members?"),
@@ -171,7 +171,7 @@ fn documents() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// No path of a value that has the shape of the schema is rejected, and no schema makes the check panic.
+    /// A path of a value with the shape of the schema is never rejected, and no schema makes the check panic.
     #[test]
     fn a_path_that_an_object_has_is_never_rejected(document in documents(), picks in prop::collection::vec(0..3_usize, 1..6)) {
         let schema = KindSchema::of_definition(&kind("example.org/v1/Team"), &document);

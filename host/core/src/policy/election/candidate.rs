@@ -1,6 +1,6 @@
-//! A LeaseCandidate: how a process takes part in an election that the API server holds.
+//! A LeaseCandidate: takes part in a coordinated election, which the API server decides.
 //!
-//! *Source*: KEP-4355; `leasecandidate.go` of `client-go/tools/leaderelection`, from which names, versions and times are.
+//! *Source*: KEP-4355; names, versions and times are those of `leasecandidate.go` in `client-go/tools/leaderelection`.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::lease::time;
 use crate::object::id::Kind;
 
-/// How often a candidate renews its object without being asked. The API server forgets candidates after 30 minutes.
+/// Period in which a candidate renews its object without being asked. The API server removes candidates after 30
+/// minutes.
 pub const CANDIDATE_PERIOD: Duration = Duration::from_secs(300);
 
 /// A LeaseCandidate of `coordination.k8s.io/v1beta1`. Unknown fields stay as they are.
@@ -23,8 +24,8 @@ impl LeaseCandidate {
         Kind::new("coordination.k8s.io", "v1beta1", "LeaseCandidate")
     }
 
-    /// One that is not stored yet. `name`: the identity that the API server writes to the Lease; `kubernetes`: the version that the
-    /// process behaves as, `MAJOR.MINOR`.
+    /// Creates a candidate that is not stored yet. `name`: the identity that the API server writes to the Lease;
+    /// `kubernetes`: the version that the process emulates, `MAJOR.MINOR`.
     pub fn new(namespace: &str, name: &str, lease: &str, kubernetes: &str, now: Timestamp) -> Self {
         let version = format!("{kubernetes}.0");
         Self(json!({
@@ -38,10 +39,10 @@ impl LeaseCandidate {
         }))
     }
 
-    /// Parses an object of the API server.
+    /// Parses an object from the API server.
     ///
     /// # Errors
-    /// It is not a JSON object.
+    /// If it is not a JSON object.
     pub fn parse(text: &str) -> Result<Self, String> {
         let object: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
         if object.is_object() { Ok(Self(object)) } else { Err("not an object".to_owned()) }
@@ -52,13 +53,13 @@ impl LeaseCandidate {
         self.0["metadata"]["resourceVersion"].as_str().unwrap_or_default()
     }
 
-    /// Whether the API server asks for a renewal.
+    /// Whether the API server requests a renewal.
     pub fn is_asked(&self) -> bool {
         let at = |field: &str| self.0["spec"][field].as_str().and_then(|text| text.parse::<Timestamp>().ok());
         at("pingTime").is_some_and(|asked| at("renewTime").is_none_or(|renewed| asked > renewed))
     }
 
-    /// As it is after a renewal.
+    /// The object after a renewal.
     pub fn renewed(mut self, now: Timestamp) -> Self {
         if !self.0["spec"].is_object() {
             self.0["spec"] = json!({});

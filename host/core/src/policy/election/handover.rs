@@ -1,13 +1,14 @@
-//! What a leader leaves to the next one when it gives the Lease up: what each plugin wrote last.
+//! The last writes of each plugin, which a leader passes to the next one when it releases the Lease.
 //!
-//! The next leader begins within milliseconds, and its caches may not show these writes yet. A controller that does not see the Pods
-//! that were just created would create them again, so the next leader waits until its caches show the writes.
+//! The next leader begins within milliseconds, and its caches may not show these writes yet. A controller that does not
+//! see Pods that were just created would create them again, so the next leader waits until its caches show the writes.
 //!
-//! The text is an annotation of the Lease ([`LAST_WRITES`]): `{"PLUGIN": [{"kind", "namespace", "name", "uid", "resourceVersion"}]}`,
-//! one entry for each kind. Anyone who may write the Lease may write it, so it delays a term for a bounded time, and nothing else.
+//! They are stored in an annotation of the Lease ([`LAST_WRITES`]): `{"PLUGIN": [{"kind", "namespace", "name", "uid",
+//! "resourceVersion"}]}`, one entry per kind. Every client that may write the Lease may write the annotation, so it
+//! only delays a term for a bounded time.
 //!
-//! *Not here*: read-your-writes within a term (`policy::pending`); leaders that end without a release, after which no host leads for
-//! longer than watches lag behind.
+//! *Not here*: read-your-writes within a term (`policy::pending`); leaders that end without a release: then the time
+//! without a leader is longer than the lag of watches.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +18,15 @@ use crate::object::id::{Kind, ObjectKey};
 use crate::object::version::ResourceVersion;
 use crate::policy::pending::{Leaves, PendingWrite};
 
-/// Annotation of a released Lease: the last writes.
+/// Annotation of a released Lease with the last writes.
 pub const LAST_WRITES: &str = "pintle.dev/last-writes";
 
-/// Kinds of each plugin. More are left out: no plugin creates objects of so many.
+/// Maximum kinds per plugin. Others are left out: no plugin creates objects of that many kinds.
 const MAX_KINDS: usize = 16;
-/// Of the text. All annotations of an object together may have 256 KiB.
+/// Maximum bytes of the text. All annotations of an object together may have 256 KiB.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The last write of each plugin to each kind, deletions excepted: a second deletion of an object does nothing.
+/// The last write of each plugin to each kind, without deletions: deleting an object twice does no harm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastWrites(BTreeMap<String, BTreeMap<Kind, PendingWrite>>);
 
@@ -41,7 +42,7 @@ struct Entry {
 }
 
 impl LastWrites {
-    /// Takes note of writes, in their order.
+    /// Records writes, in their order.
     pub fn note<'a>(&mut self, plugin: &str, writes: impl IntoIterator<Item = &'a PendingWrite>) {
         for write in
             writes.into_iter().filter(|write| write.leaves == Leaves::Object && !write.resource_version.is_empty())
@@ -63,17 +64,18 @@ impl LastWrites {
         }
     }
 
-    /// The writes, with the plugin of each.
+    /// The writes, each with its plugin.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &PendingWrite)> {
         self.0.iter().flat_map(|(plugin, kinds)| kinds.values().map(move |write| (plugin.as_str(), write)))
     }
 
-    /// Whether there are none.
+    /// Whether there are no writes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As the annotation; absent if there are none. What does not fit is left out, the plugins that are last in order first.
+    /// The value of the annotation; absent if there are no writes. If it is too long, plugins are left out, the last in
+    /// order first.
     pub fn text(&self) -> Option<String> {
         let mut all: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
         let mut n_bytes = 0;
@@ -86,7 +88,7 @@ impl LastWrites {
                 uid: write.uid.clone(),
                 resource_version: write.resource_version.clone(),
             };
-            // The separators and the plugin's name are counted for each.
+            // Separators and the plugin's name are counted for each entry.
             n_bytes += serde_json::to_string(&entry).map_or(0, |text| text.len()) + plugin.len() + 8;
             if n_bytes > MAX_BYTES {
                 break;
@@ -96,7 +98,7 @@ impl LastWrites {
         if all.is_empty() { None } else { serde_json::to_string(&all).ok() }
     }
 
-    /// Reads the annotation. What does not parse counts as none.
+    /// Parses the annotation. An invalid value counts as empty.
     pub fn parse(text: &str) -> Self {
         if text.len() > MAX_BYTES {
             return Self::default();
@@ -144,7 +146,7 @@ mod tests {
     fn the_last_write_of_each_kind_is_kept_and_survives_the_annotation() {
         let mut writes = LastWrites::default();
         assert_eq!(writes.text(), None);
-        // Answers of concurrent writes come in any order.
+        // Answers of concurrent writes arrive in any order.
         writes.note("rs", &[write("v1/Pod", "a", "9"), write("v1/Pod", "b", "10"), write("v1/Pod", "c", "8")]);
         writes.note("rs", &[write("apps/v1/ReplicaSet", "s", "12")]);
         writes.note(

@@ -1,4 +1,4 @@
-//! A Lease as the API server stores it.
+//! A Lease as stored by the API server.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::handover::LAST_WRITES;
 use super::share::{RESERVED_FOR, WANTED_BY};
 
-/// Annotation: the identity of the Pintle that took the Lease last. It is not the holder if another program has taken the Lease since.
+/// Annotation: identity of the last Pintle host that took the Lease. It is not the holder if another program has taken
+/// the Lease since.
 pub const HOLDER: &str = "pintle.dev/holder";
 
 /// A Lease object of `coordination.k8s.io/v1`. Unknown fields stay as they are.
@@ -16,16 +17,16 @@ pub const HOLDER: &str = "pintle.dev/holder";
 pub struct Lease(Value);
 
 impl Lease {
-    /// Parses an object of the API server.
+    /// Parses an object from the API server.
     ///
     /// # Errors
-    /// It is not a JSON object.
+    /// If it is not a JSON object.
     pub fn parse(text: &str) -> Result<Self, String> {
         let object: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
         if object.is_object() { Ok(Self(object)) } else { Err("not an object".to_owned()) }
     }
 
-    /// A new one, without a holder.
+    /// Creates a Lease without a holder.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self(json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -40,12 +41,12 @@ impl Lease {
         self.0["spec"]["holderIdentity"].as_str().unwrap_or_default()
     }
 
-    /// How long the holder keeps it after a renewal. Zero if it does not say.
+    /// Time for which the holder keeps it after a renewal. Zero if it is not set.
     pub fn duration(&self) -> Duration {
         Duration::from_secs(self.0["spec"]["leaseDurationSeconds"].as_u64().unwrap_or_default().min(u32::MAX.into()))
     }
 
-    /// How often the holder has changed.
+    /// Number of changes of the holder.
     pub fn transitions(&self) -> u64 {
         self.0["spec"]["leaseTransitions"].as_u64().unwrap_or_default()
     }
@@ -65,22 +66,22 @@ impl Lease {
         self.0["metadata"]["annotations"][name].as_str()
     }
 
-    /// Whether the holder is a Pintle.
+    /// Whether the holder is a Pintle host.
     pub fn is_of_pintle(&self) -> bool {
         !self.holder().is_empty() && self.annotation(HOLDER) == Some(self.holder())
     }
 
-    /// Whether its holder has given it up: client-go's releases leave a duration of one second.
+    /// Whether its holder has released it: client-go's releases leave a duration of one second.
     pub fn is_released(&self) -> bool {
         self.holder().is_empty() && self.duration() <= Duration::from_secs(1)
     }
 
-    /// Whether the API server requests that its holder ends the term, because it prefers another candidate.
+    /// Whether the API server requests that its holder ends the term, because another candidate is preferred.
     pub(super) fn is_end_of_term(&self) -> bool {
         self.0["spec"]["preferredHolder"].as_str().is_some_and(|preferred| !preferred.is_empty())
     }
 
-    /// What the election goes by: everything but the metadata.
+    /// The part that the election compares: everything but the metadata.
     pub(in crate::policy) fn spec(&self) -> &Value {
         &self.0["spec"]
     }
@@ -90,7 +91,7 @@ impl Lease {
         self.0.to_string()
     }
 
-    /// As this holder takes it, or renews it if it holds it already.
+    /// The Lease after this holder has taken or renewed it.
     pub(super) fn held_by(&self, holder: &str, duration: Duration, now: Timestamp) -> Self {
         let mut next = self.clone();
         let (is_renewal, transitions) = (self.holder() == holder, self.transitions());
@@ -109,14 +110,14 @@ impl Lease {
         next
     }
 
-    /// As another candidate asks for it.
+    /// The Lease after another candidate has asked for it.
     pub(super) fn wanted_by(&self, candidate: &str) -> Self {
         let mut next = self.clone();
         next.annotate(WANTED_BY, Some(candidate));
         next
     }
 
-    /// As its holder gives it up.
+    /// The Lease after its holder has released it.
     pub(super) fn released(&self, now: Timestamp) -> Self {
         let mut next = self.clone();
         next.set_spec("holderIdentity", json!(""));
@@ -140,7 +141,7 @@ impl Lease {
         }
     }
 
-    /// Takes note of the version after a write.
+    /// Records the version after a write.
     pub(super) fn stored(mut self, version: &str, uid: &str) -> Self {
         self.0["metadata"]["resourceVersion"] = version.into();
         if !uid.is_empty() {
@@ -157,7 +158,7 @@ impl Lease {
     }
 }
 
-/// A `MicroTime`.
+/// Formats a `MicroTime`.
 pub(super) fn time(at: Timestamp) -> Value {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into()
 }

@@ -1,20 +1,23 @@
-//! The election of a leader by a Lease: what to do when, and how long leadership lasts.
+//! Leader election by a Lease: the actions of a candidate, and the duration of leadership.
 //!
 //! Invariants:
-//! 1. Leadership ends [`Times::renew_deadline`] after the last successful renewal was *sent*, by the monotonic clock, by the time
-//!    since the machine was started, and by the wall clock, whichever is earlier. Another candidate waits for the longer [`Times::lease_duration`] from when it *saw* the renewal.
-//! 2. Times of other machines do not matter: a Lease is judged by when this process saw it change.
-//! 3. A Lease that vanishes, or loses its holder in another way than by a release, stays taken until the last holder that was seen has
-//!    run out of time; one that vanishes after the term of this process, until a holder that was not seen would have.
-//! 4. Every write carries the resourceVersion that the decision was made by.
+//! 1. Leadership ends [`Times::renew_deadline`] after the last successful renewal was *sent*, by the monotonic clock,
+//!    the time since boot or the wall clock, whichever is earliest. Another candidate waits for the longer
+//!    [`Times::lease_duration`] after it *saw* the renewal.
+//! 2. Clocks of other machines do not matter: a Lease is judged by when this process saw it change.
+//! 3. If a Lease is deleted, or loses its holder without a release, it stays taken until the time of the last seen
+//!    holder is over; if it is deleted after the term of this process, until the time of an unseen holder would be
+//!    over.
+//! 4. Every write carries the resourceVersion that the decision is based on.
 //!
-//! One gap remains, as upstream: a candidate that starts while the Lease is deleted cannot see a leader that is cut off from the
-//! API server.
+//! One gap remains, as upstream: a candidate that starts while the Lease is deleted cannot see a leader that is cut off
+//! from the API server.
 //!
-//! *Not here*: requests, timers and watches (`pintle-runtime`), whether kube-controller-manager may be replaced (`pintle`).
+//! *Not here*: requests, timers and watches (`pintle-runtime`), whether kube-controller-manager may be replaced
+//! (`pintle`).
 //!
-//! *Source*: `client-go/tools/leaderelection`; different from it: point 3, the other clocks, and that a holder who sees another one stops
-//! at once instead of at its deadline.
+//! *Source*: `client-go/tools/leaderelection`; differences: point 3, the other clocks, and a holder that sees another
+//! one stops immediately instead of at its deadline.
 
 mod candidate;
 mod handover;
@@ -32,32 +35,33 @@ pub use self::handover::{LAST_WRITES, LastWrites};
 pub use self::lease::{HOLDER, Lease};
 pub use self::share::{GroupId, Groups, RESERVED_FOR, Share, Shares, WANTED_BY};
 
-/// Pauses between tries are longer by up to this factor, so that candidates do not try at the same time. client-go's value.
+/// Maximum factor by which pauses between tries are randomly extended, so that candidates do not try simultaneously.
+/// client-go's value.
 pub const JITTER_FACTOR: f64 = 1.2;
 
 /// The times of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// How long other candidates wait after a renewal (`--leader-elect-lease-duration`).
+    /// Time that other candidates wait after a renewal (`--leader-elect-lease-duration`).
     pub lease_duration: Duration,
-    /// How long the leader goes on without a successful renewal (`--leader-elect-renew-deadline`).
+    /// Time that the leader continues without a successful renewal (`--leader-elect-renew-deadline`).
     pub renew_deadline: Duration,
     /// Time between two tries (`--leader-elect-retry-period`).
     pub retry_period: Duration,
 }
 
 impl Times {
-    /// Those of kube-controller-manager.
+    /// The defaults of kube-controller-manager.
     pub const DEFAULT: Self = Self {
         lease_duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
     };
 
-    /// Checks what must be so for at most one leader.
+    /// Checks the conditions for at most one leader.
     ///
     /// # Errors
-    /// The flag that is wrong, and its valid values.
+    /// The wrong flag, and its valid values.
     pub fn check(&self) -> Result<(), String> {
         let Self { lease_duration, renew_deadline, retry_period } = *self;
         if lease_duration.as_secs() < 1 || lease_duration.subsec_nanos() != 0 {
@@ -82,12 +86,12 @@ impl Times {
     }
 }
 
-/// A moment by all clocks.
+/// A point in time on all clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// The monotonic clock, which does not count the time while a machine is suspended.
+    /// The monotonic clock, which stops while the machine is suspended.
     pub now: Instant,
-    /// The time since the machine was started, suspended or not.
+    /// Time since boot, including suspension.
     pub since_boot: Duration,
     /// The wall clock.
     pub wall: Timestamp,
@@ -96,31 +100,32 @@ pub struct Moment {
 /// A term of leadership.
 #[derive(Clone, Copy, Debug)]
 pub struct Term {
-    /// When it began or begins.
+    /// Begin of the term; may be in the future.
     from: Instant,
-    /// When the last successful renewal was sent.
+    /// Time when the last successful renewal was sent.
     renewed: Moment,
     deadline: Duration,
 }
 
 impl Term {
-    /// When it began or begins.
+    /// Begin of the term; may be in the future.
     pub fn from(&self) -> Instant {
         self.from
     }
 
-    /// When the last successful renewal was sent.
+    /// Time when the last successful renewal was sent.
     pub fn renewed(&self) -> Instant {
         self.renewed.now
     }
 
-    /// When it ends without a further renewal, by the monotonic clock.
+    /// End of the term without a further renewal, by the monotonic clock.
     pub fn until(&self) -> Instant {
         self.renewed.now + self.deadline
     }
 
-    /// Whether writes are allowed now. All clocks count: the monotonic one does not show that the machine was suspended, and the time since
-    /// its start may not show that a hypervisor has paused it, which a wall clock does as soon as it is set.
+    /// Whether writes are allowed now. All clocks count: the monotonic clock stops while the machine is suspended, and
+    /// the time since boot may stop while a hypervisor pauses the machine, which the wall clock shows as soon as it is
+    /// set.
     pub fn holds(&self, at: Moment) -> bool {
         let by_wall = at.wall.duration_since(self.renewed.wall);
         at.now >= self.from
@@ -130,7 +135,7 @@ impl Term {
     }
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Read the Lease.
@@ -139,24 +144,25 @@ pub enum Action {
     Create(Lease),
     /// Update the Lease, at its version.
     Update(Lease),
-    /// Nothing until then, or until the Lease changes.
+    /// Do nothing until then, or until the Lease changes.
     Wait(Instant),
-    /// The term is over, for this reason: stop, then go on.
+    /// The term is over, for this reason: stop, then continue as a candidate.
     Stop(String),
-    /// Update the Lease, which another one holds, to ask for it.
+    /// Update the Lease, which another candidate holds, to ask for it.
     Ask(Lease),
-    /// End the term in order: finish what is under way before [`Term::until`], then release the Lease, for this candidate if one is given.
+    /// End the term gracefully: finish work in progress before [`Term::until`], then release the Lease, for this
+    /// candidate if given.
     HandOver(Option<String>),
 }
 
-/// What was seen of the Lease.
+/// The last seen state of the Lease.
 #[derive(Clone, Debug)]
 struct Seen {
-    /// Absent if there is none.
+    /// Absent if it does not exist.
     lease: Option<Lease>,
-    /// When its spec became what it is.
+    /// Time when its spec last changed.
     since: Instant,
-    /// When it was read last.
+    /// Time of the last read.
     read: Instant,
 }
 
@@ -167,28 +173,28 @@ pub struct Candidate {
     times: Times,
     new: Lease,
     seen: Option<Seen>,
-    /// Version of the last change that a watch has reported since the last answer, deletions included.
+    /// Version of the last change, including deletions, that a watch has reported since the last answer.
     newest: Option<String>,
-    /// Whether what was seen may be outdated: a write failed.
+    /// Whether the seen state may be outdated, because a write failed.
     is_stale: bool,
-    /// Until when the last other holder may go on.
+    /// Time until which the last other holder may continue.
     taken_until: Option<Instant>,
     term: Option<Term>,
-    /// No try before.
+    /// No try before this time.
     not_before: Option<Instant>,
-    /// Requests that failed since the last successful write.
+    /// Failed requests since the last successful write.
     n_failed: u32,
-    /// Reads that were needed although this process led.
+    /// Number of reads that were needed while this process was the leader.
     n_slow: u64,
-    /// Whether the API server elects ([`Candidate::coordinated`]).
+    /// Whether the API server decides the election ([`Candidate::coordinated`]).
     is_coordinated: bool,
     share: Share,
-    /// No question for the Lease before.
+    /// Do not ask for the Lease before this time.
     ask_after: Option<Instant>,
 }
 
 impl Candidate {
-    /// A candidate for the Lease of this name.
+    /// Creates a candidate for the Lease with this name.
     pub fn new(identity: String, times: Times, namespace: &str, name: &str) -> Self {
         Self {
             identity,
@@ -208,17 +214,17 @@ impl Candidate {
         }
     }
 
-    /// Takes the Lease only when the API server has written this candidate to it, and ends the term in order when the API server prefers
-    /// another one.
+    /// Takes the Lease only after the API server has written this candidate to it, and ends the term gracefully when
+    /// the API server prefers another candidate.
     ///
-    /// *Source*: KEP-4355, coordinated leader election; `tryCoordinatedRenew` of `client-go/tools/leaderelection`, which lets the Lease
-    /// expire where this one releases it.
+    /// *Source*: KEP-4355, coordinated leader election; `tryCoordinatedRenew` of `client-go/tools/leaderelection`,
+    /// which lets the Lease expire where this one releases it.
     pub fn coordinated(mut self) -> Self {
         self.is_coordinated = true;
         self
     }
 
-    /// Sets what to take into account besides the Lease, until the next call.
+    /// Sets further inputs for the decisions, until the next call.
     pub fn set_share(&mut self, share: Share) {
         self.share = share;
     }
@@ -228,27 +234,27 @@ impl Candidate {
         &self.identity
     }
 
-    /// The present term, also if it has ended unnoticed.
+    /// The current term, even if it has ended unnoticed.
     pub fn term(&self) -> Option<Term> {
         self.term
     }
 
-    /// The Lease as it was seen last.
+    /// The last seen Lease.
     pub fn lease(&self) -> Option<&Lease> {
         self.seen.as_ref()?.lease.as_ref()
     }
 
-    /// The holder that was seen last; empty if there is none, absent if the Lease was not read yet.
+    /// The last seen holder; empty if there is none, absent if the Lease was not read yet.
     pub fn holder(&self) -> Option<&str> {
         self.seen.as_ref().map(|seen| seen.lease.as_ref().map_or("", Lease::holder))
     }
 
-    /// Counts the reads that were needed although this process led, since the last call.
+    /// Returns the number of reads since the last call that were needed while this process was the leader.
     pub fn take_slow(&mut self) -> u64 {
         std::mem::take(&mut self.n_slow)
     }
 
-    /// What to do at this moment. After [`Action::Stop`] the term is over.
+    /// Returns the next action. After [`Action::Stop`] the term is over.
     pub fn next(&mut self, at: Moment) -> Action {
         if let Some(why) = self.over(at) {
             self.term = None;
@@ -273,7 +279,7 @@ impl Candidate {
             if let Some(lease) = self.asks(seen, at.now) {
                 return Action::Ask(lease.wanted_by(&self.identity));
             }
-            // A holder renews in every retry period: a watch that shows nothing for longer may be dead.
+            // A holder renews in every retry period: a watch without a change for longer may be dead.
             let again = seen.read + self.times.retry_period * 2;
             return if at.now < again { Action::Wait(free.min(again)) } else { Action::Read };
         } else if let Some(later) = self.left_to_others(seen).filter(|later| at.now < *later) {
@@ -286,7 +292,7 @@ impl Candidate {
         }
     }
 
-    /// Why the term is over.
+    /// The reason why the term is over, if it is.
     fn over(&self, at: Moment) -> Option<String> {
         let term = self.term?;
         match self.seen.as_ref().map(|seen| seen.lease.as_ref().map(Lease::holder)) {
@@ -295,12 +301,12 @@ impl Candidate {
             Some(None) => return Some("the Lease was deleted".to_owned()),
             Some(Some(_)) | None => {}
         }
-        // A term that begins later holds no writes yet.
+        // A term that begins later is not active yet.
         let begun = Moment { now: at.now.max(term.from), ..at };
         (!term.holds(begun)).then(|| format!("the Lease was not renewed within {:?}", term.deadline))
     }
 
-    /// The next holder, for a graceful hand-over; none in particular if the API server decides.
+    /// The next holder, for a graceful handover; `Some(None)` if the API server decides.
     fn hands_over(&self, seen: &Seen) -> Option<Option<String>> {
         if self.is_coordinated {
             return seen.lease.as_ref()?.is_end_of_term().then_some(None);
@@ -308,23 +314,23 @@ impl Candidate {
         self.share.gives_to.clone().map(Some)
     }
 
-    /// Whether the API server has written this candidate to the Lease, and it has not expired meanwhile.
+    /// Whether the API server has written this candidate to the Lease, and the Lease has not expired since.
     fn is_elected(&self, seen: &Seen, now: Instant) -> bool {
         let of_this = |lease: &&Lease| lease.holder() == self.identity && !lease.is_end_of_term();
         seen.lease.as_ref().filter(of_this).is_some_and(|lease| now < self.expiry(lease, seen.since))
     }
 
-    /// The Lease, if this candidate is to ask for it now.
+    /// The Lease, if this candidate should ask for it now.
     fn asks<'a>(&self, seen: &'a Seen, now: Instant) -> Option<&'a Lease> {
         let may_ask = self.share.asks && self.ask_after.is_none_or(|after| now >= after);
         seen.lease.as_ref().filter(|lease| may_ask && !lease.holder().is_empty() && lease.holder() != self.identity)
     }
 
-    /// Until when this candidate leaves a free Lease to others.
+    /// Time until which this candidate leaves a free Lease to others.
     fn left_to_others(&self, seen: &Seen) -> Option<Instant> {
         let since = self.free_at(seen).unwrap_or(seen.since);
         match seen.lease.as_ref() {
-            // It would have gone on.
+            // This candidate would have continued as the holder.
             Some(lease) if lease.holder() == self.identity => None,
             Some(lease) => match lease.annotation(RESERVED_FOR).filter(|_| lease.is_released()) {
                 Some(other) if other != self.identity => Some(since + self.times.retry_period * 2),
@@ -335,7 +341,7 @@ impl Candidate {
         }
     }
 
-    /// Until when the Lease is taken; absent if it is free.
+    /// Time until which the Lease is taken; absent if it is free.
     fn free_at(&self, seen: &Seen) -> Option<Instant> {
         match &seen.lease {
             Some(lease) if lease.holder() == self.identity || lease.is_released() => None,
@@ -345,11 +351,13 @@ impl Candidate {
     }
 
     fn expiry(&self, lease: &Lease, since: Instant) -> Instant {
-        // A shorter duration may have been written by hand, while the holder goes on with the flags that it was started with.
+        // A shorter duration may have been written by hand, while the holder continues with the flags it was started
+        // with.
         since + lease.duration().max(self.times.lease_duration)
     }
 
-    /// A watch reported a change. `deleted`: the Lease is its last state. Does nothing if it is older than what was seen.
+    /// Records a change from the watch. `deleted`: the Lease is its last state. Ignores changes older than the seen
+    /// state.
     pub fn heard(&mut self, lease: Lease, deleted: bool, now: Instant) {
         let is_old = self.lease().is_some_and(|seen| newer(lease.version(), seen.version()) != Some(true));
         if !is_old {
@@ -359,7 +367,7 @@ impl Candidate {
         }
     }
 
-    /// The Lease was read; `None` if there is none.
+    /// Records a read of the Lease; `None` if it does not exist.
     pub fn saw(&mut self, lease: Option<Lease>, now: Instant) {
         self.is_stale = false;
         self.newest = None;
@@ -369,7 +377,7 @@ impl Candidate {
             let until = if before.holder() != self.identity {
                 Some(self.expiry(before, *since))
             } else if lease.is_none() && self.term.is_none_or(|term| now >= term.until()) {
-                // Since the end of this term, another host may have taken the Lease that is gone now, and may lead.
+                // After this term, another host may have taken the now deleted Lease, and may be the leader.
                 Some(now + self.times.lease_duration)
             } else {
                 None
@@ -383,9 +391,11 @@ impl Candidate {
         self.seen = Some(Seen { lease, since, read: now });
     }
 
-    /// A write that [`Candidate::next`] asked for has succeeded. `sent`: when it was sent. Returns whether a term begins.
+    /// Records the success of a write that [`Candidate::next`] requested. `sent`: when it was sent. Returns whether a
+    /// term begins.
     ///
-    /// None does if a watch was faster than the answer, and has reported that the Lease was deleted or taken since.
+    /// No term begins if the watch was faster than the answer, and has reported that the Lease was deleted or taken
+    /// since.
     pub fn wrote(&mut self, lease: Lease, version: &str, uid: &str, sent: Moment) -> bool {
         let is_overtaken = self.is_overtaken(version);
         if is_overtaken && self.lease().is_none_or(|lease| lease.holder() != self.identity) {
@@ -393,7 +403,7 @@ impl Candidate {
         }
         let was_created = lease.version().is_empty();
         let is_first = self.term.is_none();
-        // A leader whose Lease was deleted learns of it by its watch.
+        // Meanwhile the watch of a leader whose Lease was deleted reports the deletion.
         let wait = if is_first && was_created && self.taken_until.is_none() {
             self.times.retry_period / 2
         } else {
@@ -410,7 +420,7 @@ impl Candidate {
         is_first
     }
 
-    /// The write of [`Action::Ask`] has succeeded.
+    /// Records the success of the write of [`Action::Ask`].
     pub fn asked(&mut self, lease: Lease, version: &str, now: Instant) {
         if !self.is_overtaken(version) {
             let uid = lease.uid().to_owned();
@@ -424,12 +434,12 @@ impl Candidate {
         self.newest.as_deref().is_some_and(|newest| newer(newest, version) == Some(true))
     }
 
-    /// A request has failed. `jitter`: a random number from 0 to 1.
+    /// Records a failed request. `jitter`: a random number from 0 to 1.
     pub fn failed(&mut self, jitter: f64, now: Instant) {
         self.is_stale = true;
         self.n_failed = self.n_failed.saturating_add(1);
         let pause = match self.term {
-            // At once, because another one may have taken the Lease.
+            // Immediately, because another candidate may have taken the Lease.
             Some(_) if self.n_failed == 1 => Duration::ZERO,
             Some(_) => self.times.retry_period,
             None => self.times.retry_period.mul_f64(1.0 + JITTER_FACTOR * jitter),
@@ -437,7 +447,7 @@ impl Candidate {
         self.not_before = Some(now + pause);
     }
 
-    /// The Lease as this process gives it up; absent if it does not hold it. The term is over.
+    /// The Lease to write for a release; absent if this process does not hold it. The term is over.
     pub fn release(&mut self, at: Moment) -> Option<Lease> {
         self.term = None;
         let lease = self.lease().filter(|lease| lease.holder() == self.identity)?;
@@ -445,7 +455,7 @@ impl Candidate {
     }
 }
 
-/// Whether one resourceVersion is later than the other, if they have an order.
+/// Whether `version` is later than `than`, if they have an order.
 fn newer(version: &str, than: &str) -> Option<bool> {
     ResourceVersion::parse(version).compare(&ResourceVersion::parse(than)).map(|order| order.is_gt())
 }

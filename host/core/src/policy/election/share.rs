@@ -1,48 +1,49 @@
-//! Groups of plugins, each with a Lease: several hosts share them, as evenly as groups can be shared.
+//! Groups of plugins with one Lease each: several hosts share the groups as evenly as possible.
 //!
-//! Every host is a candidate for every Lease, and sees who holds each. There is no other state:
-//! 1. A host leaves a Lease that becomes free to hosts that lead fewer groups, for a short time ([`Shares::hold_back`]).
-//! 2. A host that leads two groups fewer than another one asks for one of them: it writes its identity to the annotation [`WANTED_BY`]
-//!    of that Lease ([`Shares::wish`]).
-//! 3. A holder that is asked, and still leads two groups more, ends its runs and releases the Lease, which is kept for who asked by the
-//!    annotation [`RESERVED_FOR`] ([`Shares::gives_to`]).
+//! Every host is a candidate for every Lease, and sees the holder of each. There is no other state:
+//! 1. A host leaves a free Lease to hosts that lead fewer groups, for a short time ([`Shares::hold_back`]).
+//! 2. A host that leads two groups fewer than another one asks for one of them: it writes its identity to the
+//!    annotation [`WANTED_BY`] of that Lease ([`Shares::wish`]).
+//! 3. A holder that is asked, and still leads two groups more, ends its runs and releases the Lease, which is reserved
+//!    for the asking host by the annotation [`RESERVED_FOR`] ([`Shares::gives_to`]).
 //!
-//! Each of these moves brings two hosts closer to each other, so that they end when no host leads two groups more than another one.
-//! Whoever may write the Leases can write the annotations; at most one leads each group whatever they say.
+//! Each of these moves brings two hosts closer to each other, so that they end when no host leads two groups more than
+//! another one. Every client that may write the Leases can write the annotations, but whatever they contain, each group
+//! has at most one leader.
 //!
 //! *Not here*: the Lease of one group (the rest of `election`).
 //!
-//! *Source*: work sharing on request, as in work stealing (Blumofe and Leiserson, 1999); group membership is read off the Leases
-//! instead of from an object for each host.
+//! *Source*: work sharing on request, as in work stealing (Blumofe and Leiserson, 1999); group membership is derived
+//! from the Leases instead of an object per host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Times;
 
-/// Annotation of a Lease: the identity of a host that asks for it.
+/// Annotation of a Lease: identity of a host that asks for it.
 pub const WANTED_BY: &str = "pintle.dev/wanted-by";
-/// Annotation of a released Lease: the identity of the host that it was released for.
+/// Annotation of a released Lease: identity of the host that it is reserved for.
 pub const RESERVED_FOR: &str = "pintle.dev/reserved-for";
 
-/// No name of a Lease may be longer together with `-` and a group.
+/// Maximum length of a group name; the name of the Lease also contains `-` and the group.
 const MAX_GROUP: usize = 63;
 
-/// A group, by its position in [`Groups`].
+/// A group, by its index in [`Groups`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(usize);
 
 impl GroupId {
-    /// The plugins that no other group names.
+    /// The group of all plugins without a named group.
     pub const REST: Self = Self(0);
 
-    /// Its position.
+    /// Its index.
     pub fn index(self) -> usize {
         self.0
     }
 }
 
-/// Which plugins are led together.
+/// The groups of plugins that are led together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
     names: Vec<String>,
@@ -50,10 +51,11 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Named groups with their plugins; all other plugins are [`GroupId::REST`]. Without any, there is only the rest.
+    /// Creates named groups with their plugins; all other plugins are [`GroupId::REST`]. Without named groups, there is
+    /// only the rest.
     ///
     /// # Errors
-    /// A name that is not a DNS label or given twice, a group without plugins, or a plugin in two groups, as a sentence.
+    /// A sentence if a name is not a DNS label or used twice, a group has no plugins, or a plugin is in two groups.
     pub fn new(named: impl IntoIterator<Item = (String, Vec<String>)>) -> Result<Self, String> {
         let mut groups = Self::default();
         for (name, plugins) in named {
@@ -86,17 +88,17 @@ impl Groups {
         self.by_plugin.get(plugin).copied().unwrap_or(GroupId::REST)
     }
 
-    /// All groups, the rest first.
+    /// All groups, starting with the rest.
     pub fn ids(&self) -> impl Iterator<Item = GroupId> + use<> {
         (0..=self.names.len()).map(GroupId)
     }
 
-    /// Number of groups, the rest included.
+    /// Number of groups, including the rest.
     pub fn count(&self) -> usize {
         self.names.len() + 1
     }
 
-    /// Name of the Lease of a group, where that of the rest has this name.
+    /// Name of the Lease of a group. `rest`: name of the Lease of the rest.
     pub fn lease(&self, id: GroupId, rest: &str) -> String {
         match id.0.checked_sub(1).and_then(|i| self.names.get(i)) {
             Some(name) => format!("{rest}-{name}"),
@@ -104,16 +106,16 @@ impl Groups {
         }
     }
 
-    /// The plugins that groups name.
+    /// The plugins in named groups.
     pub fn plugins(&self) -> impl Iterator<Item = &str> {
         self.by_plugin.keys().map(String::as_str)
     }
 }
 
-/// What a candidate takes into account besides its Lease.
+/// Inputs of a candidate in addition to its Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// How long a free Lease is left to other hosts.
+    /// Time for which a free Lease is left to other hosts.
     pub hold_back: Duration,
     /// Whether to ask the holder for the Lease.
     pub asks: bool,
@@ -121,14 +123,14 @@ pub struct Share {
     pub gives_to: Option<String>,
 }
 
-/// Who leads which group, as one host sees it.
+/// The leaders of all groups, as seen by one host.
 #[derive(Debug)]
 pub struct Shares {
     identity: String,
     groups: Vec<Option<Seen>>,
 }
 
-/// What is known of the Lease of a group.
+/// The last seen Lease of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     /// Empty if it is free.
@@ -137,12 +139,12 @@ struct Seen {
 }
 
 impl Shares {
-    /// Nothing is known yet of so many groups.
+    /// Creates the state without any seen Lease.
     pub fn new(identity: &str, n_groups: usize) -> Self {
         Self { identity: identity.to_owned(), groups: vec![None; n_groups] }
     }
 
-    /// Records a Lease; returns whether it has changed. `holder`: empty if it is free.
+    /// Records a Lease; returns whether it has changed. `holder` is empty if the Lease is free.
     pub fn saw(&mut self, group: GroupId, holder: &str, wanted_by: Option<&str>) -> bool {
         let seen = Some(Seen { holder: holder.to_owned(), wanted_by: wanted_by.map(str::to_owned) });
         match self.groups.get_mut(group.0) {
@@ -159,20 +161,21 @@ impl Shares {
         self.groups.iter().flatten().filter(|seen| seen.holder == host).count()
     }
 
-    /// How long this host leaves a free Lease to others: the longer, the more groups it leads.
+    /// Time for which this host leaves a free Lease to others; it grows with the number of groups that the host leads.
     pub fn hold_back(&self, times: &Times) -> Duration {
         let n_led = u32::try_from(self.n_led(&self.identity)).unwrap_or(u32::MAX);
         times.retry_period.saturating_mul(n_led.min(4)) / 2
     }
 
-    /// The group that this host should ask for; none while a Lease is free or not read yet, or if no host leads two groups more.
+    /// The group that this host should ask for; `None` while a Lease is free or not read yet, or if no host leads two
+    /// groups more.
     pub fn wish(&self) -> Option<GroupId> {
         let seen: Vec<&Seen> = self.groups.iter().flatten().filter(|seen| !seen.holder.is_empty()).collect();
         if seen.len() < self.groups.len() || seen.iter().any(|seen| seen.wanted_by.as_ref() == Some(&self.identity)) {
             return None;
         }
         let hosts: BTreeSet<&str> = seen.iter().map(|seen| seen.holder.as_str()).collect();
-        // The last one of those that lead as many, as on every other host.
+        // Of hosts that lead as many groups, the last one, as on every other host.
         let most = hosts.into_iter().max_by_key(|host| self.n_led(host))?;
         if self.n_led(most) < self.n_led(&self.identity) + 2 {
             return None;
@@ -181,12 +184,12 @@ impl Shares {
         seen.iter().position(is_wanted).map(GroupId)
     }
 
-    /// Whether this host gives a group to the host that asks.
+    /// Whether this host gives a group to the asking host.
     pub fn gives_to(&self, asker: &str) -> bool {
         asker != self.identity && self.n_led(asker) + 2 <= self.n_led(&self.identity)
     }
 
-    /// What the candidate for the Lease of a group takes into account.
+    /// The inputs of the candidate for a group's Lease.
     pub fn share(&self, group: GroupId, times: &Times) -> Share {
         let asker = self.groups.get(group.0).and_then(Option::as_ref).and_then(|seen| seen.wanted_by.clone());
         Share {
@@ -247,7 +250,7 @@ mod tests {
         assert_eq!(wish("b", &["a", "b", "a"]), None);
         assert_eq!(wish("b", &["b", "a", "a", "a"]), Some(1));
         assert_eq!(wish("a", &["a", "a"]), None);
-        // A free one is taken instead.
+        // A free Lease is taken instead.
         assert_eq!(wish("b", &["a", "a", "a", ""]), None);
         let mut unread = Shares::new("b", 3);
         unread.saw(GroupId(0), "a", None);
@@ -283,7 +286,7 @@ mod tests {
     }
 
     proptest! {
-        /// Hosts that see everything at once ask and give, one at a time, in any order.
+        /// Hosts that see every change immediately ask and give, one at a time, in any order.
         #[test]
         fn asking_and_giving_ends_with_even_shares(
             holders in prop::collection::vec(0..4_usize, 1..12),

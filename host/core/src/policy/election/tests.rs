@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The clocks of a process that began at the same moment as the others.
+/// The clocks of a process that started together with the others.
 #[derive(Clone, Copy)]
 struct Clocks {
     start: Instant,
@@ -34,7 +34,7 @@ struct Server {
 }
 
 impl Server {
-    /// Carries out a write, if its version fits.
+    /// Executes a write, if its version matches.
     fn write(&mut self, lease: &Lease, create: bool) -> Option<String> {
         let present = self.lease.as_ref().map_or("", Lease::version);
         if create == self.lease.is_some() || (!create && present != lease.version()) {
@@ -57,7 +57,7 @@ fn candidate(name: &str) -> Candidate {
     Candidate::new(name.to_owned(), Times::DEFAULT, "kube-system", "kube-controller-manager")
 }
 
-/// Does what the candidate asks for, until it waits; returns the actions.
+/// Executes the candidate's actions until it waits; returns the actions.
 fn act(server: &mut Server, candidate: &mut Candidate, at: Moment) -> Vec<String> {
     let mut done = Vec::new();
     for _ in 0..10 {
@@ -104,7 +104,7 @@ fn act(server: &mut Server, candidate: &mut Candidate, at: Moment) -> Vec<String
     panic!("it does not come to rest: {done:?}");
 }
 
-/// Releases the Lease for another candidate, and learns of it by its watch.
+/// Releases the Lease for another candidate, and reports the change by the watch.
 fn release_for(server: &mut Server, candidate: &mut Candidate, to: Option<&str>, at: Moment) {
     let Some(mut lease) = candidate.release(at) else { return };
     lease.annotate(RESERVED_FOR, to);
@@ -223,7 +223,7 @@ fn a_lease_that_is_edited_or_deleted_by_hand_has_at_most_one_leader() {
         let lease = server.lease.as_ref().unwrap();
         lease.held_by(holder, Duration::from_secs(seconds), clocks.wall)
     };
-    // The leader stops at once; the other candidate waits until the leader's time is over by its own observation.
+    // The leader stops immediately; the other candidate waits until the leader's time is over by its own observation.
     for (edit, why) in [
         ("", "stop: the Lease has no holder any more"),
         ("stranger", "stop: stranger holds the Lease"),
@@ -253,7 +253,7 @@ fn a_lease_that_is_edited_or_deleted_by_hand_has_at_most_one_leader() {
         }
         assert_eq!(at, until, "{edit}");
     }
-    // A duration that is shortened by hand does not shorten the leader's term.
+    // A duration shortened by hand does not shorten the leader's term.
     let mut server = Server::default();
     let (mut a, mut b) = (candidate("a"), candidate("b"));
     act(&mut server, &mut a, clocks.at(0));
@@ -272,7 +272,8 @@ fn who_creates_the_lease_leads_after_a_leader_whose_lease_was_deleted_must_have_
     assert!(holds(&a, clocks.at(S)));
 }
 
-/// Found by the simulation below: a watch reports the deletion of a Lease, or who took it then, before the answer to its creation.
+/// Found by the simulation below: a watch reports the deletion of a Lease, or its next holder, before the answer to its
+/// creation.
 #[test]
 fn an_answer_that_a_watch_has_overtaken_begins_no_term() {
     let clocks = Clocks::new();
@@ -301,7 +302,7 @@ fn an_answer_that_a_watch_has_overtaken_begins_a_term_if_the_lease_is_still_held
     a.saw(None, clocks.start);
     let Action::Create(lease) = a.next(clocks.at(0)) else { panic!("a does not create the Lease") };
     let version = server.write(&lease, true).unwrap();
-    // Somebody labels it.
+    // Another client adds a label.
     server.store(server.lease.clone().unwrap());
     a.heard(server.lease.clone().unwrap(), false, clocks.at(100).now);
     assert!(a.wrote(lease, &version, "", clocks.at(0)));
@@ -313,14 +314,14 @@ fn a_leader_that_wakes_and_finds_no_lease_waits_for_a_leader_that_it_has_not_see
     let (clocks, mut server) = (Clocks::new(), Server::default());
     let mut a = candidate("a");
     act(&mut server, &mut a, clocks.at(0));
-    // Meanwhile another one has taken the Lease, and somebody has deleted it.
+    // Meanwhile another candidate has taken the Lease, and a user has deleted it.
     server.lease = None;
     assert!(matches!(a.next(clocks.at(30 * S)), Action::Stop(_)));
     a.saw(None, clocks.at(30 * S).now);
     assert!(matches!(a.next(clocks.at(45 * S - 1)), Action::Wait(_) | Action::Read));
     a.saw(None, clocks.at(45 * S).now);
     assert!(matches!(a.next(clocks.at(45 * S)), Action::Create(_)));
-    // During its term nobody else can have taken it.
+    // During its term no other candidate can have taken it.
     let (mut server, mut b) = (Server::default(), candidate("b"));
     act(&mut server, &mut b, clocks.at(0));
     b.saw(None, clocks.at(5 * S).now);
@@ -362,33 +363,33 @@ fn times_that_allow_two_leaders_are_refused() {
 struct Request {
     action: Action,
     sent: Moment,
-    /// When the API server carries it out, and when the answer arrives.
+    /// Time when the API server executes it.
     carried_out: u64,
     answered: u64,
-    /// The version after a write, if it has succeeded, once it is carried out.
+    /// After execution: the version after a write, if it succeeded.
     result: Option<Option<String>>,
-    /// What was read.
+    /// The result of a read.
     read: Option<Lease>,
 }
 
-/// What happens to one of several candidates in a simulation.
+/// A fault in a simulation of several candidates.
 #[derive(Clone, Debug)]
 enum Fate {
-    /// Not scheduled for so many ms.
+    /// Not scheduled for this many ms.
     Pause(u64),
-    /// The API server does not answer it for so many ms.
+    /// The API server does not answer the candidate for this many ms.
     Cut(u64),
-    /// Its wall clock jumps by so many seconds.
+    /// Its wall clock jumps by this many seconds.
     Jump(i64),
     /// It releases the Lease and becomes a candidate again.
     Release,
     /// It dies; another process takes its place.
     Die,
-    /// Somebody deletes the Lease.
+    /// A user deletes the Lease.
     Delete,
-    /// Somebody removes the holder.
+    /// A user removes the holder.
     Clear,
-    /// From now on it asks for the Lease, and gives it to the candidate of this position, or neither.
+    /// From now on it asks for the Lease (if true), and gives it to the candidate with this index (if any).
     Share(bool, Option<usize>),
 }
 
@@ -408,7 +409,7 @@ fn fate() -> impl Strategy<Value = Fate> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Three candidates, each with a watch that lags by up to 0.5 s and requests that take as long to be carried out and to be answered.
+    /// Three candidates; watches lag by up to 0.5 s, and requests take up to 0.5 s to be executed and to be answered.
     #[test]
     fn at_no_moment_do_two_lead_and_after_the_faults_one_leads(
         faults in prop::collection::vec((0..180_000_u64, 0..3_usize, fate()), 0..12),
@@ -447,7 +448,8 @@ proptest! {
                             server.write(&lease, false);
                         }
                     },
-                    // A process that starts while the Lease is deleted or has no holder cannot know of a leader that is cut off.
+                    // A process that starts while the Lease is deleted or has no holder cannot detect a leader that is
+                    // cut off.
                     Fate::Die => if server.lease.as_ref().is_some_and(|lease| !lease.holder().is_empty()) {
                         process.candidate = born();
                         process.candidate.saw(server.lease.clone(), clocks.at(ms).now);
@@ -466,7 +468,7 @@ proptest! {
                 }
             }
             for process in &mut all {
-                // Requests under way are carried out, whether their sender sleeps or not.
+                // Requests in flight are executed even if their sender is paused.
                 if let Some(request) = process.request.as_mut().filter(|request| request.carried_out <= ms && request.result.is_none()) {
                     request.result = Some(match &request.action {
                         Action::Create(lease) => server.write(lease, true),

@@ -15,11 +15,11 @@ pub struct Denial {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The manifest does not request it.
+    /// The manifest does not request the access.
     Unasked,
-    /// The operator does not grant it.
+    /// The operator does not grant the access.
     Ungiven,
-    /// It is granted only for objects of the key, and this is not one.
+    /// The access is granted only for objects of the key, and this is not one.
     Unowned {
         /// Whether the operator's limit applies, rather than the manifest's.
         given: bool,
@@ -27,12 +27,12 @@ pub(super) enum Why {
     },
     /// No grant can allow it.
     Unsound,
-    /// It replaces this list, which the plugin does not read.
+    /// The write replaces this list, which the plugin does not read.
     Unread(String),
 }
 
 impl Why {
-    /// `whys`: why the matching grants do not apply; empty if none matches.
+    /// `whys`: the reasons why the matching grants do not apply; empty if no grant matches.
     pub(super) fn new(given: bool, whys: Vec<String>) -> Self {
         match (whys.is_empty(), given) {
             (true, false) => Self::Unasked,
@@ -43,7 +43,7 @@ impl Why {
 }
 
 impl Denial {
-    /// `of`: what the missing grant needs to cover.
+    /// `of`: the objects that the missing grant must cover.
     pub(super) fn of_access(access: &Access<'_>, why: Why, of: Of) -> Self {
         let given = matches!(why, Why::Ungiven | Why::Unowned { given: true, .. });
         let one = |text: &str| if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
@@ -51,7 +51,7 @@ impl Denial {
             verbs: vec![access.verb.to_owned()],
             kinds: vec![access.kind.to_string()],
             subresources: access.subresource.map(one).unwrap_or_default(),
-            // The author of a manifest cannot name namespaces; an operator grants no more than necessary.
+            // The author of a manifest cannot know the namespaces; an operator grants no more than necessary.
             namespaces: if given { one(access.namespace) } else { Vec::new() },
             of,
             ..Grant::default()
@@ -59,19 +59,20 @@ impl Denial {
         Self { request: access.to_string(), why, grant: grant.into() }
     }
 
-    /// The same, of the verb that a write takes besides its own.
+    /// The same denial, for the verb that a write requires in addition to its own.
     #[must_use]
     pub fn as_taken_by(mut self, write: &Access<'_>) -> Self {
         self.request = format!("{}, which `{write}` takes,", self.request);
         self
     }
 
-    /// Of a write that replaces a list of several clients (a path), which no watch of the kind reads.
+    /// Denial of a write that replaces a list of several clients (a path) that no watch of the kind reads.
     pub fn of_unread(access: &Access<'_>, list: String) -> Self {
         Self::of_access(access, Why::Unread(list), Of::Any)
     }
 
-    /// The same, with a grant for a verb that the request takes besides its own, if the grant is missing as a whole.
+    /// The same denial, with a grant for a verb that the request requires in addition to its own, if the whole grant is
+    /// missing.
     #[must_use]
     pub fn with_verb(mut self, verb: &str) -> Self {
         if self.is_of_all() {
@@ -80,8 +81,8 @@ impl Denial {
         self
     }
 
-    /// The same, with a grant for no more than objects of the key, if the grant is missing as a whole. `elsewhere` is whether the key's
-    /// object has no namespace and the one of the request has.
+    /// The same denial, with a grant restricted to objects of the key, if the whole grant is missing. `elsewhere`: the
+    /// key's object has no namespace and the requested object has one.
     #[must_use]
     pub fn narrowed(mut self, of: Of, elsewhere: bool) -> Self {
         if self.is_of_all() {
@@ -93,7 +94,7 @@ impl Denial {
         self
     }
 
-    /// Whether no grant matches the request, whoever owns its object.
+    /// Whether no grant matches the request, for objects of any owner.
     fn is_of_all(&self) -> bool {
         matches!(self.why, Why::Unasked | Why::Ungiven)
     }
@@ -105,7 +106,7 @@ impl Denial {
         Self { request: format!("get {path}"), why, grant: grant.into() }
     }
 
-    /// Of a need of discovery.
+    /// Denial of a discovery need.
     pub fn of_discovery() -> Self {
         Self { request: "discovery".to_owned(), why: Why::Ungiven, grant: super::missing::of_discovery().into() }
     }
@@ -140,7 +141,7 @@ impl Denial {
     }
 }
 
-/// Where an operator writes grants.
+/// The place where an operator writes grants.
 pub(super) fn place(plugin: &str) -> String {
     format!("`grants` of ControllerPlugin/{plugin} or of the plugin's spec file")
 }
@@ -165,7 +166,7 @@ pub fn line(grant: &Grant) -> String {
     format!("- {{{}}}", members.join(", "))
 }
 
-/// A YAML flow string. Everything that is not clearly a word is quoted as in JSON, which YAML accepts too.
+/// A YAML flow string. Text that is not clearly a plain word is quoted as in JSON, which is valid YAML.
 pub fn scalar(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'/' | b'_');
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');

@@ -1,7 +1,8 @@
 //! Compares the manifest's requests with the operator's grants.
 //!
-//! Both sides are lists of grants. A single grant of the operator must cover each request (one verb, kind, subresource, namespace and
-//! name, where "all" is a value). So only "all" covers "all", never a list that happens to be complete today.
+//! Both sides are lists of grants. A single grant of the operator must cover each request (one verb, kind, subresource,
+//! namespace and name, where "all" is a value). So only "all" covers "all", never a list that happens to be complete
+//! today.
 
 use std::collections::HashSet;
 
@@ -10,15 +11,15 @@ use super::denial::{line, place};
 use super::must_be_listed;
 use crate::contract::manifest::{Grant, Manifest, Of, Watch};
 
-/// Most bytes of the grants in a message, which is kept and shown in many places.
+/// Maximum bytes of the grants in a message, which is kept and shown in many places.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
 /// Requests that are not granted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Missing {
-    /// The grants that are missing.
+    /// The missing grants.
     pub grant: Grant,
-    /// Whether a watch of the manifest needs one of them: without it the plugin could not see its objects.
+    /// Whether a watch of the manifest needs one of them: without it, the plugin could not see its objects.
     pub watch: bool,
 }
 
@@ -36,12 +37,12 @@ pub fn asked_by(manifest: &Manifest) -> Vec<Grant> {
         .collect()
 }
 
-/// What `discovery: true` requests.
+/// The grant that `discovery: true` requests.
 pub(super) fn of_discovery() -> Grant {
     Grant { verbs: vec!["get".into()], paths: vec!["/api".into(), "/apis".into()], ..Grant::default() }
 }
 
-/// What a manifest requests that records events.
+/// The grant that a manifest with events requests.
 fn of_events() -> Grant {
     Grant { verbs: vec!["create".into(), "patch".into()], kinds: vec!["v1/Event".into()], ..Grant::default() }
 }
@@ -51,18 +52,18 @@ pub fn gives_discovery(given: &[Grant]) -> bool {
     uncovered(&of_discovery(), given).is_empty()
 }
 
-/// Whether the operator's grants allow events, which are never limited to some namespaces or to objects of the key.
+/// Whether the operator's grants allow events, which are never restricted to namespaces or to objects of the key.
 pub(super) fn gives_events(given: &[Grant]) -> bool {
     uncovered(&of_events(), given).is_empty()
 }
 
-/// The grant of events, as an entry of a YAML list, and where an operator adds it.
+/// The grant for events as an entry of a YAML list, and where an operator adds it.
 pub fn events_line(plugin: &str) -> String {
     format!("add `{}` to {}", line(&of_events()), place(plugin))
 }
 
 fn of_watch(watch: &Watch) -> Grant {
-    // Of one name, as the API server sees it too.
+    // For one name, as in the API server's own check.
     let name = watch.field_selector.as_deref().and_then(|selector| {
         selector.split(',').find_map(|term| {
             let (field, value) = term.split_once('=')?;
@@ -105,9 +106,9 @@ impl Missing {
 }
 
 impl Grants {
-    /// The manifest's requests that the operator's grants do not cover. This includes requests that would only be denied one
-    /// by one at run time, so that an operator learns of them before the plugin is loaded. Events are not among them: a plugin
-    /// works without.
+    /// The manifest's requests that the operator's grants do not cover. This includes requests that would be denied
+    /// only at run time, so that they are reported before the plugin is loaded. Events are left out, because a plugin
+    /// works without them.
     pub fn missing(manifest: &Manifest, given: &[Grant]) -> Vec<Missing> {
         let watches = manifest.watches.iter().map(|watch| (of_watch(watch), true));
         let grants = manifest.grants.iter().map(|grant| (grant.clone(), false));
@@ -126,13 +127,14 @@ impl Grants {
     }
 }
 
-/// The verb that adopts.
+/// The verb of an adoption.
 const ADOPTING: &str = "patch";
 
 /// The parts of a grant that no grant of the operator covers.
 ///
-/// A grant is the product of its lists. What a grant of the operator covers of a part is a product as well, so the rest of the part
-/// is one product for each list at most. The parts never overlap: there are at most as many as combinations of single values.
+/// A grant is the product of its lists. The part covered by a grant of the operator is a product as well, so the rest
+/// consists of at most one product per list. The parts never overlap: there are at most as many as combinations of
+/// single values.
 fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
     let mut parts = vec![Part::new(asked)];
     for given in given {
@@ -145,17 +147,17 @@ fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
     parts.iter().map(Part::to_grant).collect()
 }
 
-/// Values of a list. `None` alone is an empty list.
+/// Values of a list. A single `None` is an empty list.
 type Values<'a> = Vec<Option<&'a str>>;
 
-/// Requests: any of the verbs for any of the kinds, and so on.
+/// A set of requests: any of the verbs for any of the kinds, and so on.
 struct Part<'a> {
     of: &'a Grant,
     lists: [Values<'a>; N_LISTS],
 }
 
 const N_LISTS: usize = 6;
-/// Places of the lists, in the order of [`Grant::lists`].
+/// Indexes of the lists, in the order of [`Grant::lists`].
 const VERBS: usize = 0;
 const KINDS: usize = 1;
 const SUBRESOURCES: usize = 2;
@@ -164,8 +166,8 @@ const NAMES: usize = 4;
 const PATHS: usize = 5;
 
 impl<'a> Part<'a> {
-    /// All requests of a grant. An empty list of namespaces or names is the same as all; but of controlled objects, all namespaces
-    /// are more than no list.
+    /// All requests of a grant. An empty list of namespaces or names means all; but for controlled objects, all
+    /// namespaces are more than an empty list.
     fn new(asked: &'a Grant) -> Self {
         let any = |values: &[String]| values.iter().any(|value| value == "*");
         let meant = |verb: &&str| asked.of == Of::Any || !Grant::OF_MANY.contains(verb);
@@ -188,7 +190,7 @@ impl<'a> Part<'a> {
         Self { of: asked, lists }
     }
 
-    /// What another grant does not cover of it.
+    /// The parts of it that another grant does not cover.
     fn without(mut self, given: &Given<'_>) -> Vec<Self> {
         if !given.reaches(self.of) {
             return vec![self];
@@ -214,7 +216,7 @@ impl<'a> Part<'a> {
     fn to_grant(&self) -> Grant {
         let list = |list: usize| self.lists[list].iter().flatten().map(|value| (*value).to_owned()).collect();
         let adopt = self.of.adopt && self.lists[VERBS].contains(&Some(ADOPTING));
-        // Only an adoption lists all names.
+        // Only an adoption lists all names explicitly.
         let names: Vec<String> = list(NAMES);
         let names = if adopt || names != ["*"] { names } else { Vec::new() };
         Grant {
@@ -230,14 +232,14 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The values of a list, each once.
+/// The distinct values of a list.
 fn each(values: &[String]) -> Values<'_> {
     let mut seen = HashSet::new();
     let values: Vec<_> = values.iter().map(|value| Some(value.as_str())).filter(|value| seen.insert(*value)).collect();
     if values.is_empty() { vec![None] } else { values }
 }
 
-/// A grant of the operator, for look-ups.
+/// A grant of the operator, prepared for lookups.
 struct Given<'g> {
     of: &'g Grant,
     lists: [HashSet<&'g str>; N_LISTS],
@@ -249,7 +251,7 @@ impl<'g> Given<'g> {
         Self { of: given, lists }
     }
 
-    /// Whether it is about such requests at all.
+    /// Whether it applies to such requests at all.
     fn reaches(&self, asked: &Grant) -> bool {
         (self.of.of == Of::Any || self.of.of == asked.of)
             && self.of.paths.is_empty() == asked.paths.is_empty()
@@ -263,7 +265,7 @@ impl<'g> Given<'g> {
             (VERBS, Some(verb)) if Grant::SPECIAL_VERBS.contains(&verb) => ours.contains(verb),
             (SUBRESOURCES, Some(subresource)) if must_be_listed(subresource) => ours.contains(subresource),
             (VERBS, Some(ADOPTING)) if asked.adopt && self.of.of != Of::Any && !self.of.adopt => false,
-            // A cluster-scoped key reaches only the listed ones.
+            // A cluster-scoped key reaches only the listed namespaces.
             (NAMESPACES, Some(value)) if self.of.of == Of::Controlled => all() || ours.contains(value),
             (NAMESPACES | NAMES, Some(value)) => ours.is_empty() || all() || ours.contains(value),
             (NAMESPACES | NAMES, None) => ours.is_empty() || all(),

@@ -1,18 +1,18 @@
-//! Writes that can give rights which their writer does not have.
+//! Writes that can give rights that the writer does not have.
 //!
-//! The API server asks its authorizer for a verb of its own before each of them, but of the account that sends the write. That account
-//! may be the host's, which has the rights of all plugins; so the host asks for the verb of the plugin as well.
+//! Before each of them, the API server authorizes an additional verb for the account that sends the write. That account
+//! may be the host's, which has the rights of all plugins; so the host checks the verb for the plugin as well.
 //!
 //! Source: `pkg/registry/rbac`, `plugin/pkg/admission/certificates` and `pkg/registry/certificates` of kube-apiserver.
 
 use super::{Access, INTO_PODS};
 
-/// The group of roles and bindings.
+/// API group of roles and bindings.
 pub const RBAC: &str = "rbac.authorization.k8s.io";
-/// The group of certificate requests and their signers.
+/// API group of certificate requests and their signers.
 pub const CERTIFICATES: &str = "certificates.k8s.io";
 
-/// The verb that a write takes besides its own.
+/// The verb that a write requires in addition to its own.
 pub fn special_verb(access: &Access<'_>) -> Option<&'static str> {
     if !matches!(access.verb, "create" | "update" | "patch") {
         return None;

@@ -84,7 +84,7 @@ fn all_never_includes_what_gives_rights_to_others() {
     for (request, of_all, of_special) in requests {
         assert_eq!(allows(&grants(all.clone(), None), &request), of_all, "{request}");
         assert_eq!(allows(&grants(special.clone(), None), &request), of_special, "{request}");
-        // The same of an operator.
+        // The same for the operator's grants.
         assert_eq!(allows(&grants(special.clone(), Some(all.clone())), &request), of_all && of_special, "{request}");
     }
     let asked = manifest(
@@ -257,7 +257,7 @@ fn a_relation_is_that_of_one_grant_and_the_widest_of_several() {
     assert_eq!(relations(json!([grant(false, &[])])), [(false, false)]);
     assert_eq!(relations(json!([grant(false, &[]), grant(true, &[])])), [(true, false)]);
     assert_eq!(relations(json!([grant(true, &["a"]), grant(true, &[]), grant(false, &["*"])])), [(true, true)]);
-    // One grant adopts in the namespace of the key, another one reaches further without adoption.
+    // One grant adopts in the namespace of the key, another one reaches other namespaces without adoption.
     assert_eq!(relations(json!([grant(true, &[]), grant(false, &["*"])])), [(false, true), (true, false)]);
     assert_eq!(relations(json!([grant(false, &[]), grant(true, &["other"])])), [(false, false)]);
 }
@@ -282,7 +282,7 @@ fn a_denial_names_the_grant_and_where_to_add_it() {
         .assert_eq(&message("update", "v1/Pod", Some("status")));
     expect![[r#"delete v1/Secret a/b is not granted to plugin widgets, whose manifest asks for objects of the key only: nobody controls it; for all objects add `- {verbs: [delete], kinds: [v1/Secret]}` to `grants` of the manifest"#]]
         .assert_eq(&message("delete", "v1/Secret", None));
-    // No wider than what the manifest requests of the kind.
+    // No wider than the manifest's requests for the kind.
     expect![[r#"patch v1/Secret a/b is not granted to plugin widgets: its manifest does not ask for it; add `- {verbs: [patch], kinds: [v1/Secret], of: controlled}` to `grants` of the manifest"#]]
         .assert_eq(&message("patch", "v1/Secret", None));
     expect![[r#"update v1/Node a/b is not granted to plugin widgets: its operator does not give it; add `- {verbs: [update], kinds: [v1/Node], namespaces: [a], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
@@ -348,7 +348,7 @@ fn what_is_missing_of_long_lists_is_one_part_for_each_list_and_not_each_combinat
     assert_eq!(parts(json!([])), [[16, 16, 16]]);
     assert_eq!(parts(json!([product(15)])), [[1, 16, 16], [15, 1, 16], [15, 15, 1]]);
     assert_eq!(parts(json!([product(16)])), [[0; 3]; 0]);
-    // Each value that is given alone leaves one part.
+    // Each value that is given separately leaves one part.
     let alone = |i: usize| json!({"verbs": ["*"], "kinds": ["*"], "subresources": [format!("s{i}")], "namespaces": [format!("ns{i}")], "names": [format!("a{i}")]});
     let given = (0..16).map(alone).collect::<Value>();
     assert!(parts(given.clone()).len() <= 3 * 16, "{:?}", parts(given));
@@ -413,11 +413,12 @@ fn only_all_covers_all() {
     );
 }
 
-/// Values of the property below; no grant names the last value of each.
+/// Values for the property below; no grant names the last value of each.
 const KINDS: [&str; 3] = ["v1/Pod", "v1/Secret", "v1/Other"];
 const SUBRESOURCES: [Option<&str>; 4] = [None, Some("status"), Some("token"), Some("other")];
 const NAMES: [&str; 3] = ["a", "b", "other"];
-/// What holds of the object, whether the write adopts it, and whether it is in a namespace and the key is not.
+/// The relation of the object to the key, whether the write adopts it, and whether the object has a namespace and the
+/// key has none.
 const RELATIONS: [(Of, bool, bool); 6] = [
     (Of::Any, false, false),
     (Of::Key, false, false),
@@ -451,7 +452,7 @@ fn any_grant() -> impl Strategy<Value = Grant> {
 }
 
 proptest! {
-    /// Nothing is missing exactly if every request that the manifest's grants allow is allowed by the operator's.
+    /// No grant is missing exactly if the operator's grants allow every request that the manifest's grants allow.
     #[test]
     fn missing_grants_agree_with_denials(
         asked in proptest::collection::vec(any_grant(), 1..3),

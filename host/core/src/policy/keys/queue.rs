@@ -9,19 +9,20 @@ use crate::object::id::Key;
 use crate::policy::queue::{Priority, Suspect, Taken, WorkQueue};
 use crate::policy::ratelimit::RateLimiter;
 
-/// Receives what happens in a queue.
+/// Observes a queue.
 ///
 /// *Source*: `MetricsProvider` of client-go's `workqueue`.
 pub trait QueueObserver {
-    /// Keys were added or taken: `n_added` that were not queued before; `n_dirty` are there now, running and held ones included.
+    /// Keys were added or taken: `n_added` of them were not queued before; the queue now has `n_dirty`, including
+    /// running and held ones.
     fn queued(&self, n_added: usize, n_dirty: usize);
     /// A run has begun; its key was queued for this long.
     fn began(&self, waited: Duration);
     /// A run has ended after this time.
     fn ended(&self, worked: Duration);
-    /// A key is tried again.
+    /// A key is retried.
     fn retried(&self);
-    /// Another observer takes over, or none.
+    /// The observer is replaced or removed.
     fn replaced(&self);
 }
 
@@ -30,7 +31,7 @@ pub trait QueueObserver {
 pub struct QueueConfig<O> {
     /// Its observer.
     pub observer: O,
-    /// Maximum runs at once.
+    /// Maximum concurrent runs.
     pub concurrency: usize,
     /// Resync period.
     pub resync: Option<Duration>,
@@ -46,7 +47,7 @@ pub struct KeyQueue<O> {
     /// Its keys.
     pub work_queue: WorkQueue<Key>,
     limiter: RateLimiter<Key>,
-    /// Maximum runs at once.
+    /// Maximum concurrent runs.
     pub concurrency: usize,
     pub(super) max_retries: Option<u32>,
     tick: Option<Duration>,
@@ -54,24 +55,25 @@ pub struct KeyQueue<O> {
     next_tick: Option<Instant>,
     resync: Option<Duration>,
     next_resync: Option<Instant>,
-    /// Absent while the present version has no such queue.
+    /// Absent while the current version does not declare the queue.
     observer: Option<O>,
-    /// The present version has no such queue.
+    /// Whether the current version does not declare the queue.
     pub(super) retired: bool,
 }
 
-/// Bytes of an entry of a queue besides the text of its key: the key in two maps, and the heads of its texts.
+/// Bytes of a queue entry in addition to the text of its key: the key in two maps, and the headers of its texts.
 const ENTRY_BYTES: u64 = 384;
-/// Lists of a queue in which a key can be at once: to run, delayed, suspect, failing.
+/// Number of lists that can contain a key at the same time: to run, delayed, suspect, failing.
 pub(super) const N_LISTS: usize = 4;
-/// Bytes that the key of an object takes at most: a name has 253 bytes, a namespace 63, and the names of a kind and a queue are short.
+/// Maximum bytes of an object's key: a name has 253 bytes, a namespace 63, and the names of a kind and a queue are
+/// short.
 pub const OBJECT_BYTES: u64 = N_LISTS as u64 * ENTRY_BYTES + 512;
 
 fn text_bytes(key: &Key) -> u64 {
     key.n_bytes() as u64
 }
 
-/// Bytes that a key takes when it comes into a queue.
+/// Bytes that a key uses when it enters a queue.
 pub fn new_bytes(key: &Key) -> u64 {
     ENTRY_BYTES + text_bytes(key)
 }
@@ -94,7 +96,7 @@ impl<O: QueueObserver> KeyQueue<O> {
         }
     }
 
-    /// Adopts another version's declaration. Keys, their failures and delays stay; the clock of the tick starts again.
+    /// Adopts another version's declaration. Keys, their failures and delays stay; the tick timer restarts.
     pub(super) fn adopt(&mut self, declared: &Queue, config: QueueConfig<O>) {
         self.limiter.retune(&declared.backoff);
         self.concurrency = config.concurrency;
@@ -102,7 +104,7 @@ impl<O: QueueObserver> KeyQueue<O> {
         self.observe(Some(config.observer));
         self.tick_key = config.tick_key;
         self.retired = false;
-        // The tick runs at once: what it found depends on the version and its configuration, as with every other key.
+        // The tick runs immediately: like that of every key, its result depends on the version and its configuration.
         (self.tick, self.next_tick) = (declared.tick(), None);
         if self.resync != config.resync {
             (self.resync, self.next_resync) = (config.resync, None);
@@ -118,7 +120,7 @@ impl<O: QueueObserver> KeyQueue<O> {
         if self.work_queue.n_running() + self.work_queue.n_held() == 0 {
             self.work_queue = WorkQueue::weighing(text_bytes);
         }
-        // Versions may have other queues without end: their series must not stay.
+        // Versions may declare any number of other queues: their metric series must not stay.
         self.observe(None);
     }
 
@@ -128,7 +130,7 @@ impl<O: QueueObserver> KeyQueue<O> {
         }
     }
 
-    /// Forgets all keys, and stops the timers. Nothing may run.
+    /// Forgets all keys, and stops the timers. No run may be in progress.
     pub(super) fn clear(&mut self) {
         self.work_queue = WorkQueue::weighing(text_bytes);
         self.limiter.forget_all();
@@ -136,7 +138,7 @@ impl<O: QueueObserver> KeyQueue<O> {
         self.queued(0);
     }
 
-    /// Its observer; none if the present version has no such queue.
+    /// Its observer; `None` if the current version does not declare the queue.
     pub fn observer(&self) -> Option<&O> {
         self.observer.as_ref()
     }
@@ -191,7 +193,7 @@ impl<O: QueueObserver> KeyQueue<O> {
         Some(taken)
     }
 
-    /// Ends the run of a key; `is_held`: until it is released. Nothing if the key was not running.
+    /// Ends the run of a key. `is_held`: it stays held until it is released. Returns `None` if the key was not running.
     pub(super) fn stop_running(&mut self, key: &Key, is_held: bool, now: Instant) -> Option<Duration> {
         let worked = if is_held { self.work_queue.hold(key, now) } else { self.work_queue.done(key, now) };
         if let Some((observer, worked)) = self.observer.as_ref().zip(worked) {
@@ -227,7 +229,7 @@ impl<O: QueueObserver> KeyQueue<O> {
         self.limiter.forget(key);
     }
 
-    /// Starts the timers that are stopped.
+    /// Starts the stopped timers.
     pub(super) fn start_clocks(&mut self, now: Instant) {
         self.next_tick = self.next_tick.or(self.tick.map(|_| now));
         self.next_resync = self.next_resync.or(self.resync.map(|period| now + period));
@@ -238,7 +240,7 @@ impl<O: QueueObserver> KeyQueue<O> {
         if let (Some(next), Some(period)) = (self.next_tick, self.tick)
             && next <= now
         {
-            // Missed ticks count as one tick.
+            // Several missed ticks count as one.
             self.next_tick = Some((next + period).max(now));
             self.add(self.tick_key.clone(), None, Priority::Normal, now);
         }
@@ -250,7 +252,7 @@ impl<O: QueueObserver> KeyQueue<O> {
         due
     }
 
-    /// When a delay or a timer ends.
+    /// When the next delay or timer ends.
     pub(super) fn next_due(&self) -> Option<Instant> {
         [self.work_queue.next_due(), self.next_tick, self.next_resync].into_iter().flatten().min()
     }

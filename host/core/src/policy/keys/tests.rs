@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::policy::pending::Leaves;
 
-/// An observer that keeps nothing.
+/// An observer that records nothing.
 #[derive(Clone, Copy, Debug)]
 struct Silent;
 
@@ -64,7 +64,7 @@ fn write(version: u64) -> PendingWrite {
     }
 }
 
-/// A run that has written nothing.
+/// A run without writes.
 fn nothing(now: Instant) -> Awaited<fn(&PendingWrite) -> bool> {
     Awaited { writes: Vec::new(), is_open: false, deadline: now + BOUND, sees: |_| true }
 }
@@ -220,7 +220,7 @@ fn a_queue_that_another_version_does_not_have_takes_no_keys_and_comes_back_with_
 enum Step {
     Add(u8, u64),
     Take,
-    /// The n-th of the keys that run ends so, with so many writes.
+    /// The n-th running key ends like this, with this many writes.
     End(u8, End, u8),
     /// The caches show all writes so far.
     Progress,
@@ -258,8 +258,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: no key runs twice at once or before the caches show its writes, the workers are never exceeded, and a key that
-    /// was added runs in the end, as often as it takes for the last addition.
+    /// In any sequence of steps, no key runs twice at the same time or before the caches show its writes, the number of
+    /// workers is never exceeded, and an added key finally runs, again after the last addition.
     #[test]
     fn no_key_is_lost_doubled_or_early(steps in prop::collection::vec(step(), 0..80)) {
         let concurrency = 2;
@@ -268,7 +268,7 @@ proptest! {
         let mut now = Instant::now();
         let (mut version, mut shown) = (0u64, 0u64);
         let mut running: Vec<Key> = Vec::new();
-        // What each key has written last, and whether it was added since its last run began.
+        // The last write of each key, and whether it was added since its last run began.
         let mut wrote: BTreeMap<Key, u64> = BTreeMap::new();
         let mut added: BTreeSet<Key> = BTreeSet::new();
         let failures = [failure("p")];

@@ -1,14 +1,14 @@
-//! What is in a work queue, for humans: every key once, in the order in which it will run.
+//! The contents of a work queue, for humans: every key once, in the order in which it will run.
 
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use super::{Stage, WorkQueue};
 
-/// Where a key is.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A run of it is in progress, for this time.
+    /// A run is in progress, for this time.
     Running(Duration),
     /// The caches do not show its writes yet.
     Held,
@@ -19,7 +19,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// As one word.
+    /// The state as one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running(_) => "running",
@@ -35,19 +35,19 @@ impl Place {
 pub struct QueuedKey<'q, K> {
     /// The key.
     pub key: &'q K,
-    /// Where it is.
+    /// Its state.
     pub place: Place,
     /// While it runs or is held: whether it runs again afterwards.
     pub again: bool,
-    /// The delay after which it is added in any case, unless [`Place::Delayed`] has it.
+    /// The delay after which it is added in any case, unless it is in [`Place::Delayed`].
     pub added_after: Option<Duration>,
     /// Consecutive faults.
     pub n_faults: u32,
 }
 
 impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
-    /// At most `limit` keys: those that run, are held, are ready, and are delayed. Keys that only have faulted are left out. Takes
-    /// time in proportion to the number of running and held keys and the limit.
+    /// At most `limit` keys: running, held, ready and delayed ones, in this order. Keys that are only suspects are left
+    /// out. Takes time proportional to the number of running and held keys and the limit.
     pub fn contents(&self, limit: usize, now: Instant) -> Vec<QueuedKey<'_, K>> {
         let due = |key: &K| self.delays.get(key).map(|(due, ..)| due.saturating_duration_since(now));
         let entry = |key, place, again| QueuedKey {
@@ -57,7 +57,7 @@ impl<K: Clone + Eq + Ord + Hash> WorkQueue<K> {
             added_after: due(key),
             n_faults: self.suspects.get(key).map_or(0, |suspect| suspect.n_faults),
         };
-        // Only these stages are looked for among all keys, and only if there are any.
+        // All keys are searched only for these stages, and only if there are any.
         let n_away = self.n_running + self.n_held;
         let mut away: Vec<_> = self.items.iter().filter(|(_, item)| item.stage != Stage::Idle).take(n_away).collect();
         away.sort_by_key(|(key, item)| (item.stage == Stage::Held, *key));

@@ -119,12 +119,12 @@ fn a_change_of_a_suspect_waits_until_its_hold_is_over() {
         "add a | get | fault a | add a | get | at 4 | get | at 5 | get",
         expect_test::expect!["a - - a; dirty 0 ready 0 waiting 0 running 1 held 0"],
     );
-    // A change that came during the run, and one while the key was held for its writes, wait as well.
+    // A change during the run, and one while the key is held, wait as well.
     check(
         "add a | get | add a | fault a | get | at 5 | get",
         expect_test::expect!["a - a; dirty 0 ready 0 waiting 0 running 1 held 0"],
     );
-    // Neither does a requested requeue come earlier; a run without a fault ends the suspicion.
+    // A requested requeue does not come earlier either; a run without a fault clears the suspect.
     check(
         "add a | get | fault a | after a 1 | at 1 | get | at 5 | get | done a | add a | get",
         expect_test::expect!["a - a a; dirty 0 ready 0 waiting 0 running 1 held 0"],
@@ -178,7 +178,7 @@ fn suspects_run_one_at_a_time_and_leave_the_rest_to_others() {
         queue.add(key, Priority::Normal, now);
     }
     let taken: Vec<u32> = std::iter::from_fn(|| queue.take(now)).map(|taken| taken.key).collect();
-    // The first suspect never ends, so that no other one begins.
+    // The first suspect never ends, so that no other suspect is taken.
     assert_eq!(taken.iter().filter(|key| **key < 1_000).count(), 1);
     assert_eq!((taken.len(), taken[SUSPECT_SHARE as usize - 1]), (101, 0));
     queue.trust(&0);
@@ -283,7 +283,7 @@ struct Naive {
     delays: Vec<(Instant, u8, Priority)>,
     /// Suspect -> consecutive faults, and the end of its hold.
     suspects: HashMap<u8, (u32, Instant)>,
-    /// The suspect that is running: it was taken as one.
+    /// The running suspect; it was taken as one.
     running_suspect: Option<u8>,
     since_low: u32,
     since_suspect: u32,

@@ -1,4 +1,4 @@
-//! Ends of terms that others ask for: hosts that share groups of plugins, and an API server that elects.
+//! Terms that end on request: hosts that share groups of plugins, and coordinated elections.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ fn a_holder_that_is_asked_hands_the_lease_over_to_who_asked_and_to_nobody_else()
     a.set_share(share(false, Some("b")));
     let done = act(&mut server, &mut c, clocks.at(200));
     assert_eq!(done, ["read", "wait 4000"]);
-    // It waits for the next renewal first, which a change of the Lease cuts short in the shell.
+    // It waits for the next renewal first; in the shell, a change of the Lease ends this wait early.
     assert_eq!(act(&mut server, &mut a, clocks.at(2 * S)), ["hand over to b", "wait 4000"]);
     assert!(!holds(&a, clocks.at(2 * S)));
     assert_eq!((annotation(&server, RESERVED_FOR).as_deref(), annotation(&server, WANTED_BY)), (Some("b"), None));
@@ -94,7 +94,7 @@ fn a_free_lease_is_left_to_others_for_the_time_that_the_share_says() {
     let mut server = led_by(&mut a, &clocks);
     b.set_share(Share { hold_back: Duration::from_secs(1), ..Share::default() });
     act(&mut server, &mut b, clocks.at(0));
-    // Released, and expired.
+    // The Lease was released, and has expired.
     let mut released = Server::default();
     released.store(server.lease.clone().unwrap());
     let mut c = candidate("c");
@@ -109,7 +109,7 @@ fn a_free_lease_is_left_to_others_for_the_time_that_the_share_says() {
     assert_eq!(act(&mut server, &mut b, clocks.at(16 * S)), ["lead", "wait 2000"]);
 }
 
-/// Writes fields of the Lease as the API server's controller for coordinated elections does.
+/// Writes fields of the Lease, like the API server's controller for coordinated elections.
 fn elect(server: &mut Server, spec: &serde_json::Value) {
     let mut lease: serde_json::Value = serde_json::from_str(&server.lease.as_ref().unwrap().text()).unwrap();
     for (field, value) in spec.as_object().unwrap() {
