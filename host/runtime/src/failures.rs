@@ -1,13 +1,14 @@
-//! The last failed runs of each plugin, with everything that they read, so that they can be replayed.
+//! The last failed runs of each plugin, with everything they read, for replay.
 //!
-//! *Flow*: a run ends with a fault or a declared error ([`crate::controller`]) -> its read log gives the objects that it read
+//! *Flow*: a run ends with a fault or a declared error ([`crate::controller`]) -> its read log returns the objects that
+//! it read
 //! -> the run is kept here until newer ones replace it -> the manager returns it on request.
 //!
 //! *Invariants*:
-//! 1. Failures are kept in memory only, and bounded: [`MAX_RUNS`] per plugin, [`MAX_BYTES`] for all plugins. The oldest run
-//!    is dropped first; at the bound of all plugins, the oldest of the plugin with the most, so that a plugin that fails
-//!    constantly displaces only its own.
-//! 2. A run that fails like an earlier one is only counted: the first one's input is kept.
+//! 1. Failures are kept in memory only, and bounded: [`MAX_RUNS`] per plugin, [`MAX_BYTES`] for all plugins. The oldest
+//!    run is dropped first; at the bound of all plugins, the oldest run of the plugin with the most, so that a
+//!    constantly failing plugin displaces only its own runs.
+//! 2. A run that fails like an earlier one is only counted, and the first one's input is kept.
 //!
 //! *Not here*: the file format of a saved run, and the masking of secrets (`pintle`'s `cases`).
 
@@ -25,17 +26,17 @@ use tokio::sync::watch;
 
 /// Maximum kept runs per plugin.
 pub const MAX_RUNS: usize = 20;
-/// Maximum bytes of the kept runs of all plugins, as if the caches shared nothing of them.
+/// Maximum bytes of the kept runs of all plugins, counted without sharing with the caches.
 pub const MAX_BYTES: usize = 32 << 20;
-/// Longest message in bytes; it is the plugin's own text.
+/// Maximum bytes of a message, which is the plugin's own text.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 4 << 10;
-/// Bytes that a run costs besides its texts and objects.
+/// Bytes of a run in addition to its texts and objects.
 const RUN_BYTES: usize = 1 << 10;
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The plugin broke a rule; nothing of the outcome was carried out except granted mutations.
+    /// A fault of the plugin; only granted mutations of the outcome were executed.
     Fault(FaultKind),
     /// The plugin requested a retry.
     Retry,
@@ -44,7 +45,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The failure as one word: the label of the fault's metric, `retry` or `terminal`.
+    /// The failure as one word: the metric label of the fault, `retry` or `terminal`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fault(kind) => kind.as_str(),
@@ -54,7 +55,7 @@ impl Failure {
     }
 }
 
-/// Identity of a failure: runs with equal values failed the same way.
+/// Identity of a failure: runs with equal values failed in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureIdentity {
     /// Key of the run.
@@ -63,30 +64,30 @@ pub struct FailureIdentity {
     pub digest: String,
     /// Kind of failure.
     pub failure: Failure,
-    /// Message for humans; partly untrusted text, shortened.
+    /// Message for humans; partly untrusted text, truncated.
     pub message: String,
 }
 
-/// A failed run, with everything that it read.
+/// A failed run with everything it read.
 #[derive(Clone, Debug)]
 pub struct FailedRun {
-    /// Its key, and how it failed.
+    /// Key and failure of the run.
     pub identity: FailureIdentity,
     /// Version of the plugin.
     pub manifest: Arc<Manifest>,
-    /// The time that the run saw: RFC 3339 with microseconds, UTC.
+    /// The time in the run's view: RFC 3339 with microseconds, UTC.
     pub now: String,
-    /// The time since the start of the host that the run saw.
+    /// The uptime of the host in the run's view.
     pub uptime: Duration,
     /// Consecutive failures of the key before this run.
     pub attempt: u32,
     /// Failures of the key's previous outcome.
     pub failures: Vec<MutationFailure>,
-    /// The configuration that the run saw: a JSON object.
+    /// The configuration of the run: a JSON object.
     pub config: Arc<str>,
     /// The objects that it read.
     pub read_set: ReadSet,
-    /// Its log; of a long log the last lines.
+    /// Its log; of a long log, the last lines.
     pub log: Vec<LogLine>,
 }
 
@@ -99,13 +100,13 @@ pub struct RecordedFailure {
     pub run: Arc<FailedRun>,
     /// Number of such failures.
     pub n_times: u64,
-    /// Time of the last one.
+    /// Time of the last failure.
     pub last: String,
     n_bytes: usize,
 }
 
 impl FailedRun {
-    /// Upper bound of the bytes that it costs.
+    /// Upper bound of the bytes that it uses.
     pub fn n_bytes(&self) -> usize {
         let objects = self.read_set.objects.iter().map(|seen| seen.n_bytes());
         let answers = self.read_set.answers.iter().map(|(need, answer)| {
@@ -157,7 +158,7 @@ impl Failures {
         self.changes.send_modify(|n| *n += 1);
     }
 
-    /// The failed runs of a plugin, the last one first.
+    /// The failed runs of a plugin, the latest first.
     pub(crate) fn of(&self, plugin: &str) -> Vec<RecordedFailure> {
         let shelf = self.shelf.lock();
         shelf.by_plugin.get(plugin).into_iter().flatten().rev().cloned().collect()
@@ -174,7 +175,7 @@ impl Failures {
 }
 
 impl Shelf {
-    /// Counts a failure that is already known; returns whether it was.
+    /// Counts a repeated failure; returns false if it is new.
     fn count(&mut self, plugin: &str, identity: &FailureIdentity, now: &str) -> bool {
         let Some(runs) = self.by_plugin.get_mut(plugin) else { return false };
         let Some(at) = runs.iter().position(|kept| kept.run.identity == *identity) else { return false };

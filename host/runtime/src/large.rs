@@ -1,31 +1,32 @@
-//! Work that grows with a text of a plugin or of the API server: not on the async workers, which answer probes and renew the Lease.
+//! Work proportional to a text of a plugin or of the API server: kept off the async workers, which answer probes and
+//! renew the Lease.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 
-/// Bytes that are worked through in about a millisecond.
+/// Size of a text that takes about a millisecond.
 const SMALL_BYTES: usize = 128 << 10;
 
-/// Large texts at the same time, whoever they belong to: processors are left for everything else.
+/// Number of large texts processed at the same time, over all plugins: the other processors stay free.
 static PIECES: Semaphore = Semaphore::const_new(2);
 
-/// Does work on a text of so many bytes. If it is large, it waits for its turn, and the other tasks of this thread go on elsewhere
-/// meanwhile.
+/// Runs work on a text of `n_bytes` bytes. If the text is large, the work waits for its turn, and other tasks of this
+/// thread continue on other threads meanwhile.
 pub(crate) async fn on_text<T>(n_bytes: usize, work: impl FnOnce() -> T) -> T {
     if n_bytes <= SMALL_BYTES { work() } else { beside_workers(work).await }
 }
 
-/// Does work that may take long. A runtime of one thread has no workers that it could hold, and waits for no other thread: a simulation
-/// depends on its seed alone.
+/// Runs work that may take long. A single-threaded runtime has no other workers to protect, and must not wait for
+/// another thread: a simulation depends on its seed alone.
 ///
 /// # Cancel safety
-/// Safe until the work begins; then it ends before anything else can happen.
+/// Safe until the work begins; then it runs to completion.
 pub async fn beside_workers<T>(work: impl FnOnce() -> T) -> T {
     if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
         return work();
     }
-    // It is never closed.
+    // The semaphore is never closed.
     let turn = PIECES.acquire().await;
     let done = block_in_place(work);
     drop(turn);
@@ -38,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// The only worker is needed for what the work waits for.
+    /// The work waits for another task, which needs the only worker.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_large_text_holds_no_worker() {
         for n_bytes in [SMALL_BYTES + 1, 32 << 20] {

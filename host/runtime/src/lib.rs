@@ -29,15 +29,15 @@ use pintle_cache::panic_text;
 pub use throttle::retry_throttled;
 pub use writer::denials;
 
-/// Access to private items, only for the fuzz targets.
+/// Access to private items for the fuzz targets only.
 #[doc(hidden)]
 pub mod fuzzing {
     use crate::writer::edit::Members;
 
-    /// The JSON text of an object after a member, and a member of its `metadata`, are set to strings.
+    /// Sets a member of an object and a member of its `metadata` to strings; returns the JSON text.
     ///
     /// # Errors
-    /// The text is not one object, or is ambiguous.
+    /// If the text is not one object, or is ambiguous.
     pub fn with_metadata(text: &str, member: &str, value: &str, of_metadata: &str, to: &str) -> Result<String, String> {
         let mut members = Members::parse(text)?;
         members.set_string(member, value);

@@ -9,7 +9,8 @@
 //! 2. With fences ([`ManagerConfig::fences`]), the plugins of a group run only between [`Manager::lead`] and [`Manager::stand_by`].
 //! 3. Each plugin has its own API client; its events and mutations share one rate limit, as upstream.
 //!
-//! Not here: who leads (`election`), compilation (`pintle-wasm`), the metrics endpoint; the stages of a swap are in `apply`.
+//! Not here: leader election (`election`), compilation (`pintle-wasm`), the metrics endpoint; the stages of a swap are
+//! in `apply`.
 
 mod apply;
 mod assemble;
@@ -61,54 +62,56 @@ pub use crate::recorder::WallClock;
 pub struct ManagerConfig {
     /// Options of informers.
     pub caches: CachesConfig,
-    /// Requests per second of each plugin's client; no limit if absent. Default 20, as kube-controller-manager. Too low:
-    /// writes wait in the client. Too high: the API server answers 429.
+    /// Requests per second of each plugin's client; no limit if absent. Default 20, as in kube-controller-manager. Too
+    /// low: writes wait in the client. Too high: the API server answers 429.
     pub qps: Option<f32>,
-    /// Burst of each plugin's client. Default 30, as kube-controller-manager.
+    /// Burst of each plugin's client. Default 30, as in kube-controller-manager.
     pub burst: u32,
-    /// How long a key waits for the caches to show its own writes before it is reported, its watches are reopened and the API
-    /// server is asked about the writes. It stays held until they are seen. Default 30 s. Too low: needless requests while a
-    /// watch is late. Too high: a silent watch delays the key.
+    /// Time that a key waits for the caches to show its own writes before it is reported, its watches are reopened and
+    /// the API server is asked about the writes. The key stays held until they are seen. Default 30 s. Too low:
+    /// unnecessary requests while a watch is late. Too high: a silent watch delays the key.
     pub stale_bound: Duration,
-    /// Interval between the starts of the plugins that were added before the manager runs. Default 0. A random part of it is
-    /// added, as upstream.
+    /// Interval between the starts of the plugins that were added before the manager runs. Default 0. A random part of
+    /// it is added, as upstream.
     pub start_interval: Duration,
-    /// How long runs in flight may take at shutdown. Default 30 s; afterwards they are abandoned.
+    /// Time limit for runs in flight at shutdown. Default 30 s; then they are abandoned.
     pub shutdown_grace: Duration,
-    /// How long event writes may take at shutdown. Default 5 s; afterwards the events are lost.
+    /// Time limit for event writes at shutdown. Default 5 s; then the events are lost.
     pub event_grace: Duration,
-    /// The wall clock that plugins see. Default: the system clock.
+    /// The wall clock for plugins. Default: the system clock.
     pub clock: WallClock,
-    /// How long the host has been running, as plugins see it. Default: since the manager was made, by a monotonic clock.
+    /// The uptime of the host for plugins. Default: the time since the manager was created, by a monotonic clock.
     pub uptime: Option<Uptime>,
     /// Seed of all jitter.
     pub seed: u64,
-    /// Whether a component whose spec lists no grants gets everything that its manifest requests. Default false: such a
-    /// component is loaded only if it requests no more than the version that it replaces.
+    /// Whether a component whose spec lists no grants is granted everything that its manifest requests. Default false:
+    /// such a component is loaded only if it requests no more than the version that it replaces.
     pub grant_requested: bool,
-    /// The service accounts of plugins for their writes, events and live reads, as kube-controller-manager's
+    /// The service accounts of plugins for their writes, events and live reads, like kube-controller-manager's
     /// `--use-service-account-credentials`. Default none: plugins act as the host. Informers always read as the host.
     pub accounts: Option<Accounts>,
-    /// `source.component` of the events of plugins with these names. Default: none; that of a plugin is its name.
+    /// `source.component` for the events of plugins with these names. Default: none; the source is the plugin's name.
     pub event_sources: BTreeMap<String, String>,
-    /// Whether the host carries this component, by its bytes: then its deletions are not bounded while it is new. Default: none.
+    /// Whether a component, given its bytes, is built into the host: then its deletions are not bounded while it is
+    /// new. Default: no component is.
     pub carries: Carries,
-    /// Bounds the writes of plugins in time. With them, the host starts on standby: see [`Manager::lead`]. Default: none, so that
+    /// Write fences of plugins. With them, the host starts on standby: see [`Manager::lead`]. Default: none, so that
     /// plugins run from the start.
     pub fences: Option<Fences>,
     /// Records runs as traces. Default: none.
     pub tracer: Option<Arc<dyn RunTracer>>,
-    /// Keys, authorities and endpoints that the operator has bound for plugins. Default: none, so that the needs for them are denied.
+    /// Keys, authorities and endpoints that the operator has bound for plugins. Default: none; needs for them are
+    /// denied.
     pub outside: Arc<dyn Outside>,
-    /// The operator's options for components that are loaded while the host runs, besides their spec: workers, resyncs, rate
-    /// limit.
+    /// The operator's options for components that are loaded while the host runs, in addition to their spec: workers,
+    /// resyncs, rate limit.
     pub tune: Tune,
 }
 
-/// Whether a component is one that the host carries.
+/// Whether a component is built into the host.
 pub type Carries = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// The options for a manifest.
+/// Returns the options for a manifest.
 pub type Tune = Arc<dyn Fn(&Manifest) -> PluginOptions + Send + Sync>;
 
 impl Default for ManagerConfig {
@@ -151,9 +154,9 @@ pub struct PluginOptions {
     pub resync: BTreeMap<String, Duration>,
     /// The plugin's rate limit; overrides the host's.
     pub rate_limit: Option<RateLimit>,
-    /// Whether its metrics may be those of other plugins that have this set, as controllers of the binary share some.
+    /// Whether its metrics may be shared with other plugins that set this, because built-in controllers share some.
     pub shares_metrics: bool,
-    /// Whether the host carries the component.
+    /// Whether the component is built into the host.
     pub is_carried: bool,
 }
 
@@ -169,13 +172,13 @@ pub struct RateLimit {
 /// A plugin cannot be added. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
-    /// Another plugin has its name.
+    /// Another plugin has the same name.
     #[error("plugin {0:?} is already loaded; plugin names must be unique")]
     Duplicate(String),
-    /// The operator does not grant what its watches need.
+    /// The operator does not grant the reads that its watches need.
     #[error("{0}")]
     NotGranted(String),
-    /// Its configuration does not fit its manifest.
+    /// Its configuration does not match its manifest.
     #[error("plugin {plugin:?}: {why}")]
     Settings {
         /// The plugin.
@@ -188,7 +191,7 @@ pub enum ManagerError {
     Metrics {
         /// The plugin.
         plugin: String,
-        /// The metric, and what is wrong.
+        /// The metric, and the problem.
         why: String,
     },
     /// Its manifest uses a mapping that the component does not export.
@@ -208,7 +211,7 @@ pub enum ManagerError {
         /// The plugin's queues.
         known: String,
     },
-    /// The operator names an unknown queue, or sets zero workers.
+    /// The operator sets the workers of an unknown queue, or zero workers.
     #[error(
         "plugin {plugin:?}: queue {queue:?} cannot have {workers} workers; its queues are {known}, each with at least 1"
     )]
@@ -234,18 +237,18 @@ pub struct Manager {
     pub(crate) observations: Observations,
     reach: Arc<ApiServerHealth>,
     beginning: Mutex<StartupGate>,
-    /// Of the `ControllerPlugin`s, by plugin.
+    /// Uids of the `ControllerPlugin`s, by plugin.
     resource_uids: Mutex<BTreeMap<String, String>>,
-    /// Digests of components that a host before this one ran without a bound on deletions, by plugin.
+    /// Digests of components that an earlier host ran without a bound on deletions, by plugin.
     proven: Mutex<BTreeMap<String, String>>,
-    /// Record events about plugins that do not run, by their groups.
+    /// Recorders for events about plugins that do not run, by group.
     recorders: Vec<OnceLock<Recorder>>,
     idle_signal: Arc<Notify>,
     uptime: Uptime,
     failures: Arc<Failures>,
-    /// Of the present term of each group.
+    /// The last writes in the current term of each group.
     last_writes: Vec<Arc<Mutex<LastWrites>>>,
-    /// Runs were abandoned while they wrote, perhaps.
+    /// Whether runs were abandoned, possibly during a write.
     abandoned_runs: AtomicBool,
     plugins: Mutex<Plugins>,
     n_added: AtomicU64,
@@ -303,12 +306,12 @@ impl Manager {
         }
     }
 
-    /// Sets the loader of components that arrive while the host runs; without one, [`Manager::apply`] returns an error.
+    /// Sets the loader of components for [`Manager::apply`]; without a loader, it returns an error.
     pub fn set_loader(&self, loader: Arc<dyn Loader>) {
         *self.loader.lock() = Some(loader);
     }
 
-    /// Adds a plugin. It starts at once if the manager runs. Call it within a tokio runtime.
+    /// Adds a plugin. It starts immediately if the manager runs. Call it within a tokio runtime.
     ///
     /// # Errors
     /// [`ManagerError`]; nothing has changed.
@@ -344,7 +347,7 @@ impl Manager {
         plugins.by_name.insert(name, plugin);
     }
 
-    /// Adds a plugin that has not started yet.
+    /// Creates a plugin that has not started yet.
     fn plugin(&self, version: Arc<Version>, rate_limit: Option<RateLimit>) -> Plugin {
         let manifest = version.manifest();
         let name = manifest.name.clone();
@@ -367,10 +370,10 @@ impl Manager {
             idle_signal: self.idle_signal.clone(),
             account: account_of_runs.clone(),
         };
-        // One client for both: with a second one the plugin could exceed its limit.
+        // One client for both: with a second client the plugin could exceed its limit.
         let client = self.writers.client(&identity);
         let api = client.writer;
-        // The account of a plugin that declares no events may not record any, and the host still records the plugin's faults.
+        // The account of a plugin without events may not record any, but the host still records the plugin's faults.
         let telling = match manifest.events {
             true => api.clone(),
             false => self.writers.client(&WriterIdentity { account: None, ..identity.clone() }).writer,
@@ -405,7 +408,7 @@ impl Manager {
         Plugin { controller, recorder: recording }
     }
 
-    /// Stops a plugin: it starts no more runs, and runs in flight end. Returns whether there was a plugin of this name.
+    /// Stops a plugin: it starts no more runs, and runs in flight end. Returns whether the plugin existed.
     ///
     /// # Cancel safety
     /// The plugin is removed even if the future is dropped.
@@ -422,8 +425,8 @@ impl Manager {
         }
     }
 
-    /// Runs the plugins until `shutdown`; then starts no more runs, and returns when runs in flight, their writes and events
-    /// are done (or their grace periods have passed).
+    /// Runs the plugins until `shutdown`; then starts no more runs, and returns after runs in flight, their writes and
+    /// events have ended (or their grace periods have passed).
     ///
     /// # Cancel safety
     /// Dropping the future leaves the plugins running.
@@ -440,7 +443,7 @@ impl Manager {
                 if i > 0 && !self.config.start_interval.is_zero() {
                     tokio::time::sleep(self.config.start_interval.mul_f64(random.random_range(1.0..2.0))).await;
                 }
-                // The plugin may have been removed meanwhile, and another one with its name started.
+                // The plugin may have been removed meanwhile, and another one with the same name started.
                 if let Some(plugin) =
                     self.plugins.lock().by_name.get(name).filter(|plugin| !plugin.controller.has_started())
                 {
@@ -464,7 +467,8 @@ impl Manager {
         futures::future::join_all(plugins.into_values().map(|plugin| self.stop(plugin))).await;
     }
 
-    /// Starts a term of leadership: every plugin of the group runs, as after a restart but with warm caches. Does nothing during a term.
+    /// Starts a term of leadership: every plugin of the group runs, as after a restart but with warm caches. Does
+    /// nothing during a term.
     pub fn lead(&self, group: GroupId) {
         let mut plugins = self.plugins.lock();
         plugins.leads[group.index()] = true;
@@ -472,7 +476,7 @@ impl Manager {
         self.of_group(&plugins, group).for_each(|plugin| plugin.controller.lead());
     }
 
-    /// Ends the term: the plugins of the group start no more runs. Returns when those in flight have ended.
+    /// Ends the term: the plugins of the group start no more runs. Returns after runs in flight have ended.
     ///
     /// # Cancel safety
     /// No run starts even if the future is dropped, but [`Manager::lead`] must not be called for the group then.
@@ -497,17 +501,18 @@ impl Manager {
         self.abandoned_runs.store(true, Ordering::Relaxed);
     }
 
-    /// Whether runs were abandoned, of which the API server may still carry out a write.
+    /// Whether runs were abandoned whose writes the API server may still execute.
     pub(crate) fn has_abandoned_runs(&self) -> bool {
         self.abandoned_runs.load(Ordering::Relaxed)
     }
 
-    /// What the plugins of the group have written last in this term, for the next leader.
+    /// The last writes of the group's plugins in this term, for the next leader.
     pub(crate) fn last_writes(&self, group: GroupId) -> LastWrites {
         self.last_writes[group.index()].lock().clone()
     }
 
-    /// Whether the caches of the plugins show these writes of another host. Plugins and kinds that this host does not have count as shown.
+    /// Whether the caches of the plugins show these writes of another host. Plugins and kinds that this host does not
+    /// have count as shown.
     pub(crate) fn sees(&self, writes: &LastWrites) -> bool {
         let plugins = self.plugins.lock();
         writes
@@ -515,17 +520,17 @@ impl Manager {
             .all(|(plugin, write)| plugins.by_name.get(plugin).is_none_or(|plugin| plugin.controller.sees(write)))
     }
 
-    /// Whether any plugins may run: without an election always.
+    /// Whether any plugins may run; always true without an election.
     pub fn leads(&self) -> bool {
         self.plugins.lock().leads.contains(&true)
     }
 
-    /// Whether a plugin of this name may run here.
+    /// Whether the plugin may run on this host.
     pub fn may_run(&self, plugin: &str) -> bool {
         self.plugins.lock().leads[self.group(plugin).index()]
     }
 
-    /// The bounds of writes that only a leader may send; none without an election.
+    /// The write fences; `None` without an election.
     pub fn fences(&self) -> Option<Fences> {
         self.config.fences.clone()
     }
@@ -538,7 +543,8 @@ impl Manager {
         controller.start(self.subscribe(controller, &controller.version()));
     }
 
-    /// Subscribes a version to the watches of its manifest. The subscription buffers changes until the version takes over.
+    /// Subscribes a version to the watches of its manifest. The subscription buffers changes until the version takes
+    /// over.
     fn subscribe(&self, controller: &Arc<Controller>, version: &Version) -> CacheSubscription {
         let sink = ChangeSink::new(controller);
         let cache = Arc::new(self.caches.subscribe(version.manifest().clone(), sink.clone()));
@@ -563,9 +569,9 @@ impl Manager {
         }
     }
 
-    /// Waits until every queue is empty, nothing runs, is held, or is delayed for less than `quiet`, all events are written,
-    /// and all caches are synced. It does not wait for changes that are still on their way from the API server, except those
-    /// of the plugins' own writes.
+    /// Waits until every queue is empty, no key runs, is held, or is delayed for less than `quiet`, all events are
+    /// written, and all caches are synced. It does not wait for changes that are still on their way from the API
+    /// server, except the plugins' own writes.
     ///
     /// # Cancel safety
     /// Safe.
@@ -585,12 +591,12 @@ impl Manager {
         }
     }
 
-    /// Tasks of the host that panic repeatedly or cannot start again: restart the process.
+    /// Tasks of the host that panic repeatedly or cannot be restarted. The remedy is to restart the process.
     pub fn failing(&self) -> Vec<&'static str> {
         self.caches.supervisor().failing()
     }
 
-    /// All metrics in the text form of OpenMetrics (`application/openmetrics-text; version=1.0.0`).
+    /// All metrics in the OpenMetrics text format (`application/openmetrics-text; version=1.0.0`).
     pub fn metrics_text(&self) -> String {
         let _writing = self.metrics.writing();
         self.metrics.count_panics(&self.caches.supervisor().panics());
@@ -604,9 +610,9 @@ impl Manager {
         self.metrics.text()
     }
 
-    /// Sets what metrics and overviews show of the host: its version, the version of Kubernetes that it follows, that of the API server
-    /// (empty if it is not known), and the feature gates that its controllers read, each with the word of its stage (empty for general
-    /// availability) and its value.
+    /// Sets the facts about the host in metrics and overviews: its version, the version of Kubernetes that it follows,
+    /// the version of the API server (empty if unknown), and the feature gates that its controllers read, each with its
+    /// stage (empty for general availability) and value.
     pub fn describe(&self, version: &str, kubernetes: &str, api_server: &str, features: &[(&str, &str, bool)]) {
         self.metrics.report_build(version, kubernetes, api_server);
         self.observations.set_version(version);
@@ -620,10 +626,10 @@ impl Manager {
         self.reach.clone()
     }
 
-    /// Whether the API server answers.
+    /// Checks whether the API server answers.
     ///
     /// # Errors
-    /// Since when it does not, as a sentence. It may pass.
+    /// A sentence with the start of the outage. A retry may help.
     pub fn api_server_answers(&self) -> Result<(), String> {
         let Some((host, Outage { lasts, code })) = self.reach.outage() else { return Ok(()) };
         let ago = SignedDuration::try_from(lasts).unwrap_or_default();
@@ -633,11 +639,12 @@ impl Manager {
         Err(format!("the API server at {host} has not answered since {since} ({lasts} s){what}"))
     }
 
-    /// Whether the caches of the plugins have synced once. A plugin that waits for a kind that the API server does not have, or refuses
-    /// to list, does not count; a built-in controller whose kinds it refuses to list does.
+    /// Checks whether the caches of the plugins have synced once. A plugin that waits for a kind that the API server
+    /// does not have, or refuses to list, does not count; but a built-in controller whose kinds the API server refuses
+    /// to list does.
     ///
     /// # Errors
-    /// The plugins that are missing, as a sentence. It passes.
+    /// A sentence with the missing plugins. A retry may help.
     pub fn caches_have_synced(&self) -> Result<(), String> {
         let plugins = self.plugins.lock();
         let plugins: Vec<_> = plugins.by_name.values().map(|plugin| plugin.controller.clone()).collect();
@@ -652,16 +659,16 @@ impl Manager {
         waiting.map_or(Ok(()), |waiting| Err(format!("caches are not synced yet for: {waiting}")))
     }
 
-    /// Whether the host is ready to work: its API server answers, and its caches have synced once.
+    /// Checks whether the host is ready to work: its API server answers, and its caches have synced once.
     ///
     /// # Errors
-    /// What is missing, as a sentence. It may pass.
+    /// A sentence with the missing condition. A retry may help.
     pub fn readiness(&self) -> Result<(), String> {
         self.api_server_answers()?;
         self.caches_have_synced()
     }
 
-    /// The contents of a plugin's queues; none if there is no such plugin.
+    /// The contents of a plugin's queues; `None` if the plugin does not exist.
     pub fn queue_contents(&self, name: &str) -> Option<Vec<QueueContents>> {
         self.controller(name).map(|controller| controller.contents())
     }
@@ -671,7 +678,7 @@ impl Manager {
         self.plugins.lock().by_name.values().map(|plugin| plugin.controller.status()).collect()
     }
 
-    /// The kinds of objects that plugins act on ([`Manifest::reconciled`]), those of disabled plugins aside.
+    /// The kinds of objects that plugins act on ([`Manifest::reconciled`]), without those of disabled plugins.
     pub fn reconciled(&self) -> BTreeSet<Kind> {
         let plugins = self.plugins.lock();
         let running = plugins.by_name.values().filter(|plugin| !plugin.controller.is_disabled());
@@ -680,22 +687,22 @@ impl Manager {
             .collect()
     }
 
-    /// Whether a component whose spec lists no grants gets everything that its manifest requests.
+    /// Whether a component whose spec lists no grants is granted everything that its manifest requests.
     pub fn grants_requests(&self) -> bool {
         self.config.grant_requested
     }
 
-    /// The operator's spec of a plugin's present version.
+    /// The operator's spec of a plugin's current version.
     pub fn spec(&self, name: &str) -> Option<Spec> {
         self.controller(name).map(|controller| controller.version().spec.clone())
     }
 
-    /// The report of a plugin's present or last shadow run.
+    /// The report of a plugin's current or last shadow run.
     pub fn diff(&self, name: &str) -> Option<ShadowReport> {
         self.controller(name).and_then(|controller| controller.shadow_report())
     }
 
-    /// The last failed runs of a plugin, the last one first; empty for unknown plugins.
+    /// The last failed runs of a plugin, the latest first; empty for unknown plugins.
     pub fn failures(&self, name: &str) -> Vec<RecordedFailure> {
         self.failures.of(name)
     }
@@ -705,7 +712,7 @@ impl Manager {
         self.failures.changes()
     }
 
-    /// Enqueues keys of a plugin, as a change of their objects would. Does nothing for unknown plugins.
+    /// Enqueues keys of a plugin, like a change of their objects. Does nothing for unknown plugins.
     pub fn enqueue(&self, name: &str, keys: Vec<Key>) {
         if let Some(controller) = self.controller(name) {
             controller.enqueue(keys, Priority::Normal);
@@ -717,7 +724,7 @@ impl Manager {
         self.changes.subscribe()
     }
 
-    /// Sets the uid of the plugin's `ControllerPlugin`, so that events about the plugin appear in its description.
+    /// Sets the uid of the plugin's `ControllerPlugin`, so that `kubectl describe` shows events about the plugin.
     pub fn set_resource_uid(&self, name: &str, uid: &str) {
         match uid {
             "" => drop(self.resource_uids.lock().remove(name)),
@@ -728,8 +735,8 @@ impl Manager {
         }
     }
 
-    /// Does not bound the deletions of a plugin when it is loaded next with the component of this digest: a host before this one has
-    /// run it, and no longer bounded them.
+    /// Disables the bound on a plugin's deletions for the next load of the component with this digest, because an
+    /// earlier host has run it and no longer bounded its deletions.
     pub fn set_proven(&self, name: &str, digest: &str) {
         self.proven.lock().insert(name.to_owned(), digest.to_owned());
     }
@@ -743,7 +750,7 @@ impl Manager {
         self.controller(name).map(|controller| controller.counters())
     }
 
-    /// The wall clock: RFC 3339, UTC.
+    /// The wall-clock time: RFC 3339, UTC.
     pub(crate) fn wall_clock_text(&self) -> String {
         timestamp(&self.config.clock)
     }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::election::leadership::Standing;
 use crate::manager::{Manager, QueueContents};
 
-/// For this long, an overview is shown again instead of a new one.
+/// Time for which an overview is reused.
 const FRESH_FOR: Duration = Duration::from_millis(250);
 
 /// One plugin in detail.
@@ -32,7 +32,7 @@ pub struct PluginDetail {
     pub queues: Vec<QueueContents>,
 }
 
-/// What a manager keeps for overviews.
+/// The manager's state for overviews.
 pub(crate) struct Observations {
     started: Instant,
     history: Mutex<History>,
@@ -53,7 +53,7 @@ impl Observations {
         }
     }
 
-    /// Shows an election from now on. `lease`: namespace and name.
+    /// Adds an election to overviews. `lease`: namespace and name.
     pub(crate) fn add_election(&self, lease: String, standing: watch::Receiver<Standing>) {
         self.elections.lock().push((lease, standing));
     }
@@ -67,9 +67,9 @@ impl Observations {
         shown.collect()
     }
 
-    /// Sets the version of the host. Only the first call counts.
+    /// Sets the version of the host. Only the first call has an effect.
     pub(crate) fn set_version(&self, version: &str) {
-        // A second one is of the same program.
+        // A second call has the version of the same program.
         let _ = self.version.set(version.to_owned());
     }
 
@@ -79,7 +79,7 @@ impl Observations {
 }
 
 impl Manager {
-    /// Takes samples of the plugins for the last minutes of overviews, without end.
+    /// Takes samples of the plugins for the last minutes of overviews; never returns.
     ///
     /// # Cancel safety
     /// Safe: no more samples are taken.
@@ -92,7 +92,7 @@ impl Manager {
         }
     }
 
-    /// The host at a glance. It may be a quarter of a second old, so that clients that ask often cost little.
+    /// The overview of the host. It may be a quarter of a second old, so that frequent requests cost little.
     pub fn overview(&self) -> Overview {
         let observations = &self.observations;
         let mut last = observations.last.lock();
@@ -118,7 +118,7 @@ impl Manager {
         overview
     }
 
-    /// One plugin in detail; none if there is no plugin of this name.
+    /// One plugin in detail; `None` if the plugin does not exist.
     pub fn plugin_detail(&self, name: &str) -> Option<PluginDetail> {
         let mut queues = self.queue_contents(name)?;
         queues.iter_mut().for_each(|queue| queue.keys.truncate(MAX_DETAIL_KEYS));

@@ -1,4 +1,4 @@
-//! Whether the API server answers, by the requests of the host's clients.
+//! Determines from the requests of the host's clients whether the API server answers.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::metrics::Metrics;
 use crate::readiness::{Change, Outage, Reachability};
 
-/// Observes requests: counts them for the metrics, and judges whether the API server is there.
+/// Observes requests: counts them for the metrics, and determines whether the API server answers.
 pub(crate) struct ApiServerHealth {
     metrics: Arc<Metrics>,
     /// Weak, because they use the client that this observes.
@@ -27,12 +27,12 @@ struct State {
 }
 
 impl ApiServerHealth {
-    /// Tells the caches when the API server is back.
+    /// Notifies the caches when the API server is back.
     pub(crate) fn new(metrics: Arc<Metrics>, caches: Weak<Caches>) -> Arc<Self> {
         Arc::new(Self { metrics, caches, state: Mutex::default() })
     }
 
-    /// The address and the outage of an API server that is gone.
+    /// The address and the outage of an API server that does not answer.
     pub(crate) fn outage(&self) -> Option<(String, Outage)> {
         let state = self.state.lock();
         let outage = state.reachability.outage(Instant::now().into_std())?;

@@ -1,11 +1,11 @@
-//! Whether a host is ready: its API server answers, and its plugins have begun.
+//! Whether a host is ready: its API server answers, and its plugins have started.
 //!
 //! Invariants:
-//! 1. One plugin decides for itself only: a plugin whose kinds the API server refuses to list, or does not have, leaves the host
-//!    ready, and so does a plugin that is loaded later. A built-in controller whose kinds the host may not list does not: a host whose roles
-//!    are missing must not replace one that works.
-//! 2. The API server is gone only if requests have failed for [`GONE_AFTER`] and none was answered meanwhile; one answer brings it
-//!    back.
+//! 1. A plugin does not block the host: if the API server does not have its kinds, or refuses to list them, or if it is
+//!    loaded later, the host is still ready. A built-in controller whose kinds the host may not list does block it: a
+//!    host without its roles must not replace one that works.
+//! 2. The API server counts as gone only if requests have failed for [`GONE_AFTER`] and none was answered meanwhile;
+//!    one answer ends the outage.
 //! 3. No clock: the time is an argument.
 
 use std::time::{Duration, Instant};
@@ -14,23 +14,23 @@ use pintle_core::lifecycle::kinds::{MissingCause, MissingKind};
 use pintle_core::object::id::Kind;
 use pintle_core::policy::roles;
 
-/// How long no request was answered when the API server counts as gone. Discovery asks every 30 s, and a connection that ends is
-/// opened again at once, so that a server which stops is noticed within a minute. Shorter: the restart of an API server, which
-/// takes some ten seconds, would fail probes of every host.
+/// Time without an answered request after which the API server counts as gone. Discovery sends a request every 30 s,
+/// and an ended watch is reopened immediately, so a stopped server is detected within a minute. If it were shorter, the
+/// restart of an API server, which takes about ten seconds, would fail the probes of every host.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(20);
 
 /// Whether the API server answers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reachability {
-    /// The first failure after the last answer, and how the last one failed.
+    /// The first failure after the last answer, and the code of the last failure.
     failing: Option<(Instant, Option<u16>)>,
     is_reported: bool,
 }
 
-/// What an attempt has changed.
+/// The change caused by an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The API server counts as gone from now on.
+    /// The API server now counts as gone.
     Gone,
     /// It answers again after this time.
     Back(Duration),
@@ -41,13 +41,13 @@ pub(crate) enum Change {
 pub(crate) struct Outage {
     /// Time since the first request that failed.
     pub(crate) lasts: Duration,
-    /// The code of the last answer of something before the API server; absent without an answer.
+    /// The last status code sent by a proxy in front of the API server; absent without an answer.
     pub(crate) code: Option<u16>,
 }
 
 impl Reachability {
-    /// Counts an attempt of a request, which ended with this status code, or without an answer. A load balancer answers 502, 503 or
-    /// 504 in the place of API servers that are gone.
+    /// Counts an attempt of a request, which ended with this status code or without an answer. A load balancer answers
+    /// 502, 503 or 504 for API servers that are down.
     pub(crate) fn attempted(&mut self, code: Option<u16>, now: Instant) -> Option<Change> {
         if !matches!(code, None | Some(502..=504)) {
             let (since, _) = self.failing.take()?;
@@ -60,7 +60,7 @@ impl Reachability {
         (is_gone && !std::mem::replace(&mut self.is_reported, is_gone)).then_some(Change::Gone)
     }
 
-    /// The outage, if the API server is gone.
+    /// The outage, if the API server counts as gone.
     pub(crate) fn outage(&self, now: Instant) -> Option<Outage> {
         let (since, code) = self.failing?;
         let lasts = now.saturating_duration_since(since);
@@ -68,27 +68,27 @@ impl Reachability {
     }
 }
 
-/// Whether the plugins of a host have begun.
+/// Whether the plugins of a host have started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StartupGate {
     is_over: bool,
 }
 
-/// A plugin at the gate of a host.
+/// A plugin at startup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Starting<'p> {
     /// Its name.
     pub(crate) name: &'p str,
-    /// Whether the host carries it.
+    /// Whether it is built into the host.
     pub(crate) is_built_in: bool,
     /// Whether its caches are synced.
     pub(crate) synced: bool,
-    /// Watched kinds without a complete list.
+    /// Watched kinds whose list is incomplete.
     pub(crate) missing: &'p [MissingKind],
 }
 
 impl Starting<'_> {
-    /// Its name and the kinds that it may not list; none if the host does not wait for it.
+    /// Its name and the kinds that it may not list; `None` if the host does not wait for it.
     fn waits(&self) -> Option<String> {
         let refused: Vec<String> = self.refused().map(|(kind, _)| kind.to_string()).collect();
         let is_stuck = self.missing.iter().any(MissingKind::is_stuck);
@@ -110,8 +110,8 @@ impl Starting<'_> {
 }
 
 impl StartupGate {
-    /// The plugins for which the host waits, each with its reason if that does not pass by itself, and what to do about refusals; none once
-    /// it was ready.
+    /// The plugins that the host waits for, each with the reason if it needs an action, and the remedy for refusals;
+    /// `None` after the host was ready once.
     pub(crate) fn waits_for(&mut self, plugins: &[Starting<'_>]) -> Option<String> {
         if self.is_over {
             return None;
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(reach.attempted(None, start + seconds(5)), None);
         assert_eq!(reach.attempted(Some(503), start + seconds(24)), None);
         assert_eq!(reach.outage(start + seconds(24)), None, "19 s");
-        // Time passes without an attempt: there was no request, and no answer.
+        // Time passes without a request or an answer.
         assert_eq!(reach.outage(start + seconds(25)), Some(Outage { lasts: GONE_AFTER, code: Some(503) }));
         assert_eq!(reach.attempted(None, start + seconds(30)), Some(Change::Gone));
         assert_eq!(reach.attempted(None, start + seconds(40)), None, "reported once");
@@ -152,7 +152,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against the whole history: gone if and only if the last attempts failed and began long enough ago.
+        /// Compared with the whole history: gone if and only if all of the last attempts failed and began long enough
+        /// ago.
         #[test]
         fn an_outage_is_what_the_history_shows(
             attempts in prop::collection::vec((prop::sample::select(vec![None, Some(200), Some(404), Some(502), Some(504)]), 0..15_u64), 0..30),

@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! 1. Recording never waits and never fails a run; an event is dropped and counted when the queue is full.
-//! 2. Events are written one at a time: an unresponsive server delays later events, not runs.
-//! 3. A panic loses one event, and the correlation state of earlier ones; later events are written.
+//! 2. Events are written one at a time: an unresponsive server delays later events, but no runs.
+//! 3. A panic loses one event and the correlation state of earlier ones; later events are written.
 //!
 //! Source: client-go's `tools/record`: the same objects, names, numbers and retry rules. A rejection is final, including
 //! AlreadyExists; only transport errors, unreadable answers and timeouts are retried, [`MAX_TRIES`] times in all. client-go drops an event
@@ -39,7 +39,8 @@ use pintle_core::policy::held::{Account, Held};
 
 /// Capacity of the event queue; client-go's value.
 const QUEUE: usize = 1_000;
-/// Most bytes of an event in the queue: its message, its reason, and a kind, a name and a uid that an object can have.
+/// Maximum bytes of an event in the queue: its message, its reason, and a kind, a name and a uid that an object can
+/// have.
 const MAX_EVENT_BYTES: usize = 4 << 10;
 /// Maximum tries of one event; client-go's value.
 const MAX_TRIES: u32 = 12;
@@ -68,7 +69,7 @@ pub(crate) struct Recorder {
 struct Shared {
     /// Events that are queued or being written.
     n_open: AtomicUsize,
-    /// No more retries.
+    /// Cancelled when retries must end.
     closed: CancellationToken,
     /// Notified whenever `n_open` reaches zero.
     idle_signal: Arc<Notify>,
@@ -81,12 +82,12 @@ pub(crate) struct RecorderConfig {
     pub(crate) clock: WallClock,
     pub(crate) seed: u64,
     pub(crate) idle_signal: Arc<Notify>,
-    /// Counts the queue.
+    /// The account for queued events.
     pub(crate) account: Arc<Account>,
 }
 
 impl Recorder {
-    /// Starts the task that writes; it ends when all handles are dropped and the queue is empty.
+    /// Starts the writing task; it ends when all handles are dropped and the queue is empty.
     pub(crate) fn start(
         api: Arc<dyn ApiWriter>,
         config: RecorderConfig,
@@ -113,9 +114,10 @@ impl Recorder {
         )
     }
 
-    /// Queues an event, or drops it if the queue is full, or if it is longer than one about an object that can exist.
+    /// Queues an event; drops it if the queue is full, or if it is longer than an event about an existing object can
+    /// be.
     pub(crate) fn record(&self, mut event: Event) {
-        // Filled in since it was checked, or of the host.
+        // Placeholders were filled in after the check, or the event is from the host.
         if event.message.len() > MAX_MESSAGE_BYTES {
             event.message = cut(&event.message, MAX_MESSAGE_BYTES).to_owned();
         }
@@ -124,7 +126,7 @@ impl Recorder {
         self.shared.n_open.fetch_add(1, Ordering::AcqRel);
         let is_short = n_bytes <= MAX_EVENT_BYTES;
         if is_short {
-            // The queue has a bound of its own.
+            // The queue has its own bound.
             held.set(n_bytes as u64);
         }
         if !is_short || self.queue.try_send(Queued { event, at: (self.clock)(), _held: held }).is_err() {
@@ -138,7 +140,7 @@ impl Recorder {
         self.shared.n_open.load(Ordering::Acquire) == 0
     }
 
-    /// Stops retries: each queued event is tried once more.
+    /// Stops retries: each queued event is tried only once more.
     pub(crate) fn close(&self) {
         self.shared.closed.cancel();
     }
@@ -200,14 +202,14 @@ impl Task {
                 Ok(result) => return result,
                 Err(error) => error,
             };
-            // A busy API server answers 504 as well. Its name keeps an event from being there twice.
+            // An overloaded API server also answers 504. The name of the event prevents duplicates.
             let is_retried = match error.class {
                 ApiErrorClass::Timeout => true,
                 ApiErrorClass::Transport | ApiErrorClass::Malformed => error.code == 0,
                 _ => false,
             };
             if !is_retried {
-                // Expected: the namespace is terminating, an earlier try succeeded, or another host leads.
+                // Expected: the namespace is terminating, an earlier try succeeded, or another host is the leader.
                 let ordinary = error.class == ApiErrorClass::AlreadyExists
                     || error.causes.iter().any(|cause| cause == "NamespaceTerminating")
                     || error.class == ApiErrorClass::NotLeading;

@@ -1,6 +1,6 @@
-//! Requests that the API server throttles, repeated after the delay that it requests.
+//! Repeats requests that the API server throttles, after the requested delay.
 //!
-//! Not here: failures of other kinds, which cost the key its backoff; the cap of the delay (`ApiError::retry_after`).
+//! Not here: other failures, after which the key backs off; the cap of the delay (`ApiError::retry_after`).
 //!
 //! Source: client-go `rest/request.go` and `rest/with_retry.go`.
 
@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 /// called before each repetition.
 ///
 /// # Errors
-/// Those of the request. After `stopped`, the next 429 is not waited for.
+/// If the request fails. After `stopped`, the next 429 is returned immediately.
 ///
 /// # Cancel safety
-/// That of the request.
+/// The same as of the request.
 pub async fn retry_throttled<T, F>(
     stopped: &CancellationToken,
     repeated: impl Fn(),
@@ -57,8 +57,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends a request that is answered with `Retry-After` in seconds, `n_failures` times; returns the number of requests and
-    /// the milliseconds until the result.
+    /// Sends a request that is answered `n_failures` times with `Retry-After` in seconds; returns the number of
+    /// requests, the milliseconds until the result, and whether it succeeded.
     async fn sent(after: Option<u64>, code: u16, n_failures: usize) -> (usize, u128, bool) {
         let (n_sent, start) = (Cell::new(0), Instant::now());
         let class = ApiErrorClass::Throttled(after.map(Duration::from_secs));

@@ -1,10 +1,10 @@
-//! The record of a run that is traced: its parts, and when they happened.
+//! The record of a traced run: its parts, with their times.
 //!
 //! Invariants:
-//! 1. A run that is not sampled has no [`RunTrace`]: nothing is allocated or noted for it.
+//! 1. A run that is not sampled has no [`RunTrace`]: nothing is allocated or recorded for it.
 //! 2. At most [`MAX_PARTS`] parts are kept; further ones are counted.
 //!
-//! Not here: what a run reports at its end (`controller::traced`), spans and their export (`pintle-trace`).
+//! Not here: the report at the end of a run (`controller::traced`), spans and their export (`pintle-trace`).
 
 mod reads;
 
@@ -23,16 +23,16 @@ use pintle_core::ports::trace::{
 
 pub(crate) use self::reads::CountingView;
 
-/// Parts of a run that are kept. Two more spans may be below that of a run: its waits for a worker and for the caches.
+/// Maximum kept parts of a run. Its waits for a worker and for the caches are two more child spans.
 const MAX_PARTS: usize = MAX_CHILDREN - 2;
 
-/// A run that is recorded.
+/// A recorded run.
 pub(crate) struct RunTrace {
     tracer: Arc<dyn RunTracer>,
     pub(crate) span: SpanRef,
     begun: Instant,
     pub(crate) begun_at: SystemTime,
-    /// How long the key waited for a worker.
+    /// Time that the key waited for a worker.
     pub(crate) waited: Duration,
     parts: Mutex<Parts>,
 }
@@ -45,7 +45,7 @@ struct Parts {
     n_live_reads: usize,
 }
 
-/// A part that has begun.
+/// A part in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Begun {
     pub(crate) span: SpanRef,
@@ -58,7 +58,7 @@ fn now() -> Instant {
 }
 
 impl RunTrace {
-    /// Begins a run; `None` if it is not recorded. `at` is the wall clock.
+    /// Begins a run; `None` if it is not recorded. `at`: the wall-clock time.
     pub(crate) fn begin(
         tracer: Option<&Arc<dyn RunTracer>>,
         waited: Duration,
@@ -102,7 +102,7 @@ impl RunTrace {
         self.ended(part, PartKind::Call(call));
     }
 
-    /// Ends a live read, sent `n_resent` times more than once; `None` if it was not sent.
+    /// Ends a live read, with `n_resent` repetitions; `None` if it was not sent.
     pub(crate) fn read(&self, part: Begun, need: &Need, answer: Result<(), &NeedError>, n_resent: Option<&AtomicU32>) {
         let nothing = || ObjectKey::new("", "");
         let (verb, kind, object) = match need {
@@ -135,7 +135,7 @@ impl RunTrace {
         self.ended(part, PartKind::LiveRead(read));
     }
 
-    /// Ends the run; `with` completes what the parts do not contain.
+    /// Ends the run; `with` completes the record from the parts.
     pub(crate) fn end(self, with: impl FnOnce(RunParts) -> TracedRun) {
         let Parts { kept, n_omitted, n_mutations, n_live_reads } = self.parts.into_inner();
         let parts = RunParts { parts: kept, n_omitted, n_mutations, n_live_reads };
@@ -143,7 +143,7 @@ impl RunTrace {
     }
 }
 
-/// What a run noted.
+/// The recorded parts of a run.
 pub(crate) struct RunParts {
     pub(crate) parts: Vec<TracedPart>,
     pub(crate) n_omitted: usize,
@@ -151,7 +151,7 @@ pub(crate) struct RunParts {
     pub(crate) n_live_reads: usize,
 }
 
-/// A mutation of a run, which is recorded or not.
+/// A mutation of a run; does nothing if the run is not recorded.
 pub(crate) struct MutationTrace<'t>(Option<(&'t RunTrace, Begun, TracedRequest)>);
 
 impl<'t> MutationTrace<'t> {
@@ -165,17 +165,17 @@ impl<'t> MutationTrace<'t> {
         self.0.as_ref().map(|(_, part, _)| part.span)
     }
 
-    /// Notes that it is sent, with this method.
+    /// Records that it is sent, with this method.
     pub(crate) fn sent(&mut self, method: &'static str) {
         self.note(|request| request.method = Some(method));
     }
 
-    /// Notes its result, the value of the metric's label.
+    /// Records its result, as in the metric label.
     pub(crate) fn result(&mut self, result: &'static str) {
         self.note(|request| request.result = result);
     }
 
-    /// Notes that it failed.
+    /// Records that it failed.
     pub(crate) fn failed(&mut self, error: &ApiError, is_tolerated: bool) {
         self.note(|request| {
             (request.code, request.is_tolerated) = (Some(error.code), is_tolerated);
@@ -183,7 +183,7 @@ impl<'t> MutationTrace<'t> {
         });
     }
 
-    /// Notes that the plugin has no permission for it; with this reason it fails.
+    /// Records that it is not granted, and failed with this reason.
     pub(crate) fn denied(&mut self, reason: &str) {
         self.note(|request| {
             request.result = "not_granted";

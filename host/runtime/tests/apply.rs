@@ -1,4 +1,4 @@
-//! Components that are loaded while the host runs: each stage that can reject one, and what remains afterwards.
+//! Components loaded while the host runs: each stage that can reject one, and the state afterwards.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 /// The runs: version and key.
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// The plugin that a script describes; its runs are logged.
+/// A plugin described by a script; its runs are logged.
 fn scripted(manifest: Arc<Manifest>, script: &Value, log: &Log) -> Arc<dyn Guest> {
     let (version, log) = (manifest.version.clone(), log.clone());
     let (traps, keeps) = (script["traps"] == true, script["keeps"].as_str().map(ToOwned::to_owned));
@@ -55,7 +55,7 @@ impl Loader for Scripts {
     }
 }
 
-/// Any function of the bytes does.
+/// Any function of the bytes is sufficient.
 fn digest(bytes: &[u8]) -> String {
     let sum = bytes.iter().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     format!("{sum:064x}")
@@ -116,7 +116,7 @@ impl Host {
         self.manager.idle(Duration::from_secs(3600)).await;
     }
 
-    /// The runs since the last call, without repetitions.
+    /// The runs since the last call, without duplicates.
     fn ran(&self) -> Vec<String> {
         let ran: BTreeSet<String> = std::mem::take(&mut *self.log.lock().unwrap()).into_iter().collect();
         ran.into_iter().collect()
@@ -227,7 +227,7 @@ async fn a_component_gets_more_grants_than_its_predecessor_only_from_the_operato
     };
     host.refuses(curious(), json!({}), "NotGranted", "apps/v1/ReplicaSet").await;
     let pods = json!({"verbs": ["list", "watch", "create"], "kinds": ["v1/Pod"]});
-    // Single writes can be denied; a watch is granted or not.
+    // Single writes can be denied; a watch is either granted or not.
     let deny = json!({"grants": [pods], "ungranted": "Deny"});
     host.refuses(curious(), deny.clone(), "NotGranted", "apps/v1/ReplicaSet").await;
     assert_eq!(host.apply(greedy(), deny).await, Ok(SwapResult::Switched));
@@ -266,7 +266,7 @@ async fn caches_that_do_not_sync_reject_the_component() {
     });
     let spec = json!({"grants": [{"verbs": ["*"], "kinds": ["*"]}], "strategy": {"syncTimeoutMs": 5_000}});
     host.refuses(curious, spec, "NotSynced", "missing: apps/v1/ReplicaSet").await;
-    // Nothing watches it any more.
+    // No plugin watches it any more.
     assert!(host.manager.caches().stats().iter().all(|stats| &*stats.kind.name != "ReplicaSet"));
 }
 

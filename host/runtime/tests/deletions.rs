@@ -1,4 +1,4 @@
-//! A new version that wants to delete much is held before anything is deleted.
+//! A new version that would delete many objects is held before the first deletion.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, delete, pod
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-/// A component is text: the version, and how many Pods of a ReplicaSet it deletes at most.
+/// A component is text: the version, and the maximum number of Pods of a ReplicaSet that it deletes.
 struct Texts;
 
 fn parse(bytes: &[u8]) -> (String, usize) {
@@ -61,7 +61,7 @@ struct Host {
 }
 
 impl Host {
-    /// A host without plugins, which carries the component `carried 14`, and a ReplicaSet with 14 Pods.
+    /// A host without plugins, with the built-in component `carried 14`, and a ReplicaSet with 14 Pods.
     fn start() -> Self {
         let server = FakeServer::new();
         server.put("replicasets", "ns", "set", json!({}));
@@ -102,7 +102,7 @@ impl Host {
         let log = self.writer.log();
         let created = log.iter().zip(self.writer.bodies()).filter(|(line, _)| line.starts_with("create events"));
         let reason = |(_, body): (&String, Value)| {
-            // Whatever its manifest says, a component passes for no other one.
+            // A component cannot use another one's name as the event source, whatever its manifest contains.
             assert_eq!([&body["source"]["component"], &body["reportingComponent"]], ["guard", "guard"]);
             body["reason"].as_str().unwrap().to_owned()
         };
@@ -122,7 +122,7 @@ async fn a_new_version_that_deletes_everything_is_held_until_the_operator_agrees
     until("the deletions to be held", || host.condition("DeletionsHeld").is_some()).await;
     assert_eq!(host.condition("DeletionsHeld").unwrap(), format!("True DeletionsInProbation: {HELD}"));
     assert_eq!(host.condition("Ready").unwrap(), format!("False DeletionsHeld: {HELD}"));
-    // Time proves nothing, and further changes start no run.
+    // Time proves nothing, and further changes start no runs.
     let n_runs = host.manager.status()[0].n_runs;
     for i in 0..50 {
         host.server.put("replicasets", "ns", "set", json!({"i": i}));

@@ -1,7 +1,7 @@
 //! Ungranted requests do not leave the process, and granted ones do: every verb, kind, namespace, subresource and owner
-//! against every grant of one value each, through a whole manager with a recording API server.
+//! against every grant with one value per list, through a whole manager with a recording API server.
 //!
-//! The expectation is a model of a few lines that shares nothing with the host.
+//! The expectation is a small model that shares no code with the host.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ fn objects() -> Vec<(&'static str, &'static str, &'static str, Option<&'static s
         (POD, "a", "mine", Some("key")),
         (POD, "a", "orphan", None),
         (POD, "a", "theirs", Some("other")),
-        // Its owner is in another namespace, which is invalid: it has no owner.
+        // Its owner is in another namespace, which is invalid: it counts as unowned.
         (POD, "b", "mine", Some("key")),
         (SECRET, "a", "s", Some("key")),
         (SECRET, "b", "s", None),
@@ -79,7 +79,7 @@ fn requests() -> Vec<Request> {
             requests.push(request("deletecollection", kind, None, namespace, ""));
         }
     }
-    // Only the server knows the name.
+    // The server generates the name.
     requests.push(request("create", POD, None, "a", ""));
     requests
 }
@@ -116,7 +116,7 @@ fn owns(of: &Value, adopt: bool, request: &Request) -> bool {
         "controlled" => match *verb {
             // All created objects have the controller reference.
             "create" if whole => namespace == "a",
-            // All patches would adopt, and do nothing else.
+            // All patches would adopt, and change nothing else.
             "patch" if whole => is_mine || adopt && is_orphan,
             "create" | "update" | "patch" | "delete" | "get" => is_mine,
             _ => false,
@@ -177,7 +177,7 @@ fn need(request: &Request) -> Option<Need> {
 fn server(requests: &Requests) -> Arc<FakeServer> {
     let (lists, gets) = (requests.clone(), requests.clone());
     let list = move |target: &ListWatchTarget, _: u32, _: Option<&str>| {
-        // Informers have streaming lists here, so this is a need; or the host asks for a written object, by its name.
+        // Informers use streaming lists here, so this is a need, or the host's request for a written object by name.
         let namespace = target.namespace.clone().unwrap_or_default();
         if target.field_selector.is_none() {
             lists.lock().unwrap().push(request("list", &target.kind.to_string(), None, &namespace, ""));
@@ -217,7 +217,7 @@ fn writer(requests: &Requests) -> FakeWriters {
     }))
 }
 
-/// A guest that asks for everything once, and collects what is refused.
+/// A guest that requests everything once, and collects the refusals.
 fn greedy(manifest: Arc<Manifest>, refused: &Arc<Mutex<BTreeSet<Request>>>) -> FakeGuest {
     let (refused, is_done) = (refused.clone(), AtomicBool::new(false));
     FakeGuest::new(manifest, move |key, view| {
@@ -264,8 +264,8 @@ fn manifest(watches: &Value, grants: &[Grant]) -> Arc<Manifest> {
     Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap())
 }
 
-/// Runs a manager until nothing is left to do, and stops it. Returns the watches that it opened and the requests that it sent, or
-/// why the plugin could not be added.
+/// Runs a manager until it is idle, and stops it. Returns the opened watches and the sent requests, or the reason why
+/// the plugin could not be added.
 async fn run(guest: FakeGuest, given: Option<Vec<Grant>>) -> (BTreeSet<String>, Vec<Request>, Result<(), String>) {
     let sent = Requests::default();
     let server = server(&sent);
@@ -279,7 +279,7 @@ async fn run(guest: FakeGuest, given: Option<Vec<Grant>>) -> (BTreeSet<String>, 
         drop(stop);
     };
     let ended = async { tokio::join!(manager.run(async { drop(stopped.await) }), idle) };
-    // Of the paused clock: a plugin that never rests fails the test.
+    // On the paused clock: a plugin that never becomes idle fails the test.
     tokio::time::timeout(Duration::from_secs(30 * 24 * 3600), ended).await.expect("the plugin does not rest");
     let sent = std::mem::take(&mut *sent.lock().unwrap());
     (server.watched(), sent, added)
@@ -315,7 +315,7 @@ fn grants() -> Vec<Grant> {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_granted_does_not_leave_the_process_and_the_rest_does() {
-    // Whole: what an update replaces has to be read.
+    // Whole objects: a list that an update replaces must be read.
     let watches = json!([
         {"kind": SET, "whole": true, "enqueue": [{"to": "self"}]},
         {"kind": POD, "whole": true},
@@ -337,7 +337,7 @@ async fn what_is_not_granted_does_not_leave_the_process_and_the_rest_does() {
         // As the manifest's only grant, and as the operator's for a manifest that requests everything.
         let by_manifest = (vec![one.clone()], None);
         let by_operator = (everything(), Some(vec![one.clone(), own_watches.clone()]));
-        // A manifest that would adopt everything is not valid.
+        // A manifest that would adopt everything is invalid.
         let by_manifest = Some(by_manifest).filter(|_| one.check_adoption(false).is_ok());
         for (asked, given) in by_manifest.into_iter().chain([by_operator]) {
             n_grants += 1;
@@ -345,7 +345,7 @@ async fn what_is_not_granted_does_not_leave_the_process_and_the_rest_does() {
             let manifest = manifest(&watches, &asked);
             let (_, mut sent, added) = run(greedy(manifest, &refused), given.clone()).await;
             added.unwrap();
-            // The host's own event about the plugin's faults. The plugin requests no write of Events.
+            // The host's own event about the plugin's faults. The plugin requests no Event writes.
             sent.retain(|request| request.kind != "v1/Event");
             sent.sort();
             let is_allowed = |request: &Request| {
@@ -368,8 +368,8 @@ async fn what_is_not_granted_does_not_leave_the_process_and_the_rest_does() {
     assert!(n_allowed > 5_000 && n_denied > 100_000);
 }
 
-/// The model of watches: whether a single grant of the operator covers a watch of this kind (`*` for every) in this namespace
-/// (all if empty).
+/// The model of watches: whether a single grant of the operator covers a watch of this kind (`*`: every kind) in this
+/// namespace (empty: all namespaces).
 fn covers(given: &Grant, kind: &str, namespace: &str) -> bool {
     let has = |verb: &str| given.verbs.iter().any(|one| one == verb || one == "*");
     let kinds = given.kinds.iter().any(|one| one == "*" || one == kind);
@@ -429,7 +429,7 @@ async fn a_watch_that_is_not_granted_is_not_opened() {
     assert!(n_opened > 30 && n_refused > 1_000);
 }
 
-/// Without both paths of discovery, the plugin learns nothing of what the server offers.
+/// Without both discovery paths, the plugin gets no information about the server's kinds.
 #[tokio::test(start_paused = true)]
 async fn only_those_who_are_given_discovery_learn_what_the_server_offers() {
     let watch = grant(json!({"verbs": ["list", "watch"], "kinds": [SET]}));

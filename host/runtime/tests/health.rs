@@ -1,4 +1,4 @@
-//! What conditions and readiness tell: of kinds that the API server does not serve, and of an API server that is gone.
+//! Conditions and readiness with kinds that the API server does not serve, and during an outage of the API server.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,8 @@ struct Host {
 }
 
 impl Host {
-    /// A host with plugins of these names, each of which watches these kinds (`KIND FIELD...`) and fails for some objects.
+    /// A host with plugins of these names, each of which watches these kinds (`KIND FIELD...`) and fails for some
+    /// objects.
     fn start(server: Arc<FakeServer>, plugins: &[(&str, &[&str])]) -> Self {
         let writer = FakeWriter::agreeable();
         let fails = Arc::new(Mutex::new(BTreeSet::new()));
@@ -95,7 +96,7 @@ async fn a_plugin_is_not_ready_while_a_kind_that_it_watches_is_not_served() {
     let served = "KindsServed: the API server serves every kind that plugin teams watches";
     until("an event", || host.events() == [event.clone(), served.to_owned()]).await;
 
-    // Another version of the kind is not what the plugin watches.
+    // The plugin does not watch the other version of the kind.
     host.server.state().resources.last_mut().unwrap().kind = "example.org/v2/Team".parse().unwrap();
     let other = "False KindNotServed: the API server does not serve example.org/v1/Team, but version v2 of it: update the \
                  CustomResourceDefinition that defines it, or watch v2";
@@ -140,7 +141,7 @@ async fn a_host_is_not_ready_while_its_api_server_is_gone() {
     ends(Some(503));
     let missing = host.manager.readiness().unwrap_err();
     assert!(missing.ends_with("(20 s), except 503 of something before it"), "{missing}");
-    // It refuses, so it is there.
+    // It refuses the request, so it is running.
     ends(Some(401));
     assert_eq!(host.manager.readiness(), Ok(()));
     assert!(
@@ -159,7 +160,7 @@ async fn a_plugin_of_which_all_runs_fail_is_neither_ready_nor_healthy() {
     let host = Host::start(server, &[("pods", &["v1/Pod"])]);
     until("three runs", || host.manager.status()[0].n_runs == 3).await;
     assert_eq!(host.condition(0, "Healthy"), "True NoFaults: no key has a fault");
-    // One object of three is a matter of that object.
+    // A failure of one object in three is due to that object.
     host.fails.lock().unwrap().insert("a");
     host.server.put("pods", "ns", "a", json!({"x": 1}));
     until("ten more runs", || host.manager.status()[0].n_runs >= 13).await;
@@ -266,7 +267,7 @@ async fn an_overview_shows_runs_failures_keys_and_the_last_minutes() {
     assert_eq!((&*key.key, &*key.state, key.n_failures >= 2), ("v1/Pod ns/b", "delayed", true));
     assert_eq!(host.manager.plugin_detail("others"), None);
 
-    // It is made again after a quarter of a second only.
+    // It is rebuilt only after a quarter of a second.
     host.server.put("pods", "ns", "c", json!({}));
     let cached = || host.manager.overview().plugins[0].n_cached;
     tokio::time::sleep(Duration::from_millis(200)).await;

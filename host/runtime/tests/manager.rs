@@ -1,4 +1,4 @@
-//! Whole plugins, made of closures, on the real caches and a fake API server.
+//! Whole plugins, implemented as closures, on the real caches and a fake API server.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,13 +18,13 @@ use pintle_testing::{FakeGuest, FakeServer, FakeWriter, FakeWriters, refusal, un
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-/// What plugins have written onto the fake server.
+/// Applies the writes of plugins to the fake server.
 struct Writes {
     server: Arc<FakeServer>,
     writer: Arc<FakeWriter>,
     /// The maximum number of Pods at any time.
     most_pods: Arc<AtomicUsize>,
-    /// Number of Pod creations that are still rejected.
+    /// Number of Pod creations still to be rejected.
     refuse: Arc<AtomicUsize>,
 }
 
@@ -44,7 +44,7 @@ impl Writes {
         Self { server: server.clone(), writer, most_pods, refuse }
     }
 
-    /// Pods now, and at most so far.
+    /// The current and the maximum number of Pods.
     fn n_pods(&self) -> (usize, usize) {
         (self.server.n_objects("pods"), self.most_pods.load(Ordering::Relaxed))
     }
@@ -91,7 +91,7 @@ fn mutation(action: Action, success: &str, about: &Key) -> Mutation {
     }
 }
 
-/// Keeps `spec.replicas` Pods and does nothing else: no expectations, no memory.
+/// Maintains `spec.replicas` Pods and nothing else: no expectations, no memory.
 fn replicas(key: &Key, view: &dyn View) -> Outcome {
     let pod = Kind::new("", "v1", "Pod");
     let Some(set) = view.get(&key.kind, &key.object).unwrap() else { return Outcome::default() };
@@ -203,7 +203,7 @@ async fn late_watches_cause_no_surplus() {
     let writes = Writes::new(&server);
     server.state().late = Duration::from_millis(700);
     let host = Host::start(server.clone(), &writes, vec![replicasets("replicaset-controller")]);
-    // Changes that make the keys run again before the cache shows their Pods.
+    // Changes that cause runs of the keys before the cache shows their Pods.
     for _ in 0..40 {
         tokio::time::sleep(Duration::from_millis(300)).await;
         for i in 0..5 {
@@ -259,7 +259,7 @@ async fn a_slow_plugin_does_not_hold_another() {
     assert_eq!(host.manager.status()[1].queues[0].n_running, 1);
     let stopping = tokio::time::Instant::now();
     host.stop().await;
-    // The grace period of the slow one, and more for its events.
+    // The grace period of the slow run, and more for its events.
     assert!(stopping.elapsed() <= Duration::from_secs(36), "{:?}", stopping.elapsed());
 }
 

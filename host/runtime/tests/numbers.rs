@@ -1,4 +1,5 @@
-//! Numbers of a manifest that settings give, in a whole host: each one is obeyed, and changes with the configuration.
+//! Numbers of a manifest that come from settings, in a whole host: each has its effect, and changes with the
+//! configuration.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-/// A plugin whose numbers all are settings. A key that is a Pod called `bad` fails; the others take a second.
+/// A plugin whose numbers all come from settings. A key that is a Pod named `bad` fails; the others take a second.
 fn component() -> Component {
     let number = |setting: &str| json!({"config": setting});
     let manifest = json!({
@@ -43,7 +44,7 @@ fn component() -> Component {
     Component { origin: "widgets.wasm".into(), bytes: manifest.to_string().into_bytes() }
 }
 
-/// What ran: seconds since the start, and the name of the key.
+/// The runs: seconds since the start, and the name of the key.
 #[derive(Clone, Default)]
 struct Runs {
     log: Arc<Mutex<Vec<String>>>,
@@ -89,7 +90,7 @@ struct Host {
 }
 
 impl Host {
-    /// A host with the plugin, so configured, and these Pods.
+    /// A host with the plugin in this configuration, and these Pods.
     fn start(config: &Value, pods: &[&str]) -> Self {
         let server = FakeServer::new();
         for pod in pods {
@@ -125,7 +126,7 @@ impl Host {
     }
 }
 
-/// What runs in `seconds` of a host that is configured so.
+/// The runs within `seconds` of a host with this configuration.
 async fn runs_of(config: Value, pods: &[&str], seconds: u64) -> (String, usize) {
     let host = Host::start(&config, pods);
     sleep(Duration::from_secs(seconds)).await;
@@ -190,18 +191,18 @@ async fn a_changed_configuration_changes_the_numbers_and_a_rejected_one_nothing(
     );
     sleep(Duration::from_secs(20)).await;
     assert_eq!(host.ran(), "30:loop", "the running version goes on");
-    // A new version's clock starts with it.
+    // The clock of a new version starts with it.
     assert_eq!(host.configure(json!({"period": "4s"})).await, Ok(SwapResult::Switched));
     sleep(Duration::from_secs(9)).await;
     assert_eq!(host.ran(), "0:loop 4:loop 8:loop");
-    // So it does if the period is the same.
+    // It also restarts if the period is the same.
     assert_eq!(host.configure(json!({"period": "4s", "workers": 2})).await, Ok(SwapResult::Switched));
     sleep(Duration::from_secs(6)).await;
     assert_eq!(host.ran(), "0:loop 4:loop");
     assert_eq!(host.configure(json!({"period": "0s"})).await, Ok(SwapResult::Switched));
     sleep(Duration::from_secs(100)).await;
     assert_eq!(host.ran(), "");
-    // The delay of a rule is one of the subscription to the caches.
+    // The delay of a rule belongs to the subscription to the caches.
     assert_eq!(host.configure(json!({"batch": "3s"})).await, Ok(SwapResult::Switched));
     settle().await;
     host.server.put("pods", "ns", "a", json!({}));

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Controller;
 use crate::metrics::QueueMetrics;
 
-/// Keys of each queue that are shown.
+/// Maximum keys shown per queue.
 pub const MAX_KEYS: usize = 500;
 
 /// One queue.
@@ -32,9 +32,9 @@ pub struct QueueContents {
     /// Keys whose writes the caches do not show yet.
     #[serde(rename = "held")]
     pub n_held: usize,
-    /// Runs that may be in progress at once.
+    /// Maximum concurrent runs.
     pub workers: usize,
-    /// At most [`MAX_KEYS`], those that run first.
+    /// At most [`MAX_KEYS`], in the order in which they run.
     pub keys: Vec<KeyContents>,
 }
 
@@ -42,23 +42,23 @@ pub struct QueueContents {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyContents {
-    /// Kind and object.
+    /// Kind and object of the key.
     pub key: String,
     /// `running`, `held`, `ready` or `delayed`.
     pub state: Cow<'static, str>,
-    /// For how long it runs or waits for a worker.
+    /// Time that it has been running or waiting for a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
-    /// After which time it is added.
+    /// Time until it is added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
-    /// Whether it runs again after the run in progress.
+    /// Whether it runs again after the current run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
-    /// Runs that failed since the last success.
+    /// Failed runs since the last success.
     #[serde(rename = "failures")]
     pub n_failures: u32,
-    /// Runs that faulted since the last one without a fault.
+    /// Faulted runs since the last run without a fault.
     #[serde(rename = "faults")]
     pub n_faults: u32,
 }

@@ -1,4 +1,5 @@
-//! Looks for declared fields of custom kinds that do not exist, in the schemas that the API server publishes and in the objects.
+//! Detects declared fields of custom kinds that do not exist, using the schemas that the API server publishes and the
+//! objects.
 //!
 //! Not here: the rules (`pintle_core::lifecycle::fields`).
 
@@ -16,12 +17,12 @@ use pintle_core::ports::api::{ApiReader, at_most};
 use super::Controller;
 use super::observers::Observers;
 
-/// Longest wait for a schema.
+/// Maximum wait for a schema.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum bytes of the document of a group version.
+/// Maximum bytes of a group version's OpenAPI document.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The schemas of the custom kinds that a manifest names, as far as the API server publishes them. All authenticated users may read
+/// The schemas of the custom kinds in a manifest, if the API server publishes them. All authenticated users may read
 /// them.
 ///
 /// # Cancel safety
@@ -41,14 +42,15 @@ pub(crate) async fn published(manifest: &Manifest, reader: &dyn ApiReader) -> BT
     schemas
 }
 
-/// The declared fields of the objects that these changes lead to, as JSON texts.
+/// The declared fields of the new objects in these changes, as JSON text.
 fn texts<'d>(snapshot: &Snapshot, changes: impl IntoIterator<Item = &'d Delta>) -> Vec<Arc<str>> {
     let text = |delta: &Delta| snapshot.projection(&delta.kind, delta.new.as_ref()?);
     changes.into_iter().filter_map(text).collect()
 }
 
 impl Controller {
-    /// Compares the declared fields of the present version with schemas and objects. Ends early if another version takes over.
+    /// Compares the declared fields of the current version with schemas and objects. Ends early if another version
+    /// takes over.
     pub(super) async fn look_at_fields(self: Arc<Self>) {
         let version = self.version();
         let schemas = published(version.manifest(), &*self.reads.host).await;
@@ -73,7 +75,7 @@ impl Controller {
 }
 
 impl Observers {
-    /// Shows changes of one kind to the rules about declared fields.
+    /// Passes changes of one kind to the check of declared fields.
     pub(super) fn see_fields(&self, cache: &Subscription, batch: &[Delta]) {
         let Some(kind) = batch.first().map(|delta| &delta.kind) else { return };
         if !self.served.lock().fields.wants(kind) {

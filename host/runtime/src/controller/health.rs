@@ -1,6 +1,7 @@
 //! Faults of a plugin and their consequences: conditions, quarantine.
 //!
-//! Not here: the rules (`pintle_core::lifecycle::supervisor`), what follows from the end of a run (`ended`), rollback after faults (`swap`).
+//! Not here: the rules (`pintle_core::lifecycle::supervisor`), the end of a run (`ended`), rollback after faults
+//! (`swap`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use pintle_core::text::cut;
 
 use super::{Controller, ControllerState};
 
-/// Reason of the condition of a plugin that waits for its host to lead, as it should.
+/// Condition reason of a plugin that is on standby as expected.
 pub(super) const STANDBY: &str = "Standby";
-/// Longest text of an event or a condition in bytes; it contains plugin text.
+/// Maximum bytes of an event or condition text, which contains text of the plugin.
 pub(super) const MAX_TEXT_BYTES: usize = 1_024;
 /// Maximum keys whose last fault is kept.
 const MAX_FAULTY: usize = 1_000;
@@ -32,7 +33,7 @@ pub(super) struct Health {
     pub(super) faults: Faults,
     /// Keys whose last run faulted, with the fault.
     pub(super) faulty: BTreeMap<Key, Arc<str>>,
-    /// Keys that run again and again because of their own writes, and why.
+    /// Keys that run again and again because of their own writes, with the reason.
     pub(super) repeating: BTreeMap<Key, Arc<str>>,
     pub(super) successes: Successes<Key>,
     /// The fault of the last mapping, if it faulted.
@@ -63,7 +64,8 @@ impl Health {
         self.last = cut(text, MAX_TEXT_BYTES).into();
     }
 
-    /// Whether the last fault, which ended a run of this key, differs from the one that ended the key's run before. `attempt`: of that run.
+    /// Whether the fault that ended a run of this key is new, compared with the key's previous run. `attempt`: attempt
+    /// of the run.
     pub(super) fn is_new_fault(&self, key: &Key, attempt: u32) -> bool {
         match self.faulty.get(key) {
             Some(before) => *before != self.last,
@@ -71,7 +73,7 @@ impl Health {
         }
     }
 
-    /// Whether the health has changed.
+    /// Records the end of a run. Returns whether the health has changed.
     pub(super) fn key_ran(&mut self, key: &Key, faulted: bool) -> bool {
         let before = self.faulty.is_empty();
         if !faulted {
@@ -90,13 +92,14 @@ impl Health {
     }
 }
 
-/// What conditions are about besides the controller's state. Read without its lock, because it takes locks of the caches.
+/// Inputs of conditions from outside the controller's state. Read without its lock, because this takes locks of the
+/// caches.
 #[derive(Default)]
 pub(super) struct Observed {
     pub(super) synced: bool,
     pub(super) cached_bytes: u64,
     pub(super) n_keys: usize,
-    /// Watched kinds without a complete list.
+    /// Watched kinds whose list is incomplete.
     pub(super) missing: Vec<MissingKind>,
 }
 
@@ -127,12 +130,12 @@ fn condition(kind: &str, status: bool, reason: &str, message: String, at: &str) 
     }
 }
 
-/// The end of a sentence: a reason, if one was given.
+/// Formats a reason as the end of a sentence, if one was given.
 fn because(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!(": {why}") }
 }
 
-/// A time of RFC 3339 without fractions, as in the conditions of all kinds (`metav1.Time`).
+/// An RFC 3339 time without fractions, as in the conditions of all kinds (`metav1.Time`).
 fn in_seconds(time: &str) -> String {
     time.split_once('.').map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"))
 }
@@ -179,7 +182,7 @@ impl Controller {
         }
     }
 
-    /// Reports watched kinds that the API server has ceased, or begun, to serve.
+    /// Reports watched kinds that the API server no longer, or newly, serves.
     pub(super) fn kinds_changed(self: &Arc<Self>, cache: &Subscription) {
         self.tasks.tracker.spawn(self.clone().look_at_fields());
         let absent: Vec<MissingKind> = cache.missing().into_iter().filter(MissingKind::is_absent).collect();
@@ -198,11 +201,11 @@ impl Controller {
             let message = format!("the API server serves every kind that plugin {} watches", self.name);
             self.observers.record_plugin_event(false, "KindsServed", message);
         }
-        // Lists that are refused change the status, too.
+        // A refused list also changes the status.
         self.observers.mark_changed();
     }
 
-    /// Whether an operator disabled it.
+    /// Whether an operator disabled the plugin.
     pub(crate) fn is_disabled(&self) -> bool {
         self.inner.lock().health.supervisor.is_disabled()
     }
@@ -239,7 +242,7 @@ impl Controller {
         self.observers.mark_changed();
     }
 
-    /// Updates the conditions; unchanged ones keep their transition time.
+    /// Updates the conditions; an unchanged condition keeps its transition time.
     pub(super) fn refresh_conditions(&self, inner: &mut ControllerState, observed: &Observed) {
         let Observed { synced, missing, n_keys, .. } = observed;
         let (synced, at) = (*synced, &self.wall_time());
@@ -346,10 +349,10 @@ mod tests {
             told.map(|(name, attempt, text)| is_new(&mut health, name, attempt, text)),
             [true, true, false, true, false]
         );
-        // Of another version.
+        // A fault of another version.
         health.forget_faults();
         assert!(is_new(&mut health, "b", 3, "blue") && !is_new(&mut health, "b", 4, "blue"));
-        // More keys than are kept: only their first attempts.
+        // More keys than the maximum: only their first attempts are new.
         for i in 0..MAX_FAULTY {
             health.key_ran(&key(&i.to_string()), true);
         }

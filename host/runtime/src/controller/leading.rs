@@ -1,4 +1,4 @@
-//! Terms of leadership: a controller runs only while its host leads.
+//! Terms of leadership: a controller runs only while its host is the leader.
 //!
 //! ```text
 //! standby (caches only) ──lead: every object becomes keys──> leading ──stand_by: runs in flight end, all is forgotten──> standby
@@ -6,11 +6,11 @@
 //!
 //! Invariants:
 //! 1. On standby the plugin is not called, and nothing is queued; the caches and their subscriptions stay.
-//! 2. A term begins as a restart does, with every object as new, but with warm caches: what a leader before knew of keys, failures
-//!    and state is outdated.
-//! 3. No term begins while runs of the last one are in flight.
+//! 2. A term begins like a restart, with every object as new, but with warm caches: information of an earlier term
+//!    about keys, failures and state is outdated.
+//! 3. No term begins while runs of the previous one are in flight.
 //!
-//! Not here: who leads (`election`), the fence that stops writes ([`pintle_core::ports::api::WriteFence`]).
+//! Not here: leader election (`election`), the fence that stops writes ([`pintle_core::ports::api::WriteFence`]).
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Controller {
         *self.leading.borrow()
     }
 
-    /// Waits until this host leads.
+    /// Waits until this host is the leader.
     ///
     /// # Cancel safety
     /// Safe.
@@ -42,7 +42,8 @@ impl Controller {
         let _ = self.leading.subscribe().wait_for(|leads| *leads).await;
     }
 
-    /// Whether the caches show a write of another host. Caches that are not complete will begin with a list, which shows it.
+    /// Whether the caches show a write of another host. Incomplete caches count as showing it, because they begin with
+    /// a new list.
     pub(crate) fn sees(&self, write: &PendingWrite) -> bool {
         let version = self.version();
         let Some(cache) = version.cache().filter(|cache| cache.is_synced()) else { return true };
@@ -57,7 +58,7 @@ impl Controller {
         if std::mem::replace(&mut inner.leads, true) {
             return;
         }
-        // Nothing ran on standby that could prove a version.
+        // On standby nothing ran that could prove a version.
         inner.rollout.restart(now);
         drop(inner);
         self.leading.send_replace(true);
@@ -65,7 +66,7 @@ impl Controller {
         self.observers.mark_changed();
     }
 
-    /// Puts every object through the rules and the mapping, as if it had just been listed.
+    /// Passes every object through the rules and the mapping, as if it had just been listed.
     async fn see_all_again(self: Arc<Self>) {
         if !self.filled().await {
             return;
@@ -81,10 +82,10 @@ impl Controller {
         self.enqueue(cache.all_keys(), Priority::Low);
     }
 
-    /// Ends the term: starts no more runs, waits for those in flight, and forgets what it knew of keys.
+    /// Ends the term: starts no more runs, waits for runs in flight, and forgets the state of keys.
     ///
     /// # Cancel safety
-    /// No run starts even if the future is dropped; but the controller must not lead again then.
+    /// No run starts even if the future is dropped; but then the controller must not lead again.
     pub(crate) async fn stand_by(&self) {
         if !std::mem::replace(&mut self.inner.lock().leads, false) {
             return;

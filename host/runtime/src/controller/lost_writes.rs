@@ -1,5 +1,5 @@
-//! Asks the API server about writes while their key waits: about those whose answer was lost, and about those that the caches
-//! do not show within the bound.
+//! Asks the API server about writes while their key waits: about writes whose answer was lost, and writes that the
+//! caches do not show within the bound.
 //!
 //! ```text
 //! dispatch (key held, its wait open) ──> probes ──ask──> API server ──> Pending::settle ──> released, or held for the caches
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. No worker waits here: an unreadable kind delays only its own keys.
-//! 2. A key is released only with proof: the caches have reached its writes, or they show what the API server shows.
+//! 1. No worker waits here: a kind that cannot be read delays only its own keys.
+//! 2. A key is released only with proof: the caches have reached its writes, or they show the same as the API server.
 //! 3. At most [`MAX_PROBES`] requests of a plugin are in flight, within its rate limit.
 //!
 //! Not here: the requests of a probe (`writer::WriteProbe`).
@@ -28,20 +28,21 @@ use super::Controller;
 use super::run::RunResult;
 use crate::writer::WriteProbe;
 
-/// Maximum probes of one plugin in flight: after an outage many keys need one.
+/// Maximum probes of one plugin in flight: after an outage, many keys need a probe.
 pub(super) const MAX_PROBES: usize = 8;
 /// First delay before a probe is repeated; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Longest delay; that of informers.
+/// Longest delay, as for informers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Probes, each with how informers read its kind.
+/// Probes, each with the informers' target for its kind.
 pub(super) type WriteProbes = Vec<(WriteProbe, ListWatchTarget)>;
 /// The result, or the probe to repeat.
 type Answer = Result<Vec<PendingWrite>, ((WriteProbe, ListWatchTarget), ApiError)>;
 
 impl Controller {
-    /// What the caches must show of a run's writes, the probes for those whose fate is unknown, and the delay of these.
+    /// The writes of a run that the caches must show, the probes for writes whose result is unknown, and the delay of
+    /// these probes.
     pub(super) fn unsettled(
         &self,
         cache: &Subscription,
@@ -63,8 +64,8 @@ impl Controller {
         probes.into_iter().filter_map(with_reading).collect()
     }
 
-    /// Takes out the writes that the caches may never show, because a field selector decides about them that the answers do not
-    /// contain; returns probes for them.
+    /// Removes the writes that the caches may never show, because a field selector depends on fields that the answers
+    /// do not contain; returns probes for them.
     fn unclear(&self, cache: &Subscription, writes: &mut Vec<PendingWrite>) -> WriteProbes {
         let may_be_outside = |write: &mut PendingWrite| {
             write.labels.is_some() && cache.selects(write) == Selected::Unknown && !cache.sees(write)
@@ -73,7 +74,7 @@ impl Controller {
         self.relevant(unclear.map(|write| WriteProbe::named(&write.kind, &write.object)))
     }
 
-    /// Probes, after a delay, until every write is resolved.
+    /// Probes, after a delay, until the results of all writes are known.
     pub(super) async fn resolve_lost_writes(
         self: Arc<Self>,
         key: Key,
@@ -97,7 +98,7 @@ impl Controller {
         }
     }
 
-    /// Reports keys that have waited for longer than the bound, has their kinds' watches reopened, and asks the API server
+    /// Reports keys that have waited longer than the bound, reopens the watches of their kinds, and asks the API server
     /// about their writes.
     pub(super) fn follow_overdue(self: &Arc<Self>, overdue: Vec<Overdue<Key>>) {
         let Some(example) = overdue.first() else { return };
@@ -124,7 +125,7 @@ impl Controller {
         }
     }
 
-    /// Asks the API server about a key's unseen writes, one by one, until the caches turn out to be stale.
+    /// Asks the API server about a key's unseen writes, one by one, until the caches prove to be stale.
     async fn confirm_write(self: Arc<Self>, key: Key, id: WaitId, mut write: PendingWrite) {
         loop {
             let cache = self.cache();
@@ -134,7 +135,7 @@ impl Controller {
                     live = self.ask_about(&write, reading) => live,
                     () = self.tasks.stopped.cancelled() => return,
                 },
-                // The plugin does not watch the kind any more, so its caches show every write of it.
+                // The plugin no longer watches the kind, so every write of the kind counts as shown.
                 None => Ok(write.clone()),
             };
             let live = match live {
@@ -153,7 +154,7 @@ impl Controller {
         }
     }
 
-    /// The present state of a written object, as a watch would show it.
+    /// The current state of a written object, as a watch would show it.
     async fn ask_about(&self, write: &PendingWrite, reading: ListWatchTarget) -> Result<PendingWrite, ApiError> {
         // This semaphore is never closed.
         let _permit = self.reads.probing.acquire().await;
@@ -186,7 +187,7 @@ impl Controller {
             for answer in answers {
                 match answer {
                     Ok(more) => writes.extend(more),
-                    // The server has no such kind any more, and therefore no such object.
+                    // The server no longer has the kind, and therefore not the object.
                     Err((_, error)) if error.class == ApiErrorClass::NotFound => {}
                     Err((probe, error)) => {
                         let kind = &probe.0.kind;

@@ -1,16 +1,16 @@
 //! Maps changes to keys with the plugin's own mapping function.
 //!
-//! Flow: the controller queues the changes that its rules assign to the plugin; one task of the controller calls the plugin,
-//! one change at a time and in order.
+//! Flow: the controller queues the changes that its rules assign to the plugin; one task of the controller calls the
+//! plugin, one change at a time and in order.
 //!
 //! Invariants:
-//! 1. Queueing never waits. When [`QUEUE`] changes wait, further ones are merged by object: at most the first, last and
-//!    deleted states of each object remain.
+//! 1. Queueing never waits. While [`QUEUE`] changes wait, further ones are merged by object: at most the first, last
+//!    and deleted states of each object remain.
 //! 2. The plugin maps the first and the last state of every changed object, including deleted ones. Merging loses
 //!    intermediate states; to cover keys that only those affect, all keys that are objects themselves are enqueued.
-//! 3. Keys that the plugin invents are bounded in number, and in bytes by the account of its runs. A change whose keys find no room
-//!    waits for it, and later changes behind it; meanwhile the keys run that are objects themselves.
-//! 4. A mapping that faults otherwise is tried [`MAX_TRIES`] times in all, then dropped.
+//! 3. Keys that the plugin invents are bounded in number, and in bytes by the account of its runs. A change whose keys
+//!    do not fit waits for room, and later changes wait behind it; meanwhile, keys that are objects themselves run.
+//! 4. A mapping that faults for other reasons is tried [`MAX_TRIES`] times in total, then dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -32,13 +32,13 @@ use crate::panic_text;
 
 /// Maximum waiting changes before merging starts. Each holds two references to cached texts.
 const QUEUE: usize = 65_536;
-/// Maximum separate changes of one object: a change, its deletion, and a new object of that name.
+/// Maximum separate changes of one object: a change, its deletion, and a new object with the same name.
 const PER_OBJECT: usize = 3;
-/// Entries of the queues from which on mapped keys are a fault, unless the caches have so many objects.
+/// Number of queue entries above which mapped keys are a fault, unless the caches have as many objects.
 pub(super) const MAX_KEYS: usize = if cfg!(test) { 64 } else { 1 << 18 };
 /// Maximum tries of one change whose mapping faults.
 const MAX_TRIES: u32 = 5;
-/// Longest pause between tries, of a change whose keys find no room.
+/// Longest pause between tries of a change whose keys do not fit.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// A change for the plugin's own mapping; the objects are its projections.
@@ -89,10 +89,10 @@ enum Next {
     Everything,
 }
 
-/// The result of the keys of a change.
+/// The result for the keys of a change.
 enum Mapped {
     Enqueued,
-    /// Why not.
+    /// Not enqueued, for this reason.
     NoRoom(String),
 }
 
@@ -108,7 +108,7 @@ impl Jobs {
             None => changes.push(change),
         }
         if changes.len() > PER_OBJECT {
-            // The name was reused repeatedly: an intermediate object was never observed to persist.
+            // The name was reused several times: drop a short-lived object in between.
             changes.remove(1);
             self.lossy = true;
         }
@@ -143,7 +143,7 @@ impl Mapping {
             let busy = jobs.busy;
             std::mem::replace(&mut *jobs, Jobs { busy, ..Jobs::default() })
         };
-        // Freeing the objects takes a while.
+        // Freeing the objects takes time.
         drop(jobs);
     }
 
@@ -231,7 +231,7 @@ impl Controller {
         }
     }
 
-    /// Asks the plugin for the keys of a change, and enqueues them.
+    /// Calls the plugin for the keys of a change, and enqueues them.
     async fn ask(&self, change: &Mappable) -> Result<Mapped, PluginFault> {
         let version = self.version();
         let Some(cache) = version.cache().filter(|_| version.guest.maps()) else { return Ok(Mapped::Enqueued) };
@@ -243,7 +243,7 @@ impl Controller {
         let mut inner = self.inner.lock();
         if let Err(why) = inner.keys.make_room(keys.iter().map(|wake| &wake.key), n_objects, MAX_KEYS) {
             drop(inner);
-            // Its objects run, whatever was invented.
+            // Keys that are objects run in any case.
             self.enqueue(cache.all_keys(), Priority::Low);
             return Ok(Mapped::NoRoom(why));
         }

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Each plugin has its own queues, tasks and lock: its rules, mapping and runs cost other plugins only their share of the
-//!    processors. Plugins share the caches, whose lock is held to change a store and to take a snapshot, never while rules or
-//!    a plugin run.
+//! 1. Each plugin has its own queues, tasks and lock: its rules, mapping and runs cost other plugins only their share
+//!    of the processors. Plugins share the caches, whose lock is held to change a store and to take a snapshot, never
+//!    while rules or a plugin run.
 //! 2. The lock is never held across an await or a blocking call.
 //!
 //! Not here: the set of plugins (`manager`), the caches (`pintle-cache`), writes (`writer`).
@@ -62,36 +62,36 @@ pub use status::{FaultingKey, PluginStatus, QueueStatus};
 pub(crate) use swap::Reason;
 pub(crate) use version::{CacheSubscription, QueueConfig, Version, VersionParts};
 
-/// How long something has been running.
+/// Returns how long something has been running.
 pub type Uptime = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// The parts of a controller, besides its first version.
+/// The parts of a controller, without its first version.
 pub(crate) struct ControllerParts {
-    /// What the host holds for the runs of the plugin.
+    /// The account of the bytes that the host holds for the plugin's runs.
     pub(crate) held: Arc<Account>,
-    /// Reads as the host.
+    /// Reads with the host's identity.
     pub(crate) reader: Arc<dyn ApiReader>,
-    /// Live reads as the plugin, for its needs.
+    /// Live reads with the plugin's identity, for its needs.
     pub(crate) live: Arc<dyn ApiReader>,
     /// Keys, authorities and endpoints that the operator has bound.
     pub(crate) outside: Arc<dyn Outside>,
-    /// Bounds calls of endpoints in time, as it does the writes.
+    /// Write fence for endpoint calls.
     pub(crate) fence: Option<Arc<dyn WriteFence>>,
     pub(crate) writer: Writer,
     pub(crate) metrics: PluginMetrics,
     pub(crate) clock: WallClock,
-    /// How long the host has been running.
+    /// Uptime of the host.
     pub(crate) uptime: Uptime,
-    /// How long a key waits for the caches to show its writes before the API server is asked.
+    /// Time that a key waits for the caches to show its writes before the API server is asked.
     pub(crate) stale_bound: Duration,
     /// Records failed runs.
     pub(crate) failures: Arc<Failures>,
     pub(crate) last_writes: Arc<Mutex<LastWrites>>,
-    /// Shared by all plugins. They also supervise the tasks of the controller.
+    /// Shared by all plugins; also supervises the tasks of the controller.
     pub(crate) caches: Arc<Caches>,
     /// Notified whenever work may have finished.
     pub(crate) idle_signal: Arc<Notify>,
-    /// Records runs as traces; none if they are not recorded.
+    /// Records runs as traces, if tracing is enabled.
     pub(crate) tracer: Option<Arc<dyn RunTracer>>,
     /// Counts significant status changes of all plugins.
     pub(crate) changes: watch::Sender<u64>,
@@ -100,9 +100,9 @@ pub(crate) struct ControllerParts {
 /// The controller of one plugin.
 pub(crate) struct Controller {
     name: Arc<str>,
-    /// The present version. Changed only by [`Controller::switch`].
+    /// The current version. Changed only by [`Controller::switch`].
     current: watch::Sender<Arc<Version>>,
-    /// As `leads` of the state, for tasks that wait for it.
+    /// Mirrors `leads` of the state, for tasks that wait for it.
     leading: watch::Sender<bool>,
     attempted: Mutex<swap::Attempted>,
     shadows: shadow::Shadows,
@@ -111,7 +111,7 @@ pub(crate) struct Controller {
     pub(crate) observers: Observers,
     uptime: Uptime,
     stale_bound: Duration,
-    /// What the host holds for the runs.
+    /// The account of the bytes that the host holds for the runs.
     held: Arc<Account>,
     caches: Arc<Caches>,
     inner: Mutex<ControllerState>,
@@ -119,21 +119,21 @@ pub(crate) struct Controller {
     tasks: Tasks,
 }
 
-/// Reads beside the caches, and the use of what the operator has bound.
+/// Reads that bypass the caches, and access to the operator's bindings.
 struct Reads {
-    /// As the host.
+    /// With the host's identity.
     host: Arc<dyn ApiReader>,
-    /// As the plugin.
+    /// With the plugin's identity.
     plugin: Arc<dyn ApiReader>,
     outside: Arc<dyn Outside>,
     fence: Option<Arc<dyn WriteFence>>,
-    /// Bounds the pages of live lists that are read at once.
+    /// Bounds the pages of live lists that are read concurrently.
     pages: Semaphore,
-    /// Bounds the probes of lost writes.
+    /// Bounds concurrent probes of lost writes.
     probing: Semaphore,
 }
 
-/// The tasks of a controller, and what wakes and ends them.
+/// The tasks of a controller, with the signals that wake and end them.
 struct Tasks {
     /// The dispatcher, the task that processes changes, the mapping and the workers.
     tracker: TaskTracker,
@@ -151,7 +151,7 @@ struct ControllerState {
     keys: KeyTable<QueueMetrics>,
     /// Keys that wait for the caches to show their writes.
     stale: HashMap<Key, StaleWait>,
-    /// Values of metrics that belong to keys.
+    /// Metric values that belong to keys.
     key_gauges: KeyGauges,
     state: state::KeyedState,
     health: health::Health,
@@ -227,7 +227,7 @@ impl Controller {
         Arc::new(controller)
     }
 
-    /// Starts with the first version. Call it once, within a tokio runtime.
+    /// Starts the controller with the first version. Call it once, within a tokio runtime.
     pub(crate) fn start(self: &Arc<Self>, subscription: CacheSubscription) {
         self.version().attach(subscription.clone());
         subscription.sink.activate();
@@ -237,7 +237,7 @@ impl Controller {
         self.observers.mark_changed();
     }
 
-    /// Runs a task of the controller, again after each panic.
+    /// Runs a task of the controller, and restarts it after each panic.
     fn spawn_supervised<F>(
         self: &Arc<Self>,
         task: &'static str,
@@ -273,10 +273,10 @@ impl Controller {
         self.observers.metrics.max_concurrent.set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
-    /// What the present version reads of the caches.
+    /// The current version's subscription to the caches.
     fn cache(&self) -> Arc<Subscription> {
-        // The first version has its subscription before the first task of the controller starts, later ones before they take
-        // over.
+        // The first version gets its subscription before the first task of the controller starts, later versions before
+        // they take over.
         self.version().cache().expect("the controller has not started")
     }
 
@@ -292,7 +292,7 @@ impl Controller {
         self.writer.recorder.close();
     }
 
-    /// Whether nothing runs, is ready, is held, is being mapped, or is delayed for less than `quiet`, and all events are
+    /// Whether no key runs, is ready, is held, is being mapped, or is delayed for less than `quiet`, and all events are
     /// written.
     pub(crate) fn is_idle(&self, quiet: Duration) -> bool {
         self.inner.lock().keys.is_idle(now() + quiet)
@@ -343,7 +343,7 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// The wall clock: RFC 3339 with microseconds, UTC.
+/// The wall-clock time: RFC 3339 with microseconds, UTC.
 pub(crate) fn timestamp(clock: &WallClock) -> String {
     clock().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }

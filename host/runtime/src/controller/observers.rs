@@ -1,6 +1,7 @@
-//! The observers of a plugin: metrics, counts for overviews, the log, events, traces, recorded failures, and the notes for the next leader.
+//! The observers of a plugin: metrics, counts for overviews, the log, events, traces, recorded failures, and notes for
+//! the next leader.
 //!
-//! Flow: the controller decides under its lock; the observers get the facts afterwards, and never the lock.
+//! Flow: the controller decides under its lock; the observers get the results afterwards, and never the lock.
 //!
 //! Not here: the decisions (`ended`, `pintle_core::policy::keys`), the parts of a recorded run (`traces`).
 
@@ -34,35 +35,35 @@ use crate::recorder::{Recorder, WallClock};
 use crate::traces::RunTrace;
 use crate::writer::{NOT_LEADING, Report};
 
-/// Longest text of a plugin's error in the log, in bytes.
+/// Maximum bytes of a plugin's error text in the log.
 const MAX_ERROR_BYTES: usize = 1024;
-/// What a fault means for its object, at the end of each event.
+/// The consequence of a fault for its object, at the end of each event.
 const CONSEQUENCE: &str = "; the plugin tries this object again after a backoff, other objects are not affected";
 
 /// The observers of one plugin.
 pub(crate) struct Observers {
     pub(super) name: Arc<str>,
     pub(super) metrics: PluginMetrics,
-    /// Records events on behalf of the host.
+    /// Records events of the host.
     pub(super) recorder: Recorder,
     pub(super) clock: WallClock,
-    /// Records runs as traces; none if they are not recorded.
+    /// Records runs as traces, if tracing is enabled.
     pub(super) tracer: Option<Arc<dyn RunTracer>>,
     /// Records failed runs.
     pub(super) failures: Arc<Failures>,
-    /// Of all plugins, for the next leader.
+    /// Last writes of all plugins, for the next leader.
     pub(super) last_writes: Arc<Mutex<LastWrites>>,
     /// Counts significant status changes of all plugins.
     pub(super) changes: watch::Sender<u64>,
     /// Uid of the plugin's `ControllerPlugin`, for events; empty if there is none.
     pub(super) resource_uid: Mutex<String>,
-    /// What the API server serves of what the manifest names.
+    /// What the API server serves of the kinds and fields in the manifest.
     pub(super) served: Mutex<Served>,
-    /// Runs by result, and their times.
+    /// Runs by result, and their durations.
     pub(super) runs: Mutex<(RunCounts, Latency)>,
 }
 
-/// What the API server serves of what a manifest names, as far as reported.
+/// What the API server serves of the kinds and fields in a manifest, as last reported.
 #[derive(Default)]
 pub(super) struct Served {
     /// Watched kinds that it does not serve.
@@ -71,25 +72,25 @@ pub(super) struct Served {
     pub(super) fields: DeclaredFields,
 }
 
-/// A run that has ended.
+/// A finished run.
 pub(super) struct EndedRun<'a> {
     pub(super) key: &'a Key,
-    /// Consecutive failures of the key before it.
+    /// Consecutive failures of the key before this run.
     pub(super) attempt: u32,
-    /// With which it ran.
+    /// The version that ran.
     pub(super) version: &'a Version,
-    /// The present version.
+    /// The current version.
     pub(super) present: &'a Version,
     pub(super) result: &'a RunResult,
     pub(super) took: Duration,
-    /// What follows for key and plugin; none if this host does not lead any more.
+    /// The consequences for key and plugin; absent if this host is no longer the leader.
     pub(super) followed: Option<&'a (Disposition, Consequences)>,
 }
 
 /// A wait of a key for the caches.
 pub(super) struct StaleWait {
     pub(super) begun: Instant,
-    /// The run before it, if it is recorded, and when the wait began.
+    /// Span of the run before it, if recorded, and the start of the wait.
     pub(super) traced: Option<(SpanRef, SystemTime)>,
 }
 
@@ -101,7 +102,7 @@ impl Observers {
         }
     }
 
-    /// Keeps a failed run, for replays.
+    /// Keeps a failed run for replay.
     pub(super) fn run_failed(&self, version: &Version, key: &Key, last: LastCall, failure: Failure, message: &str) {
         let LastCall { view, log } = last;
         let message = cut(message, MAX_MESSAGE_BYTES).to_owned();
@@ -133,7 +134,7 @@ impl Observers {
                 RunResult::Fault(fault) => {
                     self.metrics.fault(fault.kind);
                     let (key, attempt) = (run.key, run.attempt);
-                    // The full error once; later attempts of the key repeat it, unless a new version faults.
+                    // Log the full error once; later attempts of the key repeat it, unless a new version faults.
                     if consequences.is_new_fault {
                         tracing::error!(plugin = %self.name, %key, %fault, "the plugin faulted");
                     } else {
@@ -145,7 +146,7 @@ impl Observers {
             if let Some(text) = consequences.fault.as_ref().filter(|_| is_reported(end.suspect)) {
                 self.faulted(run.present, run.key, text);
             }
-            // Once, until the key has succeeded.
+            // Once until the key succeeds.
             if let Some(refused) = run.result.failures().iter().find(is_refused).filter(|_| run.attempt == 0) {
                 self.write_refused(run.present, run.key, refused);
             }
@@ -187,7 +188,7 @@ impl Observers {
         } else if first.reason == NOT_LEADING {
             tracing::debug!(plugin = %self.name, %key, n_failures, "writes were not sent: this host does not lead");
         } else if report.n_denied > 0 && attempt > 0 {
-            // The full error once: a grant that is missing stays missing.
+            // Log the full error once: a missing grant stays missing.
             tracing::debug!(plugin = %self.name, %key, attempt, error = first.message, "writes failed again");
         } else {
             tracing::warn!(
@@ -236,7 +237,8 @@ impl Observers {
         self.record_about(present, key, "PluginFault", message);
     }
 
-    /// Records that the API server refuses a write of a key. Controllers that the host carries have the events of upstream alone.
+    /// Records that the API server refuses a write of a key. Built-in controllers record only the same events as
+    /// upstream.
     fn write_refused(&self, present: &Version, key: &Key, failure: &MutationFailure) {
         if !present.is_carried {
             let (name, version, refusal) = (&self.name, &present.manifest().version, refusal(failure));
@@ -277,7 +279,7 @@ impl Observers {
         }
     }
 
-    /// Reports waits of keys for the caches, which end now.
+    /// Reports waits of keys for the caches that end now.
     pub(super) fn waited(&self, waits: &[StaleWait], now: Instant) {
         for wait in waits {
             let took = now.saturating_duration_since(wait.begun);
@@ -288,7 +290,7 @@ impl Observers {
         }
     }
 
-    /// Counts samples that found no room.
+    /// Counts samples that were dropped.
     pub(super) fn dropped_samples(&self, n_dropped: usize) {
         if n_dropped > 0 {
             self.metrics.dropped_samples.inc_by(n_dropped as u64);
@@ -301,12 +303,12 @@ impl Observers {
         let object = present.cache().and_then(|cache| cache.snapshot().object(&key.kind, &key.object));
         match object.map(|object| object.meta.uid.to_string()) {
             Some(uid) => self.record_event(&key.kind, &key.object, uid, true, reason, message),
-            // The object is gone, or there never was one (ticks).
+            // The object was deleted, or never existed (ticks).
             None => self.record_plugin_event(true, reason, format!("{message} (key {key})")),
         }
     }
 
-    /// Records an event about an object, on behalf of the host.
+    /// Records an event of the host about an object.
     fn record_event(&self, kind: &Kind, object: &ObjectKey, uid: String, warning: bool, reason: &str, message: String) {
         self.recorder.record(Event {
             regarding_kind: kind.clone(),
@@ -318,7 +320,8 @@ impl Observers {
         });
     }
 
-    /// Records an event about the plugin, on its `ControllerPlugin` even if it has none, so that there is one place to look.
+    /// Records an event about the plugin, on its `ControllerPlugin` even if none exists, so that all such events are in
+    /// one place.
     pub(crate) fn record_plugin_event(&self, warning: bool, reason: &str, message: String) {
         let kind = lifecycle::resource_kind();
         let uid = self.resource_uid.lock().clone();
@@ -331,7 +334,7 @@ impl Observers {
     }
 }
 
-/// Whether a fault is recorded: when it is the first in a row, and again when the key has become slow.
+/// Whether a fault is recorded: the first in a row, and again when the key is retried rarely.
 fn is_reported(suspect: Option<Suspect>) -> bool {
     suspect.is_none_or(|suspect| suspect.n_faults == 1 || suspect.delay >= LONGEST_HOLD)
 }

@@ -1,13 +1,13 @@
-//! Shadow mode: a new version runs beside the present one; its outcomes are compared and never written.
+//! Shadow mode: a new version runs in parallel to the current one; its outcomes are compared and never written.
 //!
 //! ```text
 //! run of the present version ──views, answers──> comparison task ──> same | differs | fault
 //! ```
 //!
 //! Invariants:
-//! 1. The new version sees what the present one saw: the same snapshot, time, state, failures and answers.
-//! 2. Runs of the present version never wait for the new one: while [`MAX_COMPARED`] comparisons are in progress, further
-//!    runs are not compared.
+//! 1. The new version gets the same inputs as the current one: snapshot, time, state, failures and answers.
+//! 2. Runs of the current version never wait for the new one: while [`MAX_COMPARED`] comparisons are in progress,
+//!    further runs are not compared.
 //!
 //! Not here: the comparison (`pintle_core::lifecycle::comparison`), the consequences of its result (`manager`).
 
@@ -34,7 +34,7 @@ const MAX_COMPARED: usize = 4;
 const MAX_KEYS: usize = 50_000;
 /// Maximum differences kept for `pintle plugin diff`.
 const MAX_KEPT: usize = 50;
-/// Maximum bytes of one kept difference, as text. Of a larger one the sizes are kept.
+/// Maximum bytes of a kept difference, as text. For a larger one, only the sizes are kept.
 const MAX_DIFFERENCE_BYTES: usize = 256 << 10;
 
 /// The shadow run in progress, and the report of the last one.
@@ -48,10 +48,10 @@ pub(super) struct Shadows {
 pub(crate) struct Shadowing {
     pub(super) candidate: Arc<Version>,
     rules: Shadow,
-    /// When it ends at the latest.
+    /// Latest time of its end.
     until: Option<Instant>,
     report: Mutex<ShadowReport>,
-    /// Keys of the runs that were compared.
+    /// Keys of the compared runs.
     keys: Mutex<HashSet<Key>>,
     fault: Mutex<Option<String>>,
     slots: Arc<Semaphore>,
@@ -59,11 +59,11 @@ pub(crate) struct Shadowing {
     over: watch::Sender<bool>,
 }
 
-/// A run of the present version that will be compared.
+/// A run of the current version to compare.
 pub(super) struct Sample {
     pub(super) shadowing: Arc<Shadowing>,
     _slot: OwnedSemaphorePermit,
-    /// The input for the new version, and the answers to the present one.
+    /// The input for the new version, and the answers to the current one.
     rounds: Vec<(Arc<dyn View>, Answer)>,
 }
 
@@ -73,7 +73,7 @@ impl Sample {
     }
 }
 
-/// An outcome as it is kept.
+/// An outcome in the form that is kept.
 fn bounded(outcome: Value) -> Value {
     match outcome.to_string().len() {
         n_bytes if n_bytes > MAX_DIFFERENCE_BYTES / 2 => {
@@ -107,7 +107,7 @@ impl Shadowing {
         Some(Sample { shadowing: self.clone(), _slot: slot, rounds: Vec::new() })
     }
 
-    /// When it ends at the latest.
+    /// Latest time of its end.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.until
     }
@@ -135,7 +135,7 @@ impl Shadowing {
         self.report.lock().clone()
     }
 
-    /// The reason that rejects the new version, by the comparisons so far.
+    /// The reason to reject the new version, based on the comparisons so far.
     pub(crate) fn objection(&self) -> Option<(&'static str, String)> {
         let report = self.report.lock();
         if let Some(fault) = &*self.fault.lock() {
@@ -194,16 +194,16 @@ impl Shadowing {
 }
 
 impl Controller {
-    /// Starts shadowing. It continues until [`Controller::end_shadowing`].
+    /// Starts shadow mode. It continues until [`Controller::end_shadowing`].
     pub(crate) fn begin_shadowing(&self, candidate: Arc<Version>, rules: Shadow) -> Arc<Shadowing> {
         let shadowing = Shadowing::new(candidate, rules);
         *self.shadows.present.write() = Some(shadowing.clone());
-        // Compares an idle plugin as well.
+        // So that an idle plugin is compared as well.
         self.run_all_again();
         shadowing
     }
 
-    /// Ends shadowing; its report stays.
+    /// Ends shadow mode; its report stays.
     pub(crate) fn end_shadowing(&self) {
         let ended = self.shadows.present.write().take();
         if let Some(ended) = ended {
@@ -215,7 +215,7 @@ impl Controller {
         self.shadows.present.read().as_ref().map(|shadowing| shadowing.progress())
     }
 
-    /// The report of the present or last shadow run.
+    /// The report of the current or last shadow run.
     pub(crate) fn shadow_report(&self) -> Option<ShadowReport> {
         let present = self.shadows.present.read().as_ref().map(|shadowing| shadowing.report());
         present.or_else(|| self.shadows.last.lock().clone())
@@ -230,10 +230,11 @@ impl Controller {
         sample
     }
 
-    /// Runs the new version on the present one's input. Stops at the first difference: later calls would have other answers.
+    /// Runs the new version on the current one's input. Stops at the first difference, because later calls would have
+    /// other answers.
     pub(super) async fn compare(self: Arc<Self>, key: Key, sample: Sample) {
         let Sample { shadowing, _slot, rounds } = sample;
-        // A fault of the present version is not comparable.
+        // A fault of the current version cannot be compared.
         if rounds.iter().any(|(_, answer)| answer.is_err()) {
             return;
         }

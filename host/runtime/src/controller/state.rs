@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Names and values together never exceed the plugin's limit; an outcome that would exceed it changes nothing.
-//! 2. A run sees the state at its start: snapshots share structure, and are cheap.
+//! 2. A run sees the state at its start: snapshots share structure, so they are cheap.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::health::{Observed, STANDBY};
 use super::{Controller, ControllerState, Version};
 
-/// Maximum faulting keys that a status names.
+/// Maximum faulting keys listed in a status.
 const MAX_NAMED: usize = 20;
 
 /// Status of one queue.
@@ -37,7 +37,7 @@ pub struct QueueStatus {
     pub n_held: usize,
 }
 
-/// A key whose last run faulted. It backs off alone.
+/// A key whose last run faulted. It backs off separately.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultingKey {
@@ -48,25 +48,25 @@ pub struct FaultingKey {
     pub n_faults: u32,
     /// The last fault.
     pub message: String,
-    /// Milliseconds for which changes of the object wait.
+    /// Time in milliseconds for which changes of the object are held back.
     pub held_ms: u64,
 }
 
-/// State of one plugin, also as the admin API shows it.
+/// Status of one plugin, also in the admin API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
     /// Its name.
     pub name: String,
-    /// Other names of it, by its manifest.
+    /// Its aliases, from its manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     /// Its phase.
     pub phase: Phase,
-    /// The plugin source that provides it: `built-in`, `command line`, `folder`, `resource`, or `admin`. Empty here: the sources
-    /// fill it in.
+    /// The plugin source that provides it: `built-in`, `command line`, `folder`, `resource`, or `admin`. Empty here;
+    /// the sources set it.
     pub source: String,
-    /// The present version.
+    /// The current version.
     pub current: VersionInfo,
     /// The version that a rollback would restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,13 +74,13 @@ pub struct PluginStatus {
     /// The version that is about to take over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming: Option<VersionInfo>,
-    /// How far a new version has come; absent if none is about to take over.
+    /// Stage of a new version; absent if none is about to take over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// How far it has come in its stage.
+    /// Its progress in this stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<StageProgress>,
-    /// Whether the deletions of the present version are bounded, because it is new.
+    /// Whether the deletions of the current version are bounded, because it is new.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bounds_deletions: bool,
     /// The last attempt to replace a version, including failed ones.
@@ -92,7 +92,7 @@ pub struct PluginStatus {
     /// Whether its caches are synced.
     #[serde(skip)]
     pub synced: bool,
-    /// Watched kinds without a complete list.
+    /// Watched kinds whose list is incomplete.
     #[serde(skip)]
     pub missing: Vec<MissingKind>,
     /// Its queues.
@@ -110,7 +110,7 @@ pub struct PluginStatus {
     /// Number of keys whose last run faulted.
     #[serde(default)]
     pub n_faulting_keys: usize,
-    /// Some of them, those with most faults first.
+    /// Some of them, in descending order of faults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faulting_keys: Vec<FaultingKey>,
     /// The last fault, declared error or failed write.
@@ -119,13 +119,13 @@ pub struct PluginStatus {
     /// Bytes that its watches keep in the caches.
     #[serde(default)]
     pub cached_bytes: u64,
-    /// Keys, authorities and endpoints that the operator has bound for it: their files or URLs, never their contents.
+    /// Keys, authorities and endpoints that the operator has bound for it: files or URLs, never contents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bound: Vec<Bound>,
 }
 
 impl ControllerState {
-    /// The keys whose last run faulted, those with most faults first.
+    /// The keys whose last run faulted, in descending order of faults.
     fn faulting_keys(&self) -> Vec<FaultingKey> {
         let now = super::now();
         let mut all: Vec<_> = self.keys.suspects().collect();
@@ -155,7 +155,7 @@ impl ControllerState {
 }
 
 impl Controller {
-    /// What an attempt waits for before its switch. Takes locks of the caches.
+    /// The pending conditions of an attempt before its switch. Takes locks of the caches.
     fn awaited(&self) -> Option<StageProgress> {
         let syncing = self.attempted.lock().syncing.clone();
         let of_caches = |(version, until): (Arc<Version>, Instant)| {
@@ -179,7 +179,7 @@ impl Controller {
         })
     }
 
-    /// What an overview of the host shows of it. Takes locks of the caches.
+    /// Its counters for an overview of the host. Takes locks of the caches.
     pub(crate) fn counters(&self) -> Counters {
         let version = self.version();
         let n_cached = version.cache().map_or(0, |cache| cache.n_objects());
@@ -221,14 +221,14 @@ impl Controller {
         }
     }
 
-    /// Whether the host carries the component of the present version.
+    /// Whether the component of the current version is built into the host.
     pub(crate) fn is_carried(&self) -> bool {
         self.version().is_carried
     }
 
     pub(crate) fn status(&self) -> PluginStatus {
         let version = self.version();
-        // Read before the lock is taken: it takes locks of the caches.
+        // Read before taking the lock, because it takes locks of the caches.
         let observed = Self::observed(&version);
         let awaited = self.awaited();
         let mut inner = self.inner.lock();

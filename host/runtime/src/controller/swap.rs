@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. One version carries out a run from start to end. Runs in flight end with the version that they started with; a key
-//!    never runs twice at once, whatever the versions.
+//! 1. A run uses one version from start to end. Runs in flight end with the version that they started with; a key never
+//!    runs twice at the same time, even across versions.
 //! 2. Queues, rate limiters, keyed state and waits for the caches are kept.
-//! 3. No change is lost: the new subscription buffers changes until the switch, then they become keys; in addition, every key
-//!    runs again at low priority.
-//! 4. A rejected version has changed nothing.
+//! 3. No change is lost: the new subscription buffers changes until the switch, then they become keys; in addition,
+//!    every key runs again at low priority.
+//! 4. A rejected version changes nothing.
 //!
 //! Not here: creating a version from a component (`manager`), comparing two versions (`shadow`), the rules of probation
 //! (`pintle_core::lifecycle::probation`).
@@ -29,17 +29,17 @@ use pintle_core::policy::queue::Priority;
 
 use super::{Controller, ControllerState, Version};
 
-/// Keys enqueued per lock acquisition after a swap, so that others get the lock in between.
+/// Number of keys enqueued per lock acquisition after a swap, so that other tasks get the lock in between.
 const KEYS_AT_ONCE: usize = 500;
-/// Keys per second that run again because of a swap. Without the limit, a large plugin would occupy the processors for a
-/// noticeable time.
+/// Keys per second that run again because of a swap. Without the limit, a large plugin would noticeably occupy the
+/// processors.
 const AGAIN_PER_SECOND: u32 = 500;
 
 /// An attempt to replace the version, while it is in progress.
 #[derive(Default)]
 pub(super) struct Attempted {
     stage: Option<Stage>,
-    /// The version whose caches sync, and when it is rejected for that.
+    /// The version whose caches are syncing, and the time at which it is rejected.
     pub(super) syncing: Option<(Arc<Version>, tokio::time::Instant)>,
     pub(super) incoming: Option<VersionInfo>,
 }
@@ -75,17 +75,17 @@ impl Drop for Attempt {
 }
 
 impl Controller {
-    /// The present version.
+    /// The current version.
     pub(crate) fn version(&self) -> Arc<Version> {
         self.current.borrow().clone()
     }
 
-    /// How far a new version has come; none if none is about to take over.
+    /// The stage of a new version; `None` if none is about to take over.
     pub(super) fn stage(&self, inner: &ControllerState) -> Option<Stage> {
         self.attempted.lock().stage.or(inner.rollout.is_on_probation().then_some(Stage::Probation))
     }
 
-    /// Notes what the present attempt waits for.
+    /// Records the caches that the current attempt waits for.
     pub(crate) fn awaits_caches(&self, version: &Arc<Version>, until: tokio::time::Instant) {
         let mut attempted = self.attempted.lock();
         if attempted.stage.is_some() {
@@ -130,12 +130,12 @@ impl Controller {
         self.observers.mark_changed();
     }
 
-    /// Reports how long it took from the request of a switch until it was made.
+    /// Reports the time from the request of a switch to the switch.
     pub(crate) fn swap_took(&self, took: Duration) {
         self.observers.metrics.swap_duration.observe(took.as_secs_f64());
     }
 
-    /// Whether the last rejection, which has its event, is what this message ends with.
+    /// Whether this message ends with the message of the last rejection, which already has an event.
     pub(crate) fn has_reported(&self, message: &str) -> bool {
         let inner = self.inner.lock();
         let last = inner.rollout.last_swap.as_ref().filter(|last| last.result == SwapResult::Refused);
@@ -144,13 +144,13 @@ impl Controller {
 
     /// Switches to `to`, whose caches are synced, between two runs of each key.
     pub(crate) fn switch(self: &Arc<Self>, to: Arc<Version>, rules: Option<Rules>, why: Reason) -> SwapReport {
-        // All keys of the caches are collected before the lock is taken.
+        // Collects all keys of the caches before taking the lock.
         let keys = rules.as_ref().and(to.cache()).map(|cache| cache.all_keys()).unwrap_or_default();
         let started = Instant::now();
         self.hand_over(self.inner.lock(), started, to, rules.map(|rules| (rules, keys)), why)
     }
 
-    /// Switches; `started` is when the caller began to wait for the lock.
+    /// Switches; `started` is the time when the caller began to wait for the lock.
     fn hand_over(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, ControllerState>,
@@ -192,7 +192,7 @@ impl Controller {
         inner.rollout.last_swap = Some(report.clone());
         let kinds = inner.keys.awaited_kinds();
         drop(inner);
-        // Ends their subscriptions, which takes locks of the caches.
+        // Dropping them ends their subscriptions, which takes locks of the caches.
         drop(forgotten);
         self.observers.metrics.pause.observe(Duration::from_micros(report.pause_micros).as_secs_f64());
         self.after_switch(&from, &to, &kinds);
@@ -257,12 +257,12 @@ impl Controller {
     /// Ends the probation if its time is over. Time does not prove a version whose deletions are held.
     pub(super) fn check_probation(&self, inner: &mut ControllerState, now: Instant) {
         if inner.leads && inner.rollout.check(now) {
-            // The status shows that nothing bounds deletions any more.
+            // The status shows that deletions are no longer bounded.
             self.observers.mark_changed();
         }
     }
 
-    /// Bounds what the version deletes until it is proven, as if it had taken over from another one: it is new.
+    /// Bounds the deletions of the new version until it is proven, as if it had taken over from another one.
     pub(crate) fn guard_deletions(&self) {
         let version = self.version();
         if !version.is_carried {
@@ -271,7 +271,8 @@ impl Controller {
         }
     }
 
-    /// Whether a run of this version may send so many deletions. If not, the plugin stops until an operator agrees.
+    /// Whether a run of this version may send `n_deletions` deletions. If not, the plugin stops until an operator
+    /// confirms them.
     pub(super) fn may_delete(&self, version: &Arc<Version>, cache: &Subscription, n_deletions: u64) -> bool {
         let is_guarded = || {
             let inner = self.inner.lock();
@@ -287,7 +288,8 @@ impl Controller {
             let now = super::now();
             if n_owned.is_none() && deletions.needs_share(n_deletions, now) {
                 drop(inner);
-                // Counted without the lock, because it takes locks of the caches; and only here, because it looks at every object.
+                // Counted without the lock, because it takes locks of the caches; and only if needed, because it visits
+                // every object.
                 n_owned = Some(cache.n_owned() as u64);
                 continue;
             }
@@ -306,7 +308,7 @@ impl Controller {
         false
     }
 
-    /// Lets the present version delete what was held, and all that follows. Returns false if nothing is held.
+    /// Confirms the held deletions of the current version, and all later ones. Returns false if nothing is held.
     pub(crate) fn approve_deletions(&self, why: &str) -> bool {
         let mut inner = self.inner.lock();
         let was_held = inner.rollout.deletions_mut().is_some_and(DeletionGuard::approve);
@@ -322,7 +324,7 @@ impl Controller {
         was_held
     }
 
-    /// Carries out the verdict of the probation.
+    /// Executes the verdict of the probation.
     pub(super) fn follow_probation(self: &Arc<Self>) {
         let started = Instant::now();
         let mut inner = self.inner.lock();
@@ -339,7 +341,7 @@ impl Controller {
         }
     }
 
-    /// Marks the present version as proven.
+    /// Marks the current version as proven.
     fn proven(&self, previous: Option<Arc<Version>>) {
         let current = self.version();
         // The previous version stays compiled for a rollback, but needs no watches.

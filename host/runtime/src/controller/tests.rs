@@ -33,12 +33,12 @@ use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 use pintle_core::policy::held::MAX_HELD_BYTES;
 
-/// A resourceVersion later than those that a fake writer gives.
+/// A resourceVersion later than those of a fake writer.
 const LATEST: u64 = 1_000_000;
 
 struct Fixture {
     controller: Arc<Controller>,
-    /// Shows the caches its objects, and answers needs.
+    /// Serves the caches, and answers needs.
     server: Arc<FakeServer>,
     api: Arc<FakeWriter>,
     metrics: Arc<Metrics>,
@@ -61,7 +61,7 @@ impl Fixture {
         reader: Arc<FakeServer>,
         change: impl FnOnce(&mut ControllerParts),
     ) -> Self {
-        // The caches show every write at once.
+        // The caches show every write immediately.
         reader.state().version = LATEST;
         let metrics = Metrics::new();
         let idle_signal = Arc::new(Notify::new());
@@ -131,7 +131,7 @@ impl Fixture {
         }
     }
 
-    /// The caches reach this resourceVersion.
+    /// Advances the caches to this resourceVersion.
     async fn reach(&self, version: u64) {
         self.server.state().version = version;
         self.server.bookmark();
@@ -166,7 +166,7 @@ impl Fixture {
         self.idle(Duration::from_secs(3600)).await;
     }
 
-    /// Reasons of the events that were written.
+    /// Reasons of the written events.
     fn event_reasons(&self) -> Vec<String> {
         let bodies = self.events.bodies();
         bodies.iter().filter_map(|body| Some(body["reason"].as_str()?.to_owned())).collect()
@@ -188,7 +188,7 @@ fn key_in(name: &str) -> Key {
     }
 }
 
-/// A manifest whose plugin maps changes of Pods itself.
+/// A manifest whose plugin maps Pod changes itself.
 fn mapping_pods(version: &str) -> Arc<Manifest> {
     manifest(|m| {
         m["version"] = version.into();
@@ -222,7 +222,7 @@ fn version(guest: impl Guest + 'static, metrics: &Arc<Metrics>) -> Arc<Version> 
 /// Start in milliseconds, key and attempt of each call.
 type Calls = Arc<Mutex<Vec<(u128, String, u32)>>>;
 
-/// A guest with one scripted action per call, and nothing afterwards; and the log of its calls: start, key, attempt.
+/// A guest with one scripted action per call, and no actions afterwards; and the log of its calls: start, key, attempt.
 fn scripted(
     manifest: Arc<Manifest>,
     script: impl Fn(usize) -> GuestResult + Send + Sync + 'static,
@@ -394,7 +394,7 @@ async fn runs_are_counted_by_how_they_end() {
 
 #[tokio::test(start_paused = true)]
 async fn every_failed_write_costs_a_backoff_and_a_throttled_one_is_repeated_first() {
-    // The server requests 7 s each time. After ten repetitions the key itself is retried.
+    // The server requests 7 s each time. After ten repetitions, the key itself is retried.
     for (code, expected) in [(0, 5), (409, 5), (422, 5), (429, 77_000), (500, 5)] {
         let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
         Fixture::new(guest, FakeWriter::new(move |_, _| Err(refusal(code)))).run_until_idle(&["a"]).await;
@@ -402,18 +402,18 @@ async fn every_failed_write_costs_a_backoff_and_a_throttled_one_is_repeated_firs
     }
 }
 
-/// A plugin asks for a requeue before it knows whether its writes succeed.
+/// A plugin requests a requeue before it knows whether its writes succeed.
 #[tokio::test(start_paused = true)]
 async fn a_requeue_hurries_no_retry_of_a_failed_write() {
     let second = 1000;
     for (requeue, max_retries, code, expected) in [
-        // The backoff, which doubles.
+        // The doubling backoff.
         (Duration::ZERO, None, 422, vec![(0, 0), (second, 1), (3 * second, 2)]),
-        // What the server asks for, ten times before the key is retried, and then again.
+        // The delay requested by the server, ten times before the key is retried, and then again.
         (Duration::ZERO, None, 429, vec![(0, 0), (77 * second, 1), (154 * second, 2)]),
-        // The retry comes first, and is the run that asks again.
+        // The retry takes precedence, and its run requests the requeue again.
         (Duration::from_secs(60), None, 422, vec![(0, 0), (second, 1), (3 * second, 2)]),
-        // Nothing else is left of a key without retries.
+        // For a key without retries, only the requeue is left.
         (Duration::from_secs(60), Some(0), 422, vec![(0, 0), (60 * second, 0), (120 * second, 0)]),
     ] {
         let manifest = manifest(|m| {
@@ -481,7 +481,7 @@ async fn a_key_waits_until_the_caches_show_its_writes() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     fixture.add(&["a", "b"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // The other key runs, this one is held.
+    // The other key runs, and this one is held.
     assert_eq!(calls.lock().iter().map(|(_, key, _)| key.clone()).collect::<Vec<_>>(), ["a", "b"]);
     fixture.reach(101).await;
     assert_eq!(fixture.controller.status().queues[0].n_held, 1);
@@ -490,7 +490,7 @@ async fn a_key_waits_until_the_caches_show_its_writes() {
     assert_eq!(calls.lock().len(), 3);
     assert_eq!(fixture.metric("pintle_stale_cache_waits_total{plugin=\"widgets\"}"), 1);
     assert_eq!(fixture.metric("pintle_stale_cache_wait_timeouts_total{plugin=\"widgets\"}"), 0);
-    // The two seconds above.
+    // The wait of two seconds above.
     let waited = |of: &str| fixture.metric(&format!("pintle_stale_cache_wait_duration_seconds_{of}"));
     assert_eq!(waited("count{plugin=\"widgets\"}"), 1);
     assert_eq!(waited("bucket{le=\"1.0\",plugin=\"widgets\"}"), 0);
@@ -593,7 +593,7 @@ async fn all_rounds_of_a_run_see_the_time_at_which_it_began() {
     let n_reads = AtomicUsize::new(0);
     let server = FakeServer::answering_needs();
     let fixture = Fixture::with_parts(guest, FakeWriter::agreeable(), server, |parts| {
-        // A clock that shows another second each time.
+        // A clock that advances by a second with each read.
         parts.clock = Arc::new(move || {
             let second = n_reads.fetch_add(1, Ordering::Relaxed);
             jiff::Timestamp::from_second(1_700_000_000 + second as i64).unwrap()
@@ -652,7 +652,7 @@ async fn a_run_with_endless_needs_is_a_fault() {
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
     fixture.run_until_idle(&["a"]).await;
     assert_eq!(n_calls.load(Ordering::Relaxed), run::MAX_ROUNDS + 1);
-    // Its needs were not granted either, each time.
+    // Its needs were also denied each time.
     let faults = fixture.controller.status().faults;
     assert_eq!(faults, [("grant".to_owned(), run::MAX_ROUNDS as u64), ("output".to_owned(), 1)].into());
 }

@@ -1,4 +1,4 @@
-//! What a recorded run reports: its beginning, its end, and the wait of its key for the caches.
+//! The trace of a recorded run: its start, its end, and the wait of its key for the caches.
 
 use pintle_core::contract::outcome::ReconcileError;
 use pintle_core::policy::keys::Disposition;
@@ -29,7 +29,7 @@ impl Observers {
             attempt,
             begun,
             waited,
-            // By now, the wait for the caches may be over.
+            // The wait for the caches may already be over.
             took,
             end,
             parts: noted.parts,
@@ -48,7 +48,8 @@ fn label(error: &ReconcileError) -> &'static str {
 }
 
 impl RunResult {
-    /// What a recorded run reports of its result. `followed`: what the key table makes of it, unless this host does not lead any more.
+    /// The result of a recorded run. `followed`: the decision of the key table; absent if this host is no longer the
+    /// leader.
     fn end(&self, followed: Option<&Disposition>) -> RunEnd {
         let error = match self {
             Self::Done { error, report, .. } => {
@@ -62,7 +63,7 @@ impl RunResult {
         };
         let (requeue_after, declared, report) = match self {
             Self::Done { requeue_after, error, report, .. } => {
-                // After a failure the retry comes first.
+                // After a failure, the retry takes precedence.
                 (requeue_after.filter(|_| report.failures.is_empty()), error.as_ref(), Some(report))
             }
             Self::NothingYet { again } => (Some(*again), None, None),

@@ -1,6 +1,6 @@
-//! One version of a plugin: everything that a swap replaces, and its subscription to the caches.
+//! One version of a plugin: the parts that a swap replaces, and its subscription to the caches.
 //!
-//! Queues, their rate limiters, the keyed state and what waits for the caches belong to the controller and stay.
+//! Queues, their rate limiters, the keyed state and keys that wait for the caches belong to the controller and stay.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::metrics::{DeclaredMetrics, QueueMetrics};
 /// The parts of a version.
 pub(crate) struct VersionParts {
     pub(crate) guest: Arc<dyn Guest>,
-    /// The guest's manifest, without what the operator withholds.
+    /// The guest's manifest, without requests that the operator withholds.
     pub(crate) manifest: Arc<Manifest>,
     /// SHA-256 of the component, in hexadecimal; empty if there is none.
     pub(crate) digest: String,
     /// Origin of the component.
     pub(crate) origin: String,
-    /// Whether the host carries the component: its deletions are trusted.
+    /// Whether the component is built into the host: its deletions are trusted.
     pub(crate) is_carried: bool,
     /// The operator's spec.
     pub(crate) spec: Spec,
-    /// The configuration as the plugin sees it.
+    /// The configuration in the plugin's form.
     pub(crate) config: Arc<str>,
     pub(crate) grants: Grants,
     pub(crate) declared: DeclaredMetrics,
@@ -40,7 +40,7 @@ pub(crate) struct VersionParts {
 /// The operator's options for a queue.
 pub(crate) type QueueConfig = pintle_core::policy::keys::QueueConfig<QueueMetrics>;
 
-/// A version of a plugin, compiled.
+/// A compiled version of a plugin.
 pub(crate) struct Version {
     pub(crate) guest: Arc<dyn Guest>,
     manifest: Arc<Manifest>,
@@ -53,7 +53,7 @@ pub(crate) struct Version {
     digest: String,
     origin: String,
     pub(super) is_carried: bool,
-    /// Absent before the subscription, and for a version that is kept only for a rollback.
+    /// Absent before the subscription, and for a version that is only kept for a rollback.
     subscription: Mutex<Option<CacheSubscription>>,
 }
 
@@ -82,7 +82,7 @@ impl Version {
         })
     }
 
-    /// The manifest, without what the operator withholds.
+    /// The manifest, without requests that the operator withholds.
     pub(crate) fn manifest(&self) -> &Arc<Manifest> {
         &self.manifest
     }
@@ -92,8 +92,8 @@ impl Version {
         self.manifest.queues.iter().zip(self.queues.iter().cloned())
     }
 
-    /// Whether this spec grants everything that the version was granted. Permissions that an operator has removed are not
-    /// restored automatically.
+    /// Whether this spec grants everything that the version was granted. Permissions that an operator has removed are
+    /// not restored automatically.
     pub(super) fn keeps_its_grants(&self, spec: &Spec) -> bool {
         let missing = |spec: &Spec| match &spec.grants {
             Some(given) => Grants::missing(self.guest.manifest(), given),
@@ -136,7 +136,7 @@ impl Version {
         self.subscription.lock().as_ref().map(|subscription| subscription.cache.clone())
     }
 
-    /// Whether both share one subscription.
+    /// Whether both versions share one subscription.
     pub(super) fn shares_with(&self, other: &Self) -> bool {
         let handlers = self.subscription().zip(other.subscription());
         handlers.is_some_and(|(own, others)| Arc::ptr_eq(&own.sink, &others.sink))
@@ -148,7 +148,7 @@ impl Version {
             version.manifest().queues.iter().map(|queue| queue.name.clone()).collect()
         };
         let (own, others) = (self.manifest(), other.manifest());
-        // Rules refer to queues by name, and rules without a queue mean the first one.
+        // Rules refer to queues by name, and rules without a queue use the first one.
         own.watches == others.watches && own.discovery == others.discovery && names(self) == names(other)
     }
 }

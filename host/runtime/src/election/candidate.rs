@@ -1,7 +1,7 @@
-//! Keeps a LeaseCandidate, by which this process takes part in the election of the API server.
+//! Maintains a LeaseCandidate, with which this process takes part in coordinated leader election.
 //!
-//! *Flow*: it is created, renewed when the API server asks and every five minutes, and deleted at the end, so that the API server does
-//! not wait for an answer.
+//! *Flow*: it is created, renewed on request of the API server and every five minutes, and deleted at the end, so that
+//! the API server does not wait for an answer.
 //!
 //! *Source*: `leasecandidate.go` of `client-go/tools/leaderelection`, which does not delete it.
 
@@ -23,10 +23,10 @@ use super::{CLIENT, RELEASE_PATIENCE};
 use crate::manager::Manager;
 use crate::recorder::WallClock;
 
-/// Pause after a request that failed, or a watch that ended.
+/// Pause after a failed request or the end of a watch.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// What takes part in the election of which Lease.
+/// A candidate, and the Lease that it is for.
 #[derive(Clone, Debug)]
 pub struct CandidateConfig {
     /// Identity of this process.
@@ -35,14 +35,14 @@ pub struct CandidateConfig {
     pub namespace: String,
     /// Name of the Lease.
     pub lease: String,
-    /// The version of Kubernetes that this process behaves as, `MAJOR.MINOR`.
+    /// The version of Kubernetes that this process emulates, `MAJOR.MINOR`.
     pub kubernetes: String,
 }
 
-/// Keeps the LeaseCandidate until `stopped`, then deletes it.
+/// Maintains the LeaseCandidate until `stopped`, then deletes it.
 ///
 /// # Cancel safety
-/// If dropped, the LeaseCandidate stays until the API server forgets it.
+/// If dropped, the LeaseCandidate stays until the API server removes it.
 pub async fn keep_candidate(
     config: CandidateConfig,
     manager: Arc<Manager>,
@@ -62,7 +62,7 @@ struct Keeper {
     config: CandidateConfig,
     object: OneObject,
     clock: WallClock,
-    /// The failure that was reported last.
+    /// The last reported failure.
     reported: Option<ApiErrorClass>,
 }
 
@@ -87,7 +87,7 @@ impl Keeper {
         }
     }
 
-    /// Without end.
+    /// Never returns.
     async fn keep(&mut self) {
         loop {
             match self.renew().await {
@@ -119,7 +119,7 @@ impl Keeper {
         Ok(self.object.write(verb).await?.resource_version)
     }
 
-    /// Waits until the API server asks for a renewal, the object is gone, or one is due.
+    /// Waits until the API server requests a renewal, the object is deleted, or a renewal is due.
     async fn until_asked(&self, version: &str) {
         let due = Instant::now() + CANDIDATE_PERIOD;
         let asked = async {
@@ -141,14 +141,14 @@ impl Keeper {
                     WatchFrame::Bookmark { .. } => {}
                 }
             }
-            // What came between two watches is in the object, which is read again.
+            // The object is read again, so changes between two watches are not lost.
             tokio::time::sleep(RETRY).await;
         };
-        // It is due at last.
+        // On a timeout, a renewal is due.
         let _ = tokio::time::timeout_at(due, asked).await;
     }
 
-    /// Logs a failure, once for each kind of it.
+    /// Logs a failure, once per class.
     fn report(&mut self, error: &ApiError) {
         if self.reported.replace(error.class) == Some(error.class) {
             return;
@@ -165,7 +165,7 @@ impl Keeper {
                 "the host may not write its LeaseCandidate; {}",
                 roles::advice(&error.message)
             ),
-            // The API server has asked meanwhile.
+            // The API server has requested a renewal meanwhile.
             ApiErrorClass::Conflict => {
                 tracing::debug!(candidate, %error, "the LeaseCandidate has changed; trying again")
             }

@@ -1,4 +1,4 @@
-//! What the elections of one host share with the rest of it: the bound of writes, and who leads which group.
+//! State that the elections of one host share with the rest of it: the write fence, and the leader of each group.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::recorder::WallClock;
 pub struct Standing {
     /// Identity of this process.
     pub identity: String,
-    /// Holder of the Lease as it was seen last; empty if it is free, absent if the Lease was not read yet.
+    /// Last seen holder of the Lease; empty if it is free, absent if the Lease was not read yet.
     pub holder: Option<String>,
-    /// Whether this process leads.
+    /// Whether this process is the leader.
     pub leads: bool,
-    /// When the Lease was renewed last, if this process leads.
+    /// Time of the last renewal of the Lease, if this process is the leader.
     pub renewed: Option<Instant>,
 }
 
-/// Whether this process leads, by its clocks.
+/// Whether this process is the leader, by its clocks.
 pub struct Leadership {
     term: Mutex<Option<Term>>,
     /// Signals that `term` has changed.
@@ -34,11 +34,11 @@ pub struct Leadership {
     since_boot: BootClock,
 }
 
-/// The time since the machine was started, suspended or not.
+/// Time since boot, including suspension.
 pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 impl Leadership {
-    /// Of a process that does not lead yet. `clock`: the wall clock.
+    /// The leadership of a process that is not the leader yet. `clock`: the wall clock.
     pub fn new(clock: WallClock, since_boot: BootClock) -> Arc<Self> {
         Arc::new(Self { term: Mutex::new(None), changes: watch::Sender::new(()), clock, since_boot })
     }
@@ -78,7 +78,7 @@ impl WriteFence for Leadership {
     }
 }
 
-/// Who leads which group of plugins, for all elections of one host.
+/// The leader of each group of plugins, for all elections of one host.
 pub struct Sharing {
     shares: Mutex<Shares>,
     /// Signals that `shares` has changed.
@@ -86,17 +86,17 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// Of a host with so many groups.
+    /// The state of a host with `n_groups` groups.
     pub fn new(identity: &str, n_groups: usize) -> Arc<Self> {
         Arc::new(Self { shares: Mutex::new(Shares::new(identity, n_groups)), changes: watch::Sender::new(()) })
     }
 
-    /// What the election of a group takes into account.
+    /// Inputs for the election of a group.
     pub(super) fn share(&self, group: GroupId, times: &Times) -> Share {
         self.shares.lock().share(group, times)
     }
 
-    /// Records a Lease. `holder`: empty if it is free.
+    /// Records a Lease. `holder` is empty if the Lease is free.
     pub(super) fn saw(&self, group: GroupId, holder: &str, wanted_by: Option<&str>) {
         let is_new = self.shares.lock().saw(group, holder, wanted_by);
         if is_new {
@@ -104,7 +104,7 @@ impl Sharing {
         }
     }
 
-    /// Changes after each Lease that is new.
+    /// Signals every changed Lease.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }

@@ -9,10 +9,10 @@ use pintle_core::ports::api::{ApiError, ApiReader, ApiResource, ApiWriter, Watch
 
 use super::object::{self, OneObject};
 
-/// Reads a Lease; `None` if there is none.
+/// Reads a Lease; `None` if it does not exist.
 ///
 /// # Errors
-/// Those of the request. A retry helps if it helps for them.
+/// If the request fails; a retry may help, depending on the error.
 pub async fn read_lease(reader: &dyn ApiReader, lease: &ObjectKey) -> Result<Option<Lease>, ApiError> {
     parse(lease, object::read(reader, &resource(), lease).await?)
 }
@@ -26,7 +26,7 @@ fn resource() -> ApiResource {
     object::resource(Kind::new("coordination.k8s.io", "v1", "Lease"), "leases")
 }
 
-/// A Lease of the API server, by its name.
+/// Access to one Lease of the API server.
 pub(super) struct Lock(OneObject);
 
 impl Lock {
@@ -42,7 +42,7 @@ impl Lock {
         self.0.key().clone()
     }
 
-    /// Reads it; `None` if there is none.
+    /// Reads it; `None` if it does not exist.
     pub(super) async fn read(&self) -> Result<Option<Lease>, ApiError> {
         parse(self.0.key(), self.0.read().await?)
     }
@@ -55,7 +55,7 @@ impl Lock {
         self.0.write(verb).await
     }
 
-    /// Watches it from this state on.
+    /// Watches it, starting after this state.
     pub(super) async fn watch(&self, seen: Option<&Lease>) -> Result<WatchStream, ApiError> {
         self.0.watch(seen.map(Lease::version).unwrap_or_default()).await
     }

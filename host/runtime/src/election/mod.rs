@@ -1,4 +1,4 @@
-//! Leader election: waits for the Lease, keeps it, and gives it up.
+//! Leader election: acquires, renews and releases the Lease.
 //!
 //! ```text
 //! Lease <──get, watch, create, update──> Election ──lead, stand_by──> Manager
@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. [`Leadership`] is open only within a term ([`Candidate`] decides); it closes by the clock, whatever the tasks of this process do.
-//! 2. A term ends with [`Manager::stand_by`], and the next one begins after that has returned.
+//! 1. [`Leadership`] is open only within a term ([`Candidate`] decides); it closes by the clock, regardless of the
+//!    tasks of this process.
+//! 2. A term ends with [`Manager::stand_by`], and the next one begins after it has returned.
 //! 3. The Lease is released only after the last write of this process.
 //!
 //! Not here: the decisions (`pintle_core::policy::election`), the check of each request (the adapter to the API server).
@@ -47,21 +48,21 @@ use crate::metrics::Metrics;
 use crate::recorder::{Recorder, RecorderConfig};
 use pintle_core::policy::held::{Account, MAX_HELD_BYTES};
 
-/// The name under which the host takes Leases, part of its user agent; kube-controller-manager's.
+/// The client name for Lease requests, part of the user agent; the same as in kube-controller-manager.
 const CLIENT: &str = "leader-election";
 /// `source.component` of events about the Lease.
 const COMPONENT: &str = "pintle";
-/// How long the API server may take for the release at the end.
+/// Time limit for the release at the end.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two looks whether the caches show what the last leader wrote.
+/// Interval for checking whether the caches show the last leader's writes.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// How long it may take for the event about that.
+/// Time limit for the event about the release.
 const EVENT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The Lease, and how it is taken.
+/// The Lease, and the options for acquiring it.
 #[derive(Clone)]
 pub struct ElectionConfig {
-    /// Identity of this process; no other one may have it, ever.
+    /// Identity of this process; it must be unique, also over time.
     pub identity: String,
     /// Namespace of the Lease.
     pub namespace: String,
@@ -69,11 +70,11 @@ pub struct ElectionConfig {
     pub name: String,
     /// The times.
     pub times: Times,
-    /// The plugins that the Lease is for.
+    /// The group of plugins that the Lease is for.
     pub group: GroupId,
     /// The groups of this host.
     pub sharing: Arc<Sharing>,
-    /// Whether the API server elects, and this process only renews the Lease.
+    /// Whether the API server decides the election, and this process only renews the Lease.
     pub coordinated: bool,
     /// Seed of the jitter.
     pub seed: u64,
@@ -92,23 +93,23 @@ pub struct Election {
     metrics: Arc<Metrics>,
     random: StdRng,
     standing: watch::Sender<Standing>,
-    /// Whether the manager leads.
+    /// Whether the manager is leading.
     leads: bool,
-    /// Whether the last write of the Lease has no answer: it may have been carried out.
+    /// Whether the last write of the Lease was not answered: it may have been executed.
     unanswered: bool,
-    /// The holder that was reported last.
+    /// The last reported holder.
     reported: Option<String>,
-    /// The changes of the shares that this election has not seen.
+    /// Signals changes of the shares that this election has not processed yet.
     shared: watch::Receiver<()>,
-    /// What the last leader has left, and until when this one waits for its caches to show it.
+    /// The last writes of the previous leader, and the time until which this one waits for its caches to show them.
     inherited: Option<(LastWrites, Instant)>,
     watch: Option<WatchStream>,
-    /// No watch is opened before.
+    /// Do not open a watch before this time.
     watch_after: Instant,
 }
 
 impl Election {
-    /// A candidate that does nothing yet. `leadership` must be the manager's fence. Call it within a tokio runtime.
+    /// Creates an idle candidate. `leadership` must be the manager's fence. Call it within a tokio runtime.
     pub fn new(config: ElectionConfig, leadership: Arc<Leadership>, manager: Arc<Manager>) -> Self {
         let identity = WriterIdentity { name: CLIENT.to_owned(), qps: None, burst: 1, account: None, fence: None };
         let (writer, metrics) = (manager.writers.client(&identity).writer, manager.metrics.clone());
@@ -153,8 +154,8 @@ impl Election {
         self.standing.subscribe()
     }
 
-    /// Takes and keeps the Lease until `stopped`; then releases it, if this process holds it. `stopped` must not be ready before the last
-    /// write: the manager has stopped.
+    /// Acquires and renews the Lease until `stopped`; then releases it, if this process holds it. `stopped` must
+    /// complete only after the last write: the manager has stopped.
     ///
     /// # Cancel safety
     /// If dropped, the Lease is not released: other candidates wait until it expires.
@@ -168,7 +169,7 @@ impl Election {
             let action = self.candidate.next(self.leadership.moment());
             self.metrics.renewed_slowly(&self.config.name, self.candidate.take_slow());
             if matches!(action, Action::Stop(_)) {
-                // Before anything else.
+                // This comes first: it closes the fence.
                 self.leadership.set(None);
             }
             self.begin_if_due();
@@ -190,14 +191,14 @@ impl Election {
         let Self { recorder, recording, .. } = self;
         recorder.close();
         drop(recorder);
-        // The last event is not worth more.
+        // The last event is not worth a longer wait.
         let _ = tokio::time::timeout(EVENT_PATIENCE, recording).await;
     }
 
-    /// Carries out an action. Dropping it leaves open whether its request was carried out.
+    /// Executes an action. If dropped, its request may or may not have been executed.
     async fn act(&mut self, action: Action) {
         let patience = self.config.times.renew_deadline / 2;
-        // The end of the term is not to be missed.
+        // Do not miss the end of the term.
         let left = self.candidate.term().map(|term| term.until().saturating_duration_since(Instant::now().into_std()));
         let patience = left.map_or(patience, |left| patience.min(left));
         match action {
@@ -242,7 +243,7 @@ impl Election {
     }
 
     async fn hold(&mut self, lease: Lease, verb: WriteVerb, patience: Duration) {
-        // Before it is sent: others see it later.
+        // The time before sending: other candidates see the write later.
         let sent = self.leadership.moment();
         let released = self.candidate.lease().filter(|lease| lease.is_released());
         let inherited = released.and_then(|lease| lease.annotation(LAST_WRITES)).map(LastWrites::parse);
@@ -253,7 +254,7 @@ impl Election {
             Ok(Ok(Written { resource_version, uid, .. })) => {
                 if self.candidate.wrote(lease, &resource_version, &uid, sent) {
                     tracing::info!(lease = self.lock.to_string(), identity = self.config.identity, "took the Lease");
-                    // A crash of the last leader would have cost as much.
+                    // A crash of the last leader would have cost as much time.
                     let until = Instant::now() + self.config.times.lease_duration;
                     self.inherited = inherited.map(|writes| (writes, until));
                 }
@@ -282,25 +283,25 @@ impl Election {
         self.candidate.failed(jitter, Instant::now().into_std());
     }
 
-    /// Waits until then, or until the Lease changes.
+    /// Waits until this time, or until the Lease changes.
     async fn wait(&mut self, until: Instant) {
         let now = Instant::now();
         if self.inherited.is_some() {
             return tokio::time::sleep_until(until.min(now + LOOK_AGAIN)).await;
         }
-        // A term of a Lease that was just created begins a little later.
+        // The term of a newly created Lease begins a little later.
         let until = match self.candidate.term() {
             Some(term) if !self.leads => until.min(term.from().into()),
             _ => until,
         };
-        // A Lease of another group decides whether this one is asked for.
+        // The Lease of another group may decide whether to ask for this one.
         let mut shared = self.shared.clone();
         if self.watch.is_none() && Instant::now() >= self.watch_after {
             self.watch_after = Instant::now() + self.config.times.retry_period;
             let opened = tokio::time::timeout_at(until, self.lock.watch(self.candidate.lease())).await;
             match opened {
                 Ok(Ok(stream)) => self.watch = Some(stream),
-                // Reading every few seconds shows the same, only later.
+                // Without a watch, the Lease is read every few seconds, which only takes longer.
                 Ok(Err(error)) => tracing::debug!(lease = self.lock.to_string(), %error, "the Lease cannot be watched"),
                 Err(_) => {}
             }
@@ -308,7 +309,7 @@ impl Election {
         let frame = tokio::select! {
             biased;
             _ = shared.changed() => return,
-            // Without a watch, the time and the other groups remain.
+            // Without a watch, only the time and the other groups end the wait.
             Some(frame) = async { Some(self.watch.as_mut()?.next().await) } => frame,
             () = tokio::time::sleep_until(until) => return,
         };
@@ -327,7 +328,7 @@ impl Election {
         }
     }
 
-    /// Starts the plugins, if a term has begun.
+    /// Starts the plugins if a term has begun.
     fn begin_if_due(&mut self) {
         if self.leads || !self.leadership.is_open() {
             return;
@@ -367,7 +368,7 @@ impl Election {
         self.manager.stand_by(self.config.group).await;
     }
 
-    /// Ends the term in order, while the API server is fine: lets runs and their writes end, and gives the Lease up.
+    /// Ends the term gracefully while the API server answers: lets runs and their writes end, and releases the Lease.
     async fn hand_over(&mut self, to: Option<&str>) {
         let lease = self.lock.to_string();
         let to_whom = to.unwrap_or("a candidate that the API server prefers");
@@ -385,11 +386,12 @@ impl Election {
             }
         }
         self.release(to).await;
-        // Whatever has become of the release.
+        // Whatever the result of the release.
         self.candidate.failed(0.0, Instant::now().into_std());
     }
 
-    /// Gives the Lease up, so that the next leader need not wait. `to`: the only one that may take it at once, if one is given.
+    /// Releases the Lease, so that the next leader need not wait. `to`: the only candidate that may take it
+    /// immediately, if given.
     async fn release(&mut self, to: Option<&str>) {
         let was_leader = self.step_down();
         let released = tokio::time::timeout(RELEASE_PATIENCE, self.write_release(to)).await;
@@ -405,7 +407,7 @@ impl Election {
         }
     }
 
-    /// Ends the term here. Returns whether there was one.
+    /// Ends the term locally. Returns whether there was one.
     fn step_down(&mut self) -> bool {
         let was_leader = std::mem::take(&mut self.leads);
         self.leadership.set(None);
@@ -417,7 +419,7 @@ impl Election {
     /// Removes the holder of the Lease; returns whether it was this process.
     #[doc(alias = "tryRelease")]
     async fn write_release(&mut self, to: Option<&str>) -> Result<bool, ApiError> {
-        // If this term ends before it has begun, the next leader inherits the same.
+        // If this term ends before it has begun, the next leader inherits the same writes.
         let of_term = || self.manager.last_writes(self.config.group);
         let last_writes = self.inherited.take().map_or_else(of_term, |(writes, _)| writes);
         if self.unanswered {
@@ -429,7 +431,8 @@ impl Election {
             lease.annotate(LAST_WRITES, last_writes.text().as_deref());
             lease.annotate(RESERVED_FOR, to);
             match self.lock.write(WriteVerb::Update { body: lease.text() }).await {
-                // A renewal was under way, or others write to the Lease. As upstream, this goes on until the patience ends.
+                // A renewal was in progress, or another client writes to the Lease. As upstream, retry until the time
+                // limit.
                 Err(error) if error.class == ApiErrorClass::Conflict => {
                     let present = self.lock.read().await?;
                     self.candidate.saw(present, Instant::now().into_std());
@@ -439,7 +442,7 @@ impl Election {
         }
     }
 
-    /// Logs who leads, when that changes.
+    /// Logs a change of the holder.
     fn report_holder(&mut self) {
         let holder = self.candidate.holder().map(str::to_owned);
         if self.reported != holder {

@@ -9,7 +9,7 @@ use pintle_core::ports::api::{
     WriteRequest, WriteVerb, Written,
 };
 
-/// A namespaced object, by its name.
+/// Access to a namespaced object by name.
 pub(super) struct OneObject {
     reader: Arc<dyn ApiReader>,
     writer: Arc<dyn ApiWriter>,
@@ -23,10 +23,10 @@ pub(super) fn resource(kind: Kind, plural: &str) -> ApiResource {
     ApiResource { kind, plural, namespaced: true, verbs: Vec::new(), subresources: Vec::new(), preferred: true }
 }
 
-/// Reads an object; `None` if there is none.
+/// Reads an object; `None` if it does not exist.
 ///
 /// # Errors
-/// Those of the request. A retry helps if it helps for them.
+/// If the request fails; a retry may help, depending on the error.
 pub(super) async fn read(
     reader: &dyn ApiReader,
     resource: &ApiResource,
@@ -57,7 +57,7 @@ impl OneObject {
         &self.key
     }
 
-    /// Reads it; `None` if there is none.
+    /// Reads it; `None` if it does not exist.
     pub(super) async fn read(&self) -> Result<Option<Box<str>>, ApiError> {
         read(&*self.reader, &self.resource, &self.key).await
     }
@@ -75,7 +75,7 @@ impl OneObject {
         self.writer.write(&WriteRequest { resource, namespace, name, subresource: None, verb }).await
     }
 
-    /// Watches it from this version on; from any state that the API server has if it is empty.
+    /// Watches it after this version; if empty, from any state that the API server has.
     pub(super) async fn watch(&self, version: &str) -> Result<WatchStream, ApiError> {
         let target = ListWatchTarget {
             kind: self.kind(),

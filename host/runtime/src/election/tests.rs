@@ -22,16 +22,16 @@ use crate::manager::{ManagerConfig, WallClock};
 struct Server {
     leases: Mutex<BTreeMap<String, Value>>,
     version: Mutex<u64>,
-    /// Name and text of each Lease that was written.
+    /// Name and text of each written Lease.
     frames: broadcast::Sender<(String, Box<str>)>,
-    /// Does not answer.
+    /// Whether the server does not answer.
     hangs: watch::Sender<bool>,
     no_watch: bool,
-    /// Carries writes out and does not answer them.
+    /// Whether writes are executed but not answered.
     mute: Mutex<bool>,
-    /// How many updates find that the Lease has changed meanwhile.
+    /// Number of updates that conflict with a change of the Lease.
     races: Mutex<u32>,
-    /// Answers reads with 403.
+    /// Whether reads are answered with 403.
     refuses: Mutex<bool>,
     /// Time in ms, verb and holder of each request for the Lease.
     log: Mutex<Vec<(u128, &'static str, String)>>,
@@ -199,7 +199,7 @@ struct Host {
     standing: watch::Receiver<Standing>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
-    /// Of the other groups.
+    /// Tasks of the other groups.
     more: Vec<JoinHandle<()>>,
 }
 
@@ -290,7 +290,7 @@ async fn one_of_two_leads_and_the_other_takes_over_at_once_after_a_release() {
     assert_eq!(server.holder(), "");
 }
 
-/// A write of a run that was abandoned may still be carried out: the next leader must not begin beside it.
+/// A write of an abandoned run may still be executed: the next leader must not start before.
 #[tokio::test(start_paused = true)]
 async fn the_lease_of_a_leader_that_abandons_runs_expires() {
     let server = Server::new(false);
@@ -358,7 +358,7 @@ async fn a_lease_that_somebody_else_takes_by_force_ends_the_term_at_once() {
     a.leadership.closed().await;
     assert_eq!(edited.elapsed(), Duration::ZERO);
     until("a to stand by", || !a.manager.leads()).await;
-    // Nobody renews it.
+    // No host renews it.
     until("a to lead again", || a.leads()).await;
     assert!(edited.elapsed() >= Duration::from_secs(15));
 }
@@ -380,7 +380,7 @@ async fn a_release_that_conflicts_is_sent_again() {
     let server = Server::new(true);
     let a = Host::start(&server, "a");
     until("a to lead", || a.leads()).await;
-    // Others write the Lease each time before the release arrives.
+    // Other clients write the Lease each time before the release arrives.
     *server.races.lock() = 3;
     a.stop().await;
     assert_eq!((server.holder().as_str(), *server.races.lock()), ("", 0));
@@ -396,7 +396,7 @@ async fn a_refused_election_runs_nothing_and_says_so_without_haste() {
     assert!(!a.manager.leads() && (20..=50).contains(&n_tries), "{n_tries}");
 }
 
-/// Who holds the Leases of three groups.
+/// The holders of the Leases of three groups.
 fn holders(server: &Server) -> Vec<String> {
     ["lease", "lease-a", "lease-b"].map(|name| server.holder_of(name)).to_vec()
 }

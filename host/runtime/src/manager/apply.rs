@@ -1,4 +1,4 @@
-//! Loads a component while the host runs: as a new version of a plugin, or as a new plugin.
+//! Loads a component while the host runs, as a new version of a plugin or as a new plugin.
 //!
 //! ```text
 //! validate (digest, contract, manifest, grants, settings, limits) ──> compile ──> sync ──> shadow? ──> switch
@@ -31,9 +31,9 @@ use crate::large;
 use crate::recorder::{Recorder, RecorderConfig};
 use pintle_core::policy::held::{Account, MAX_HELD_BYTES};
 
-/// The source of events about plugins that do not run.
+/// Source of events about plugins that do not run.
 const HOST: &str = "pintle";
-/// Longest message of such an event in bytes: the API's limit.
+/// Maximum bytes of the message of such an event: the API's limit.
 const MAX_EVENT_BYTES: usize = 1_024;
 
 /// A component to load.
@@ -52,7 +52,7 @@ pub struct SwapError {
     /// The reason as one word in CamelCase: `Busy`, `BadComponent`, `DigestMismatch`, `OtherPlugin`, `NotGranted`, `UnknownField`, `BadSpec`,
     /// `NotSynced`, `ShadowDiffers`, `ShadowFaults`, `NotFound`, `NoPrevious`, `NoLoader`, `Stopping`.
     pub reason: &'static str,
-    /// What is wrong, and the next step.
+    /// The problem, and the next step.
     pub message: String,
 }
 
@@ -80,8 +80,9 @@ impl From<ManagerError> for SwapError {
 }
 
 impl Manager {
-    /// Loads a component under its plugin's name: starts a new plugin, or swaps a known one. Returns when the new version has
-    /// taken over (it is then on probation), or was rejected. `expected`: the plugin that the caller means.
+    /// Loads a component under its plugin's name: starts a new plugin, or swaps an existing one. Returns after the new
+    /// version has taken over (it is then on probation), or was rejected. `expected`: the plugin that the caller
+    /// expects.
     ///
     /// # Errors
     /// [`SwapError`]; the running version is unchanged, and its status reports the rejection.
@@ -102,7 +103,7 @@ impl Manager {
             (Err(_), Some(expected)) => expected.to_owned(),
             (Err(why), None) => return Err(why.clone()),
         };
-        // A rejection is reported on the plugin that the caller meant.
+        // A rejection is reported on the plugin that the caller expects.
         let meant = expected.unwrap_or(&name);
         let Some(controller) = self.controller(meant) else {
             let inspected = inspected?;
@@ -124,7 +125,7 @@ impl Manager {
             self.sync(&controller, &version).await?;
             if let Some(rules) = &version.spec.strategy.shadow {
                 attempt.stage(Stage::Shadowing, None);
-                // On standby nothing runs that could be compared.
+                // On standby there are no runs to compare.
                 controller.led().await;
                 self.shadow(&controller, &version, rules).await?;
             }
@@ -161,7 +162,7 @@ impl Manager {
     /// Restores the previous version. It ran before, so it is not on probation.
     ///
     /// # Errors
-    /// [`SwapError`]: there is none.
+    /// [`SwapError`] if there is no previous version.
     ///
     /// # Cancel safety
     /// If dropped before the switch, nothing has changed.
@@ -189,7 +190,7 @@ impl Manager {
     /// Starts no more runs until [`Manager::enable`]; runs in flight end, keys are still collected.
     ///
     /// # Errors
-    /// [`SwapError`]: there is no such plugin.
+    /// [`SwapError`] if the plugin does not exist.
     pub fn disable(&self, name: &str, why: &str) -> Result<(), SwapError> {
         self.controller(name).ok_or_else(|| SwapError::unknown(name, self))?.disable(why);
         Ok(())
@@ -198,16 +199,16 @@ impl Manager {
     /// Starts runs again; also ends a quarantine.
     ///
     /// # Errors
-    /// [`SwapError`]: there is no such plugin.
+    /// [`SwapError`] if the plugin does not exist.
     pub fn enable(&self, name: &str, why: &str) -> Result<(), SwapError> {
         self.controller(name).ok_or_else(|| SwapError::unknown(name, self))?.enable(why);
         Ok(())
     }
 
-    /// Lets the version of a plugin that is on probation delete what is held, and all that follows.
+    /// Confirms the held deletions of a plugin's version on probation, and all later ones.
     ///
     /// # Errors
-    /// [`SwapError`]: there is no such plugin, or nothing is held.
+    /// [`SwapError`] if the plugin does not exist, or no deletions are held.
     pub fn approve(&self, name: &str, why: &str) -> Result<(), SwapError> {
         let controller = self.controller(name).ok_or_else(|| SwapError::unknown(name, self))?;
         if controller.approve_deletions(why) {
@@ -219,19 +220,19 @@ impl Manager {
         ))
     }
 
-    /// Counts a look at the file of a plugin's setting that gave no valid content.
+    /// Counts a read of a plugin's setting file that returned no valid content.
     pub fn count_followed_file_error(&self, plugin: &str, setting: &str) {
         self.metrics.followed_file_error(plugin, setting);
     }
 
-    /// Records an event about a plugin; none if there is no such plugin.
+    /// Records an event about a plugin; does nothing if the plugin does not exist.
     pub fn record_event(&self, name: &str, warning: bool, reason: &str, message: String) {
         if let Some(controller) = self.controller(name) {
             controller.observers.record_plugin_event(warning, reason, message);
         }
     }
 
-    /// Records an event about a plugin that was not applied, which need not run. Call it within a tokio runtime.
+    /// Records an event about a plugin that was not applied, and may not run. Call it within a tokio runtime.
     pub fn record_refusal(&self, name: &str, message: String) {
         if self.controller(name).is_some_and(|controller| controller.has_reported(&message)) {
             return;
@@ -253,7 +254,7 @@ impl Manager {
         self.own_recorder(HOST).record(event);
     }
 
-    /// The recorder of the host for what concerns a plugin.
+    /// The host's recorder for events about a plugin.
     fn own_recorder(&self, plugin: &str) -> &Recorder {
         self.recorders[self.group(plugin).index()].get_or_init(|| {
             let identity = WriterIdentity {
@@ -274,7 +275,7 @@ impl Manager {
         })
     }
 
-    /// Reports a change of what is shown of the plugins.
+    /// Reports a change in the visible state of the plugins.
     pub fn mark_changed(&self) {
         self.changes.send_modify(|n| *n += 1);
     }
@@ -335,7 +336,7 @@ impl Manager {
         Ok(report)
     }
 
-    /// Checks everything about a component that is known without running it, and compiles it. The rate limit is the
+    /// Checks everything about a component that does not require running it, and compiles it. The rate limit is the
     /// operator's for a new plugin.
     async fn prepare(
         &self,
@@ -370,7 +371,7 @@ impl Manager {
         Ok((self.version(guest, options, given.as_deref())?, rate_limit))
     }
 
-    /// The operator's grants: those of the spec; else those that the present version requests; else none, unless the host
+    /// The operator's grants: those of the spec; else the requests of the current version; else none, unless the host
     /// grants every request.
     fn given(&self, spec: &Spec, present: Option<&Version>) -> Option<Vec<Grant>> {
         if let Some(grants) = &spec.grants {
@@ -412,7 +413,7 @@ impl Manager {
         let Some(cache) = version.cache() else { return Ok(()) };
         let patience = Duration::from_millis(version.spec.strategy.sync_timeout_ms.unwrap_or(60_000).into());
         controller.awaits_caches(version, Instant::now() + patience);
-        // A plugin whose present version waits for its caches can still be replaced.
+        // A plugin whose current version waits for its caches can still be replaced.
         if tokio::time::timeout(patience, cache.synced()).await.is_err() {
             let kinds = cache.unsynced().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let message = format!(
@@ -430,7 +431,7 @@ impl Manager {
         rules: &pintle_core::lifecycle::Shadow,
     ) -> Result<(), SwapError> {
         let shadowing = controller.begin_shadowing(version.clone(), rules.clone());
-        // Dropping it early ends shadowing as well.
+        // If it is dropped early, shadow mode ends as well.
         let ending = EndShadowing(controller);
         match shadowing.until() {
             None => shadowing.over().await,
@@ -492,7 +493,7 @@ fn check_digest(spec: &Spec, digest: &str) -> Result<(), SwapError> {
     ))
 }
 
-/// Most grants of a spec. Those that a version inherits are at most its watches and grants, discovery and events.
+/// Maximum grants in a spec. Inherited grants are at most the watches and grants of a version, discovery and events.
 const MAX_GIVEN: usize = 1_024;
 
 fn check_grants(manifest: &Manifest, given: Option<&[Grant]>, ungranted: Ungranted) -> Result<(), SwapError> {

@@ -13,8 +13,8 @@ use super::{Manager, ManagerError, PluginOptions};
 use crate::controller::{QueueConfig, Version, VersionParts};
 
 impl Manager {
-    /// Assembles a version from a compiled component. `given`: the operator's grants; if absent, everything that the manifest
-    /// requests. A manifest's `discovery` that is not granted counts as not declared.
+    /// Assembles a version from a compiled component. `given`: the operator's grants; if absent, all requests of the
+    /// manifest. If the manifest's `discovery` is not granted, it counts as not declared.
     ///
     /// # Errors
     /// [`ManagerError`]; nothing has changed.

@@ -1,4 +1,4 @@
-//! Metrics of the caches that all plugins share, by kind.
+//! Metrics of the shared caches, by kind.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ pub(super) struct CacheMetrics {
     failures: Counters<1>,
 }
 
-/// Sums over the informers of a kind: one for each selection of objects.
+/// Sums over the informers of a kind: there is one informer per selection of objects.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     bytes: u64,
@@ -41,7 +41,8 @@ impl CacheMetrics {
         }
     }
 
-    /// Sets what the informers report, which are in the order of their kinds. The series of kinds without one end.
+    /// Sets the metrics from the statistics of informers, which are ordered by kind. The series of kinds without an
+    /// informer end.
     pub(super) fn refresh(&self, informers: &[InformerStats]) {
         let mut kinds: BTreeMap<String, Sums> = BTreeMap::new();
         for informer in informers {
@@ -66,7 +67,7 @@ impl CacheMetrics {
             for (counters, n) in
                 [(&self.lists, sums.lists), (&self.watches, sums.watches), (&self.failures, sums.failures)]
             {
-                // Less than before if an informer has ended: as after a restart.
+                // The value is lower than before if an informer has ended, like after a restart.
                 counters.of([kind]).inner().store(n, Ordering::Relaxed);
             }
         }

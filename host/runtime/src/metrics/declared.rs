@@ -1,15 +1,16 @@
 //! Metrics that plugins declare in their manifests and feed with observations.
 //!
-//! *Flow*: [`DeclaredRegistry::declare`] makes the metrics of a version; [`DeclaredMetrics::observe`] records what its runs
-//! report; [`DeclaredRegistry::encode`] writes the metrics of all loaded versions.
+//! *Flow*: [`DeclaredRegistry::declare`] creates the metrics of a version; [`DeclaredMetrics::observe`] records the
+//! observations of its runs; [`DeclaredRegistry::encode`] writes the metrics of all loaded versions.
 //!
 //! *Invariants*:
-//! 1. The combinations of label values of a plugin, and their text, are bounded ([`SeriesLimits`]); observations of further ones are
-//!    dropped.
-//! 2. A metric belongs to one plugin. Controllers that the binary carries may share one with equal declarations, as upstream's do.
-//! 3. A metric ends with the last version that declares it. Versions whose declarations differ in the description alone share values.
+//! 1. The combinations of label values of a plugin, and their text, are bounded ([`SeriesLimits`]); observations with
+//!    further combinations are dropped.
+//! 2. A metric belongs to one plugin. Built-in controllers may share one with equal declarations, as upstream.
+//! 3. A metric ends with the last version that declares it. Versions whose declarations differ only in the description
+//!    share values.
 //!
-//! Not here: the values of each key (`per_key`), of which a series is the sum.
+//! Not here: the values per key (`per_key`), whose sum is a series.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -28,11 +29,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Bytes of text for each series, on average.
+/// Average bytes of text per series.
 const SERIES_TEXT_BYTES: usize = 1_048;
-/// Longest label value in bytes; longer ones are cut.
+/// Maximum bytes of a label value; longer ones are truncated.
 const MAX_LABEL_BYTES: usize = 128;
-/// Bytes of a line beside the names and the label values: the value, quotes, commas, the suffix and the limit of a bucket.
+/// Bytes of a line in addition to names and label values: the value, quotes, commas, the suffix and the bucket limit.
 const LINE_BYTES: usize = 64;
 
 type Labels = Vec<(String, String)>;
@@ -46,14 +47,14 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// How much the metrics of a plugin may take.
+/// Limits for the metrics of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeriesLimits {
-    /// Combinations of label values of one metric.
+    /// Maximum combinations of label values per metric.
     per_metric: usize,
-    /// Of all metrics.
+    /// Maximum combinations of all metrics in total.
     in_all: usize,
-    /// Bytes of the text of all metrics.
+    /// Maximum bytes of the text of all metrics.
     text_bytes: usize,
 }
 
@@ -73,7 +74,7 @@ enum Series {
     Histogram(Family<Labels, Histogram, Buckets>),
 }
 
-/// What the metrics of one plugin take.
+/// Resources used by the metrics of one plugin.
 #[derive(Debug, Default)]
 struct Usage {
     n_series: AtomicUsize,
@@ -81,7 +82,7 @@ struct Usage {
 }
 
 impl Usage {
-    /// Takes room for a series; `false` if there is none.
+    /// Reserves room for a series; returns false if there is none.
     fn take(&self, text_bytes: usize, limits: &SeriesLimits) -> bool {
         let fits = |used: &AtomicUsize, more: usize, most: usize| {
             let add = |used: usize| used.checked_add(more).filter(|sum| *sum <= most);
@@ -110,11 +111,11 @@ struct Declared {
     plugin: Arc<str>,
     is_shared: bool,
     values: Arc<Values>,
-    /// Has this metric alone.
+    /// Contains only this metric.
     registry: Registry,
 }
 
-/// The values of a metric, which versions with the same labels share.
+/// The values of a metric, shared by versions with the same labels.
 #[derive(Debug)]
 struct Values {
     series: Series,
@@ -142,13 +143,13 @@ pub(crate) enum DeclaredError {
 /// All declared metrics of the host.
 #[derive(Debug, Default)]
 pub(crate) struct DeclaredRegistry {
-    /// Versions of one plugin may declare a metric differently; of the loaded ones, the last is encoded.
+    /// Versions of one plugin may declare a metric differently; the declaration of the last loaded one is encoded.
     by_name: BTreeMap<String, Vec<Weak<Declared>>>,
     usage: HashMap<Arc<str>, Weak<Usage>>,
 }
 
 impl DeclaredRegistry {
-    /// Declares the metrics of a version. `shares`: whether other plugins that share theirs may have the same metrics.
+    /// Declares the metrics of a version. `shares`: whether the metrics may be shared with other plugins that set it.
     ///
     /// # Errors
     /// [`DeclaredError`]; nothing was declared.
@@ -190,7 +191,7 @@ impl DeclaredRegistry {
     /// Appends the metrics of all loaded versions, without an end marker.
     ///
     /// # Errors
-    /// As the encoder's.
+    /// If the encoder fails.
     pub(crate) fn encode(&self, out: &mut String) -> std::fmt::Result {
         for versions in self.by_name.values() {
             if let Some(declared) = versions.iter().rev().find_map(Weak::upgrade) {
@@ -259,20 +260,19 @@ impl Declared {
         Self { metric, plugin, is_shared, values, registry }
     }
 
-    /// Whether another plugin, whose controller the binary carries as well, may have the same metric. A sum of keys is that of one
-    /// plugin's keys.
+    /// Whether another built-in plugin may have the same metric. A sum over keys belongs to one plugin.
     fn may_be_shared(&self, metric: &Metric) -> bool {
         self.is_shared && self.metric == *metric && metric.per.is_none()
     }
 
-    /// An upper bound of the text of a series.
+    /// Upper bound of the text size of a series.
     fn text_bytes(&self, values: &[String]) -> usize {
         let n_lines = match self.metric.kind {
             MetricType::Counter | MetricType::Gauge => 1,
-            // Beside the buckets: that without a limit, the count and the sum.
+            // In addition to the buckets: the bucket without a limit, the count and the sum.
             MetricType::Histogram => self.metric.buckets.len() + 3,
         };
-        // The encoder escapes each byte of a value with one more at most.
+        // The encoder adds at most one byte for each byte of a value.
         let labels = self.metric.labels.iter().zip(values).map(|(label, value)| label.len() + 2 * value.len() + 4);
         n_lines * (self.metric.name.len() + labels.sum::<usize>() + LINE_BYTES)
     }
@@ -281,7 +281,7 @@ impl Declared {
         self.metric.labels.iter().cloned().zip(values.iter().cloned()).collect()
     }
 
-    /// Makes room for a series, if there is none yet; returns whether there is.
+    /// Reserves room for a new series; returns false if there is none.
     fn reserve(&self, values: &[String], limits: &SeriesLimits) -> bool {
         let mut seen = self.values.seen.lock();
         if seen.values.contains(values) {
@@ -352,12 +352,12 @@ pub(crate) struct DeclaredMetrics {
 }
 
 impl DeclaredMetrics {
-    /// Whether the samples of a metric are values of the key of the run.
+    /// Whether the samples of a metric are values of the run's key.
     pub(crate) fn is_per_key(&self, metric: &str) -> bool {
         self.by_name.get(metric).is_some_and(|declared| declared.metric.per.is_some())
     }
 
-    /// Whether any metric has values of keys.
+    /// Whether any metric has values per key.
     pub(crate) fn has_values_of_keys(&self) -> bool {
         self.by_name.values().any(|declared| declared.metric.per.is_some())
     }
@@ -368,7 +368,7 @@ impl DeclaredMetrics {
         values(self).zip(values(other)).is_some_and(|(ours, theirs)| Arc::ptr_eq(&ours, &theirs))
     }
 
-    /// Makes room for a series, if there is none yet; returns whether there is.
+    /// Reserves room for a new series; returns false if there is none.
     pub(super) fn reserve(&self, series: &SeriesId) -> bool {
         self.by_name.get(&series.metric).is_some_and(|declared| declared.reserve(&series.labels, &self.limits))
     }
@@ -380,7 +380,7 @@ impl DeclaredMetrics {
         }
     }
 
-    /// Sets a series for which there is room.
+    /// Sets a series that has reserved room.
     pub(super) fn set_sum(&self, series: &SeriesId, sum: f64) {
         if let Some(declared) = self.by_name.get(&series.metric)
             && let Series::Gauge(family) = &declared.values.series
@@ -389,7 +389,7 @@ impl DeclaredMetrics {
         }
     }
 
-    /// Records observations that were checked against the manifest; returns how many were dropped.
+    /// Records observations that were checked against the manifest; returns the number of dropped ones.
     pub(crate) fn observe(&self, observations: &[Observation]) -> usize {
         let taken = |observation: &&Observation| {
             self.by_name.get(&observation.metric).is_some_and(|declared| declared.observe(observation, &self.limits))
@@ -397,7 +397,7 @@ impl DeclaredMetrics {
         observations.len() - observations.iter().filter(taken).count()
     }
 
-    /// Records a run in the metrics of runs; returns how many samples were dropped.
+    /// Records a run in the metrics of runs; returns the number of dropped samples.
     pub(crate) fn ran(&self, code: u16, labels: &[(String, String)], took: Duration) -> usize {
         let mut n_dropped = 0;
         for declared in self.by_name.values().filter(|declared| declared.metric.of == MetricSource::Runs) {

@@ -1,4 +1,4 @@
-//! Metrics with labels, made from the definitions of `pintle_metrics`.
+//! Metrics with labels, created from the definitions in `pintle_metrics`.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -22,7 +22,7 @@ pub(super) type Gauges<const N: usize> = Vector<Gauge, N>;
 pub(super) type Seconds<const N: usize> = Vector<Gauge<f64, AtomicU64>, N>;
 pub(super) type Histograms<const N: usize> = Vector<Histogram, N>;
 
-/// Makes one series.
+/// Creates one series.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Maker(MetricKind);
 
@@ -54,7 +54,7 @@ impl MetricConstructor<Histogram> for Maker {
     }
 }
 
-/// All series of a metric. Those of one value of the first label end together.
+/// All series of a metric. Series with the same value of the first label end together.
 #[derive(Clone, Debug)]
 pub(super) struct Vector<M, const N: usize> {
     labels: [&'static str; N],
@@ -81,7 +81,7 @@ where
         self.labels.map(|label| (label, values.next().map_or_else(String::new, |value| value.to_string())))
     }
 
-    /// The series of these label values, in the order of the labels.
+    /// The series with these label values, in the order of the labels.
     pub(super) fn of<V: ToString>(&self, values: [V; N]) -> M {
         let labels = self.labels(values);
         if let Some(series) = self.family.get(&labels) {
@@ -97,7 +97,7 @@ where
     }
 }
 
-/// Registers a metric; the library adds the suffix of counters itself, and the dot of the help.
+/// Registers a metric; the library itself adds the suffix of counters and the dot after the help text.
 pub(super) fn register(
     registry: &mut Registry,
     info: &MetricInfo,
@@ -110,7 +110,7 @@ pub(super) fn register(
 pub(super) trait Forget: Debug + Send + Sync {
     /// Ends all series with this value of the first label.
     fn forget(&self, first: &str);
-    /// Ends all series whose first label has another value than these.
+    /// Ends all series whose first label does not match.
     fn retain(&self, firsts: &dyn Fn(&str) -> bool);
 }
 
@@ -156,7 +156,7 @@ mod tests {
         text::encode_registry(&mut out, &registry).unwrap();
         let series: Vec<&str> = out.lines().filter(|line| !line.starts_with('#')).collect();
         assert!(!out.contains("plugin=\"a\"") && series.len() == 2, "{out}");
-        // It begins again at 0.
+        // The counter restarts at 0.
         assert_eq!(faults.of(["a", "trap"]).get(), 0);
     }
 

@@ -1,17 +1,17 @@
-//! The host's metrics, in the text form of OpenMetrics.
+//! The host's metrics, in the OpenMetrics text format.
 //!
 //! ```text
 //! definitions (pintle-metrics) ──> families ──> series of a plugin, of a queue ──> text
 //!                                                        └── end with the last handle
 //! ```
 //!
-//! Names and labels are kube-controller-manager's and controller-runtime's for metrics of the same meaning, so that dashboards keep
-//! working; all others have the prefix `pintle_`.
+//! For metrics with the same meaning, names and labels are those of kube-controller-manager and controller-runtime, so
+//! that dashboards keep working; all others have the prefix `pintle_`.
 //!
 //! *Invariants*:
-//! 1. Everything that a plugin chooses (its name, its queues, its version, label values of declared metrics) is bounded in number and
-//!    size, and ends with the plugin.
-//! 2. A kind becomes a label only within [`MAX_KINDS`].
+//! 1. Everything that a plugin chooses (its name, its queues, its version, label values of declared metrics) is bounded
+//!    in number and size, and ends with the plugin.
+//! 2. The number of kinds used as labels is at most [`MAX_KINDS`].
 //!
 //! Not here: names and labels (`pintle_metrics`), metrics that plugins declare (`declared`), metrics of requests
 //! (`requests`), the HTTP endpoint.
@@ -51,7 +51,7 @@ pub(crate) use queue::QueueMetrics;
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     declared: Mutex<DeclaredRegistry>,
-    /// One text at a time, because gauges are set before it is written.
+    /// Only one text is written at a time, because gauges are set before.
     writing: Mutex<()>,
     leases: Mutex<HashMap<Owner, Weak<Lease>>>,
     queue_labels: Mutex<HashMap<String, Weak<QueueLabel>>>,
@@ -199,7 +199,7 @@ impl Metrics {
         })
     }
 
-    /// Sets the version of the host, that of Kubernetes that it follows, and that of the API server.
+    /// Sets the version of the host, the version of Kubernetes that it follows, and the version of the API server.
     pub(crate) fn report_build(&self, version: &str, kubernetes: &str, api_server: &str) {
         self.build.of([version, kubernetes, cut(api_server, owner::MAX_VERSION_BYTES)]).set(1);
     }
@@ -209,8 +209,8 @@ impl Metrics {
         self.features.of([name, stage]).set(is_on.into());
     }
 
-    /// Declares the metrics of a version. `shares`: whether other plugins that share theirs may have the same metrics. `n_series`: the
-    /// version's limit.
+    /// Declares the metrics of a version. `shares`: whether the metrics may be shared with other plugins that set it.
+    /// `n_series`: the version's limit.
     ///
     /// # Errors
     /// [`DeclaredError`]; nothing was declared.
@@ -226,7 +226,7 @@ impl Metrics {
 
     pub(crate) fn leads(&self, lease: &str, leads: bool) {
         self.leads.of([lease]).set(leads.into());
-        // It begins at 0.
+        // The counter starts at 0.
         self.slow_renewals.of([lease]);
     }
 
@@ -236,7 +236,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a look at the file of a plugin's setting that gave no valid content.
+    /// Counts a read of a plugin's setting file that returned no valid content.
     pub(crate) fn followed_file_error(&self, plugin: &str, setting: &str) {
         self.followed_file_errors.of([plugin, setting]).inc();
     }
@@ -266,17 +266,17 @@ impl Metrics {
         self.caches.refresh(informers);
     }
 
-    /// Resident memory of this process; none if the system does not report it.
+    /// Resident memory of this process; `None` if the system does not report it.
     pub(crate) fn resident_bytes(&self) -> Option<u64> {
         self.process.resident_bytes()
     }
 
-    /// To be held while gauges are set and the text is written.
+    /// Must be held while gauges are set and the text is written.
     pub(crate) fn writing(&self) -> MutexGuard<'_, ()> {
         self.writing.lock()
     }
 
-    /// All metrics in the text form of OpenMetrics.
+    /// All metrics in the OpenMetrics text format.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail; a failing encoder would leave out the end marker.
@@ -334,7 +334,7 @@ mod tests {
         plugin.mutation("create", "v1/Pod", "ok");
         plugin.describe("1.0.0", "abc");
         queue.queued(1, 1);
-        // Another plugin, and a second handle of the same one.
+        // Another plugin, and a second handle of the same plugin.
         let (other, again) = (metrics.plugin("other"), metrics.plugin("team-controller"));
         other.fault(FaultKind::Trap);
         drop(plugin);
@@ -343,7 +343,7 @@ mod tests {
         let text = metrics.text();
         assert!(!text.contains("team") && text.contains("pintle_plugin_faults_total{plugin=\"other\""), "{text}");
         assert!(metrics.leases.lock().len() == 1, "{:?}", metrics.leases.lock());
-        // A plugin of the same name begins again.
+        // The series of a new plugin with the same name restart.
         metrics.plugin("team-controller").fault(FaultKind::Trap);
     }
 

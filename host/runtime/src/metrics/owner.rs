@@ -1,4 +1,5 @@
-//! Handles of the series of one plugin. The series end when the last handle is dropped, and so do those of queues (`queue`).
+//! Handles to the series of one plugin. The series end when the last handle is dropped; so do those of queues
+//! (`queue`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,27 +19,27 @@ use super::Metrics;
 
 /// The value of the label `manager` of `running_managed_controllers`.
 const MANAGER: &str = "pintle";
-/// Longest version of a plugin in a label, in bytes; longer ones are cut.
+/// Maximum bytes of a plugin version in a label; longer ones are truncated.
 pub(super) const MAX_VERSION_BYTES: usize = 128;
 
-/// Limits of a run whose use is measured.
+/// Limits of a run whose usage is measured.
 const LIMITS: [&str; 4] = ["deadline", "memory", "host_calls", "read_bytes"];
 
-/// Results of swaps, of shadow runs, and reasons of dropped keys. Their counters begin at 0, because rules about an increase would not see a
-/// counter that begins at 1.
+/// Results of swaps and shadow runs, and reasons of dropped keys. Their counters start at 0, because alert rules do not
+/// detect an increase of a counter that starts at 1.
 const SWAPS: [&str; 4] = ["switched", "refused", "rolled_back", "proven"];
 const SHADOW_RUNS: [&str; 4] = ["same", "differs", "fault", "skipped"];
 const DROPPED_KEYS: [&str; 2] = ["terminal", "max_retries"];
 const RESULTS: [&str; 5] = ["success", "requeue_after", "error", "terminal_error", "fault"];
 
-/// Whose series they are.
+/// The owner of series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     Plugin(String),
     Queue(String),
 }
 
-/// As long as it lives, the series of its owner stay.
+/// Keeps the series of its owner until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lease {
     all: Arc<Metrics>,
@@ -60,7 +61,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut leases = self.all.leases.lock();
-        // Another plugin of the name may have come meanwhile; then the series are its.
+        // A new plugin with this name may exist meanwhile; then the series belong to it.
         if leases.get(&self.owner).is_some_and(|lease| lease.strong_count() > 0) {
             return;
         }
@@ -76,7 +77,7 @@ impl Drop for Lease {
 impl Metrics {
     /// Metrics of one plugin.
     pub(crate) fn plugin(self: &Arc<Self>, plugin: &str) -> PluginMetrics {
-        // First: as long as it is held, no series of the plugin ends.
+        // This comes first: while it is held, no series of the plugin ends.
         let lease = Lease::of(self, Owner::Plugin(plugin.to_owned()));
         for kind in FaultKind::ALL {
             self.faults.of([plugin, kind.as_str()]);
@@ -145,7 +146,7 @@ impl EventMetrics {
         self.all.events.of([&*self.source, result]).inc();
     }
 
-    /// A write is repeated because the API server throttled it.
+    /// Counts a write that is repeated because the API server throttled it.
     pub(crate) fn repeated(&self, method: &'static str) {
         self.all.repeated_after_429(method);
     }
@@ -157,7 +158,7 @@ pub(crate) struct PluginMetrics {
     plugin: String,
     all: Arc<Metrics>,
     lease: Arc<Lease>,
-    /// Those of its mutations.
+    /// Kinds of its mutations.
     kinds: Arc<Mutex<HashSet<String>>>,
     /// In the order of [`LIMITS`].
     limits: [Histogram; LIMITS.len()],
@@ -200,7 +201,7 @@ impl PluginMetrics {
         }
     }
 
-    /// Records what a call of the plugin took of its limits.
+    /// Records the share of its limits that a call used.
     pub(crate) fn used(&self, usage: Usage, limits: &EffectiveLimits) {
         self.host_calls.inc_by(usage.host_calls.into());
         self.bytes_read.inc_by(usage.bytes_read);
@@ -212,7 +213,7 @@ impl PluginMetrics {
             (number(usage.bytes_read), number(limits.read_bytes)),
         ];
         for (histogram, (used, most)) in self.limits.iter().zip(shares) {
-            // A limit of 0 is used up by anything.
+            // Any usage exhausts a limit of 0.
             histogram.observe(if most > 0.0 { used / most } else { 1.0 });
         }
     }
@@ -234,7 +235,7 @@ impl PluginMetrics {
         self.all.write_duration.of([&*self.plugin, verb]).observe(took.as_secs_f64());
     }
 
-    /// A request of this method is repeated because the API server throttled it.
+    /// Counts a request with this method that is repeated because the API server throttled it.
     pub(crate) fn repeated(&self, method: &'static str) {
         self.all.repeated_after_429(method);
     }
@@ -243,7 +244,7 @@ impl PluginMetrics {
         self.all.swaps.of([&*self.plugin, result]).inc();
     }
 
-    /// Sets the present version.
+    /// Sets the current version.
     pub(crate) fn describe(&self, version: &str, digest: &str) {
         use super::Forget as _;
         self.all.info.forget(&self.plugin);

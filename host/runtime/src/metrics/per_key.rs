@@ -1,12 +1,12 @@
-//! Gauges whose values the host keeps for each key (`per: key`).
+//! Gauges whose values the host keeps per key (`per: key`).
 //!
-//! *Flow*: an accepted outcome replaces all values of its key; before metrics are written, each series is set to the sum of its keys'
-//! values.
+//! *Flow*: an accepted outcome replaces all values of its key; before metrics are written, each series is set to the
+//! sum of its keys' values.
 //!
 //! *Invariants*:
 //! 1. A series exists as long as a key has a value for it.
-//! 2. A key has values of metrics that the present version declares, and its queue is one of them.
-//! 3. Texts of series are bounded as those of other metrics are; values are bytes in the account of the plugin's runs.
+//! 2. A key has values only for metrics, and in queues, that the current version declares.
+//! 3. The text of series is bounded like that of other metrics; values are bytes in the account of the plugin's runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use pintle_core::object::id::Key;
 use super::declared::{DeclaredMetrics, SeriesId, cut_labels};
 use pintle_core::policy::held::Held;
 
-/// Bytes of a key besides its text: its entry and the heads of its texts.
+/// Bytes of a key in addition to its text: its entry and the headers of its texts.
 const KEY_BYTES: u64 = 256;
 
 /// A series, and the key's value.
@@ -27,13 +27,13 @@ type KeyValue = (Arc<SeriesId>, f64);
 /// The values of all keys of one plugin.
 #[derive(Debug)]
 pub(crate) struct KeyGauges {
-    /// Ordered, so that a sum does not depend on chance. Values are ordered by series.
+    /// Ordered, so that sums are deterministic. Values are ordered by series.
     by_key: BTreeMap<Key, Box<[KeyValue]>>,
-    /// The series, and how many keys have a value for each.
+    /// The series, each with the number of keys that have a value for it.
     n_keys: HashMap<Arc<SeriesId>, usize>,
     n_bytes: u64,
     held: Held,
-    /// Values have changed since the series were set.
+    /// Whether values have changed since the series were set.
     has_changed: bool,
 }
 
@@ -46,7 +46,8 @@ impl KeyGauges {
         Self { by_key: BTreeMap::new(), n_keys: HashMap::new(), n_bytes: 0, held, has_changed: false }
     }
 
-    /// Replaces the values of a key by these samples, of which the last one of a series counts. Returns how many found no room.
+    /// Replaces the values of a key by these samples; the last sample of a series counts. Returns the number of samples
+    /// that do not fit.
     pub(crate) fn replace(&mut self, declared: &DeclaredMetrics, key: &Key, samples: &[Observation]) -> usize {
         let old = self.take(key);
         if samples.is_empty() && old.is_none() {
@@ -55,7 +56,7 @@ impl KeyGauges {
         self.has_changed = true;
         let id = |sample: &Observation| SeriesId { metric: sample.metric.clone(), labels: cut_labels(&sample.labels) };
         let wanted: BTreeMap<SeriesId, f64> = samples.iter().map(|sample| (id(sample), sample.value)).collect();
-        // First: a key that has other labels than before needs no more room.
+        // This comes first: a key whose labels have changed needs no additional room.
         for (series, _) in old.iter().flatten().filter(|(series, _)| !wanted.contains_key(&**series)) {
             self.leave(declared, series);
         }
@@ -85,7 +86,7 @@ impl KeyGauges {
         n_dropped
     }
 
-    /// Keeps the values for another version: those of metrics whose values it shares, and of keys of its queues.
+    /// Keeps the values that are valid for another version: metrics with shared values, and keys in its queues.
     pub(crate) fn hand_over(&mut self, from: &DeclaredMetrics, to: &DeclaredMetrics, manifest: &Manifest) {
         let has_queue = |key: &Key| manifest.queues.iter().any(|queue| *queue.name == *key.queue);
         let stays = |metric: &str| from.shares_values(to, metric);
@@ -134,7 +135,7 @@ impl KeyGauges {
         }
     }
 
-    /// Takes out the values of a key; they keep their places in the series.
+    /// Removes the values of a key; they keep their places in the series.
     fn take(&mut self, key: &Key) -> Option<Box<[KeyValue]>> {
         let values = self.by_key.remove(key)?;
         self.n_bytes -= bytes_of(key, &values);
@@ -142,7 +143,7 @@ impl KeyGauges {
         Some(values)
     }
 
-    /// A key gets a value for a series; `None` if there is no room for another one.
+    /// Adds a key to a series; `None` if there is no room for a new series.
     fn join(&mut self, declared: &DeclaredMetrics, id: SeriesId) -> Option<Arc<SeriesId>> {
         if let Some((known, _)) = self.n_keys.get_key_value(&id) {
             let known = known.clone();
@@ -157,7 +158,7 @@ impl KeyGauges {
         Some(series)
     }
 
-    /// A key has no value for a series any more; the series of the last one ends.
+    /// Removes a key from a series, which ends with its last key.
     fn leave(&mut self, declared: &DeclaredMetrics, series: &SeriesId) {
         let Some(n_keys) = self.n_keys.get_mut(series) else { return };
         *n_keys -= 1;

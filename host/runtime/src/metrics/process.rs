@@ -54,7 +54,7 @@ impl ProcessMetrics {
         metrics
     }
 
-    /// Resident memory of this process now; none if the system does not report it.
+    /// Current resident memory of this process; `None` if the system does not report it.
     pub(super) fn resident_bytes(&self) -> Option<u64> {
         let mut system = self.system.lock();
         let (system, pid) = system.as_mut()?;
@@ -63,7 +63,7 @@ impl ProcessMetrics {
         system.process(*pid).map(sysinfo::Process::memory).filter(|bytes| *bytes > 0)
     }
 
-    /// Measures this process. Values that the system does not report stay as they are.
+    /// Measures this process. Values that the system does not report are unchanged.
     pub(super) fn refresh(&self) {
         let mut system = self.system.lock();
         let Some((system, pid)) = &mut *system else { return };
@@ -113,7 +113,7 @@ mod tests {
     fn the_memory_of_this_process_is_known_and_follows_it() {
         let metrics = ProcessMetrics::new(&mut Registry::default());
         assert!(metrics.resident_bytes().is_some());
-        // Other tests take and free less meanwhile.
+        // Concurrent tests allocate and free less than this.
         const TAKEN: usize = 256 << 20;
         let mut taken = vec![1_u8; TAKEN];
         taken.iter_mut().step_by(4096).for_each(|byte| *byte = 2);

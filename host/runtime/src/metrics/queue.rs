@@ -1,8 +1,8 @@
-//! Metrics of work queues. Queues whose label is the same have the same series.
+//! Metrics of work queues. Queues with the same label share series.
 //!
 //! *Invariants*:
-//! 1. The depth and the unfinished work of a series are the sums of its queues', the longest run is that of any.
-//! 2. What a queue adds to the gauges ends with the queue.
+//! 1. The depth and the unfinished work of a series are the sums over its queues, the longest run is the maximum.
+//! 2. A queue's contribution to the gauges ends with the queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::Metrics;
 use super::owner::{Lease, Owner};
 
-/// The gauges of one label, and what each queue adds to them.
+/// The gauges of one label, with the contribution of each queue.
 #[derive(Debug)]
 pub(super) struct QueueLabel {
     _lease: Arc<Lease>,
@@ -52,7 +52,7 @@ impl QueueLabel {
     }
 }
 
-/// What one queue adds to the gauges of its label.
+/// The contribution of one queue to the gauges of its label.
 #[derive(Debug)]
 struct Share {
     label: Arc<QueueLabel>,
@@ -82,7 +82,7 @@ impl Metrics {
             let known = labels.get(label).and_then(std::sync::Weak::upgrade);
             known.unwrap_or_else(|| {
                 let shared = Arc::new(QueueLabel {
-                    // First: as long as it is held, no series of the label ends.
+                    // This comes first: while it is held, no series of the label ends.
                     _lease: Lease::of(self, Owner::Queue(label.to_owned())),
                     depth: self.depth.of([label]),
                     unfinished: self.unfinished.of([label]),
@@ -119,7 +119,7 @@ pub(crate) struct QueueMetrics {
 }
 
 impl QueueMetrics {
-    /// Sets the time of all runs in progress, and of the longest one.
+    /// Sets the total time of all runs in progress, and of the longest one.
     pub(crate) fn set_unfinished(&self, total_seconds: f64, longest_seconds: f64) {
         self.share.set(|part| {
             part.unfinished_seconds = total_seconds;
@@ -146,7 +146,7 @@ impl QueueObserver for QueueMetrics {
         self.retries.inc();
     }
 
-    /// Adds nothing to the gauges any more.
+    /// Removes its contribution to the gauges.
     fn replaced(&self) {
         self.share.set(|part| *part = Part::default());
     }
@@ -180,7 +180,7 @@ mod tests {
         let text = metrics.text();
         assert!(text.contains("workqueue_adds_total{name=\"certificate\"} 5\n"), "{text}");
         assert!(text.contains("workqueue_retries_total{name=\"certificate\"} 1\n"), "{text}");
-        // A version keeps its handles when another one has taken the queue over.
+        // A version keeps its handles after another version has taken over the queue.
         let next = metrics.queue("certificate");
         one.replaced();
         next.queued(0, 5);

@@ -36,7 +36,7 @@ impl RequestMetrics {
     }
 }
 
-/// Sizes are far below what an f64 holds exactly.
+/// Sizes are far below the limit of exact integers in an f64.
 fn size(bytes: usize) -> f64 {
     bytes as f64
 }

@@ -5,7 +5,7 @@ use crate::metrics::{EventMetrics, Metrics};
 use pintle_core::object::id::ObjectKey;
 use pintle_testing::{FakeWriter, event, refusal, wall_clock};
 
-/// The metrics, and a handle of the series, which end with the last one.
+/// The metrics, and a handle that keeps the series.
 type Kept = (Arc<Metrics>, EventMetrics);
 
 fn start(api: Arc<FakeWriter>) -> (Recorder, tokio::task::JoinHandle<()>, Kept) {
@@ -80,7 +80,7 @@ async fn what_waits_in_the_queue_is_short_and_counted() {
     }
     let (of_message, counted) = (3 * 1024, account.n_bytes());
     assert!((of_message..of_message + 3 * 64).contains(&counted), "{counted}");
-    // No object has such a name, kind or uid.
+    // No object can have such a name, kind or uid.
     recorder.record(Event { regarding: ObjectKey::new("ns", &long), ..event("m") });
     recorder.record(Event { regarding_kind: Kind::new("", &long, "Pod"), ..event("m") });
     recorder.record(Event { regarding_uid: long, ..event("m") });
@@ -145,7 +145,7 @@ async fn an_unreachable_server_is_tried_twelve_times() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_final() {
-    // 429 has a delay, after which the request is repeated ten times.
+    // 429 contains a delay, after which the request is repeated, ten times.
     for (code, n_sent) in [(403, 1), (409, 1), (422, 1), (500, 1), (429, 11)] {
         let api = FakeWriter::new(move |_, _| Err(refusal(code)));
         let (recorder, task, _) = start(api.clone());
@@ -156,7 +156,7 @@ async fn a_refusal_is_final() {
     }
 }
 
-/// An earlier try may have arrived although its answer was lost.
+/// An earlier try may have succeeded although its answer was lost.
 #[tokio::test(start_paused = true)]
 async fn an_event_that_is_there_already_after_an_answer_was_lost_is_done_with() {
     let n = AtomicUsize::new(0);

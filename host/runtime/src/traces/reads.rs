@@ -1,4 +1,4 @@
-//! Counts what a call reads, by kind.
+//! Counts the reads of a call, by kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use pintle_core::ports::api::ApiResource;
 use pintle_core::ports::trace::{KindReads, MAX_READ_KINDS, OTHER_READS};
 use pintle_core::ports::view::{Query, View, ViewError};
 
-/// A view that counts its reads, for a run that is recorded. Every method answers as the view within.
+/// A view that counts its reads, for a recorded run. Every method delegates to the inner view.
 pub(crate) struct CountingView {
     view: Arc<dyn View>,
     counts: Mutex<Counts>,
@@ -20,7 +20,7 @@ pub(crate) struct CountingView {
 
 #[derive(Default)]
 struct Counts {
-    /// In the order of their first reads.
+    /// In the order of the first reads.
     by_kind: Vec<(Kind, KindReads)>,
     others: KindReads,
 }

@@ -1,11 +1,12 @@
-//! Changes to single members of JSON texts, leaving the rest as it is.
+//! Edits single members of JSON texts, and leaves the rest unchanged.
 //!
-//! Objects cross the host as text. The host fills in or checks a few members (`apiVersion`, preconditions); everything else
-//! keeps its bytes, so that numbers keep all digits and nothing is decoded without need.
+//! Objects pass through the host as text. The host sets or checks a few members (`apiVersion`, preconditions); all
+//! other bytes stay the same, so that numbers keep all digits and nothing is decoded unnecessarily.
 //!
 //! Invariants:
 //! 1. A text with a duplicate member is rejected, because the host and the API server could read it differently.
-//! 2. The time grows with the bytes of a text, whatever it contains; what a plugin writes also has a bound of members and elements.
+//! 2. The time is linear in the size of a text, whatever it contains; for texts of plugins, members and elements are
+//!    bounded as well.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,19 +18,20 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Most members of an object, and elements of a list, that a plugin may write where the host reads each. Kubernetes' own types have
-/// a handful of members there, and the API server takes as many operations of a JSON patch.
+/// Maximum members of an object, and elements of a list, that a plugin may write where the host reads each one.
+/// Kubernetes' own types have a handful of members there, and the API server accepts as many operations in a JSON
+/// patch.
 pub(crate) const MAX_PARTS: usize = 10_000;
-/// Bytes of a member's name in a message.
+/// Maximum bytes of a member's name in a message.
 pub(super) const MAX_MEMBER_BYTES: usize = 100;
 
-/// The members of a JSON object in their order, with their values as text.
+/// The members of a JSON object in order, with their values as text.
 #[derive(Debug, Default)]
 pub(crate) struct Members<'a> {
     members: Vec<(String, Cow<'a, str>)>,
 }
 
-/// Collects at most so many members.
+/// Collects at most this many members.
 struct Collect(usize);
 
 impl<'de> DeserializeSeed<'de> for Collect {
@@ -65,10 +67,10 @@ impl<'de> Visitor<'de> for Collect {
     }
 }
 
-/// The elements of a list that a plugin writes; none of `null`.
+/// The elements of a list in a plugin's text; empty for `null`.
 ///
 /// # Errors
-/// It is another text, has an element of another type, or more than [`MAX_PARTS`].
+/// If it is not a list, has an element of another type, or more than [`MAX_PARTS`].
 pub(crate) fn elements<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Vec<T>, serde_json::Error> {
     struct Elements<T>(PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
@@ -99,12 +101,13 @@ pub(crate) fn elements<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Vec<T>, 
 }
 
 impl<'a> Members<'a> {
-    /// Parses a text of a plugin that is one JSON object with at most [`MAX_PARTS`] members.
+    /// Parses a plugin's text: one JSON object with at most [`MAX_PARTS`] members.
     pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
         Self::parse_at_most(MAX_PARTS, text)
     }
 
-    /// Parses an object of the API server: whoever writes one must not make it one that no plugin can read.
+    /// Parses an object from the API server, without a bound: otherwise the author of an object could make it
+    /// unreadable for plugins.
     pub(crate) fn parse_object(text: &'a str) -> Result<Self, String> {
         Self::parse_at_most(usize::MAX, text)
     }
@@ -120,7 +123,7 @@ impl<'a> Members<'a> {
         self.members.iter().find(|(other, _)| other == name).map(|(_, value)| &**value)
     }
 
-    /// The text of a member's value in the input; absent if the member was set since.
+    /// The text of a member's value in the input; absent if the member has been set.
     pub(crate) fn original(&self, name: &str) -> Option<&'a str> {
         match self.members.iter().find(|(other, _)| other == name) {
             Some((_, Cow::Borrowed(text))) => Some(text),
@@ -128,10 +131,10 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A string member; absent also if it is null.
+    /// A string member; `None` if it is missing or null.
     ///
     /// # Errors
-    /// The member is not a string.
+    /// If the member is not a string.
     pub(crate) fn string(&self, name: &str) -> Result<Option<String>, String> {
         let value = self.get(name).map(serde_json::from_str::<Option<String>>);
         value.transpose().map(Option::flatten).map_err(|why| format!("{name}: {why}"))
@@ -142,7 +145,7 @@ impl<'a> Members<'a> {
         self.members.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Sets a member to a JSON text; a new one becomes the first, where readers expect `apiVersion`.
+    /// Sets a member to a JSON text; a new member becomes the first, where readers expect `apiVersion`.
     pub(crate) fn set(&mut self, name: &str, json: String) {
         match self.members.iter_mut().find(|(other, _)| other == name) {
             Some((_, value)) => *value = Cow::Owned(json),
@@ -205,13 +208,14 @@ pub(super) struct Operation<'a> {
     pub(super) value: Option<&'a RawValue>,
 }
 
-/// The first parts of a path, which may have any number. As the API server does, without what is before the first slash.
+/// The first parts of a path, which may have any number. Like in the API server, text before the first slash is
+/// ignored.
 pub(super) fn first_parts(path: &str) -> Vec<String> {
     path.split('/').skip(1).take(4).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
 }
 
-/// Checks that the operations of a JSON patch leave fields of the metadata as they are: preconditions, which are claimed before the first
-/// one.
+/// Checks that the operations of a JSON patch do not change the metadata fields that are preconditions, which the host
+/// checks before the first operation.
 ///
 /// # Errors
 /// The operation that may change one.
@@ -285,7 +289,7 @@ mod tests {
         assert_eq!(Members::parse(&members(MAX_PARTS)).unwrap().names().count(), MAX_PARTS);
         let why = Members::parse(&members(MAX_PARTS + 1)).unwrap_err();
         assert!(why.starts_with("there are more than 10000 members at line 1"), "{why}");
-        // Each name is compared with no other one: with all, this takes minutes.
+        // Names are not compared pairwise, which would take minutes.
         assert_eq!(Members::parse_object(&members(300_000)).unwrap().names().count(), 300_000);
         let list = |n: usize| format!("[{}]", vec!["0"; n].join(","));
         assert_eq!(elements::<u8>(&list(MAX_PARTS)).unwrap().len(), MAX_PARTS);

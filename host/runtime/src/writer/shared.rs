@@ -1,7 +1,7 @@
 //! Lists that several clients write: finalizers, owner references and conditions.
 //!
-//! A write that replaces such a list removes every entry that its author has not read, and no precondition prevents that: the version
-//! of the object is known, the list is not.
+//! A write that replaces such a list removes every entry that the plugin has not read. No precondition prevents this:
+//! the plugin knows the version of the object, but not the list.
 //!
 //! *Not here*: server-side apply and strategic merge patches. The API server merges these lists by their entries.
 
@@ -28,7 +28,7 @@ pub(super) fn replaced_unread(manifest: &Manifest, write: &ParsedWrite<'_>) -> O
     unread.map(|list| list.join("."))
 }
 
-/// Paths that cannot be parsed have been refused with the manifest.
+/// Invalid paths have been rejected with the manifest.
 fn mask(watch: &Watch) -> FieldMask {
     FieldMask::new(watch.fields.iter().filter_map(|path| path.parse().ok()))
 }
@@ -36,7 +36,7 @@ fn mask(watch: &Watch) -> FieldMask {
 fn replaces(write: &ParsedWrite<'_>, list: &List) -> bool {
     let [parent, name] = list;
     match (write.action, &write.body) {
-        // An update without the list removes it. The API server takes the status from updates of the status only.
+        // An update without the list removes it. The API server takes the status only from updates of the status.
         (Action::Update { subresource, .. }, _) => match subresource.as_deref() {
             None => *parent == "metadata",
             Some(subresource) => subresource == *parent,
@@ -45,7 +45,7 @@ fn replaces(write: &ParsedWrite<'_>, list: &List) -> bool {
             "metadata" => text.metadata().ok().flatten().is_some_and(|metadata| has(metadata, name)),
             parent => text.members.original(parent).is_some_and(|status| match Members::parse(status) {
                 Ok(status) => has(&status, name),
-                // `null` removes everything.
+                // `null` removes the whole list.
                 Err(_) => true,
             }),
         },
@@ -61,7 +61,7 @@ fn has(members: &Members<'_>, name: &str) -> bool {
     members.names().any(|member| member == name)
 }
 
-/// Whether an operation replaces the list, or an entry by its position, that no operation before it has tested.
+/// Whether an operation replaces the list, or an entry by position, without an earlier test of it.
 fn replaces_by_operations<'a>(operations: impl Iterator<Item = Operation<'a>>, list: &List) -> bool {
     let mut tested: Vec<Vec<String>> = Vec::new();
     for Operation { op, path, from, .. } in operations {
@@ -71,9 +71,9 @@ fn replaces_by_operations<'a>(operations: impl Iterator<Item = Operation<'a>>, l
             continue;
         }
         let destroys = |parts: &[String]| match parts {
-            // The list, or what contains it.
+            // The list or a parent.
             parts if parts.len() <= list.len() => parts.iter().zip(list).all(|(part, name)| part == name),
-            // An entry. What is added moves the others.
+            // An entry. An added entry only moves the others.
             [parent, name, ..] => [parent, name] == *list && op != "add" && op != "copy",
             _ => false,
         };

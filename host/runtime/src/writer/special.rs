@@ -1,4 +1,5 @@
-//! What a write that can give rights to others does: the roles that a binding binds, and whether it only changes who owns the object.
+//! Details of writes that can give rights to others: the roles that a binding binds, and whether only the object's
+//! owner changes.
 
 use pintle_core::contract::outcome::{Action, PatchType};
 use pintle_core::object::id::Kind;
@@ -12,7 +13,7 @@ pub(super) struct BoundRole {
     kind: Kind,
     /// Empty for ClusterRoles.
     namespace: String,
-    /// Empty if the write does not show which one: only a grant of all names covers it.
+    /// Empty if the write does not contain the name: only a grant for all names covers it.
     name: String,
 }
 
@@ -22,8 +23,8 @@ impl BoundRole {
     }
 }
 
-/// The roles that a written binding may bind, of which each must be granted. The reference of a binding never changes, so what
-/// creates, replaces or applies one shows it; a patch does not.
+/// The roles that a written binding may bind; each must be granted. The reference of a binding never changes, so a
+/// create, an update or an apply contains it; a patch does not.
 pub(super) fn bound_roles(write: &ParsedWrite<'_>) -> Vec<BoundRole> {
     let ParsedWrite { action, target, body, .. } = write;
     let role = |kind: &str, name: &str| BoundRole {
@@ -45,7 +46,7 @@ pub(super) fn bound_roles(write: &ParsedWrite<'_>) -> Vec<BoundRole> {
     kinds.iter().map(|kind| role(kind, "")).collect()
 }
 
-/// Whether a write is a patch of nothing but owner references and finalizers, as the garbage collector's are.
+/// Whether a write is a patch of owner references and finalizers only, like those of the garbage collector.
 ///
 /// Source: `IsOnlyMutatingGCFields` of kube-apiserver's `pkg/registry/rbac`.
 pub(super) fn changes_owners_only(write: &ParsedWrite<'_>) -> bool {

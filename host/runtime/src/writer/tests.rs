@@ -91,7 +91,7 @@ impl Fixture {
     }
 }
 
-/// Rejects requests that name one of these.
+/// Rejects requests that contain one of these names.
 fn refusing(names: &'static [&'static str], code: u16) -> Arc<FakeWriter> {
     FakeWriter::new(move |line, _| {
         if names.iter().any(|name| line.ends_with(&format!("/{name}"))) { Err(refusal(code)) } else { Ok(()) }
@@ -139,7 +139,7 @@ async fn concurrent_writes_are_bounded() {
 async fn slow_start_ends_with_the_first_batch_that_fails() {
     let fixture = Fixture::new(refusing(&["p4"], 403));
     let report = fixture.carry_out(vec![step(Order::SlowStart, pods(20))]).await;
-    // 1 + 2 + 4, the third batch being the last.
+    // 1 + 2 + 4; the third batch is the last.
     assert_eq!(fixture.api.log().len(), 7);
     assert_eq!(places(&report), [(0, 4)]);
     let all = Fixture::new(FakeWriter::agreeable());
@@ -157,7 +157,7 @@ async fn a_long_slow_start_flows_and_stops_at_its_first_failure() {
     assert_eq!(places(&report), [(0, 100)]);
     let n_tried = fixture.api.log().len();
     assert_eq!(report.writes.len(), n_tried - 1);
-    // Writes in flight at the failure are completed, and no others.
+    // Writes in flight at the failure are completed, but no further ones are sent.
     assert!((101..=100 + MAX_PARALLEL).contains(&n_tried), "{n_tried} were tried");
 }
 

@@ -1,10 +1,10 @@
-//! Performs needs outside of the API server: signatures and calls, by what the operator has bound.
+//! Performs needs outside of the API server: signatures and calls, as bound by the operator.
 //!
 //! Invariants:
-//! 1. What is not bound is a denial, and nothing leaves the process.
+//! 1. A need without a binding is denied, and nothing leaves the process.
 //! 2. A call has effects: it is sent once, and with an election only within a term.
-//! 3. A run has a limited number of signatures and calls over all its rounds, and each takes a turn in the rate limit of the plugin's
-//!    requests.
+//! 3. A run has a limited number of signatures and calls over all its rounds, and each takes a turn in the rate limit
+//!    of the plugin's requests.
 
 use std::future::Future;
 
@@ -17,7 +17,7 @@ use super::{READ_DEADLINE, Source, refusal, too_long};
 /// Maximum bytes of a token, a certificate or the answer to a call.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
 
-/// The denial, if the operator has bound nothing to what the need names.
+/// The denial of a need without a binding.
 pub(super) fn unbound(need: &Need, outside: &dyn Outside, plugin: &str) -> Option<NeedError> {
     let is_bound = match need {
         Need::SignJwt { key, .. } => outside.key(plugin, key).is_some(),
@@ -28,7 +28,8 @@ pub(super) fn unbound(need: &Need, outside: &dyn Outside, plugin: &str) -> Optio
     if is_bound { None } else { decide::unbound(need, plugin) }
 }
 
-/// Refuses what is too long, malformed, or one more than a run may have. `n_performed` counts those of the run.
+/// Refuses needs that are too long, malformed, or beyond the maximum of a run. `n_performed` counts the needs of the
+/// run.
 pub(super) fn refused_before(need: &Need, n_performed: &mut usize) -> Option<NeedError> {
     if !decide::is_outside(need) {
         return None;
@@ -40,7 +41,7 @@ pub(super) fn refused_before(need: &Need, n_performed: &mut usize) -> Option<Nee
     decide::check(need).err()
 }
 
-/// Performs a signature or call that is bound.
+/// Performs a signature or call that has a binding.
 pub(super) async fn perform(need: &Need, source: &Source<'_>) -> OutsideAnswer {
     let plugin = &source.manifest.name;
     // The operator's bindings do not change while the host runs.
@@ -65,13 +66,13 @@ pub(super) async fn perform(need: &Need, source: &Source<'_>) -> OutsideAnswer {
     if answer.len() > MAX_ANSWER_BYTES { Err(too_long(MAX_ANSWER_BYTES)) } else { Ok(answer) }
 }
 
-/// A signature waits for its turn and for its files, within the deadline of all needs.
+/// A signature waits for its turn and its files, within the deadline of all needs.
 async fn signed(signature: impl Future<Output = OutsideAnswer>) -> OutsideAnswer {
     let late = || refusal("Timeout", format!("the host has not signed within {READ_DEADLINE:?}"));
     tokio::time::timeout(READ_DEADLINE, signature).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Sends a call only while writes may leave this process, and abandons it when they may not any more.
+/// Sends a call only while the fence is open, and abandons it when the fence closes.
 async fn fenced<F: Future<Output = OutsideAnswer>>(source: &Source<'_>, call: impl FnOnce() -> F) -> OutsideAnswer {
     let Some(fence) = source.fence else { return call().await };
     if !fence.is_open() {
@@ -86,7 +87,7 @@ async fn fenced<F: Future<Output = OutsideAnswer>>(source: &Source<'_>, call: im
     }
 }
 
-/// Does the work in its turn, unless the controller stops.
+/// Performs the work when its turn comes, unless the controller stops.
 async fn stoppable<F: Future<Output = OutsideAnswer>>(source: &Source<'_>, work: impl FnOnce() -> F) -> OutsideAnswer {
     let in_turn = async {
         if tokio::time::timeout(READ_DEADLINE, source.reader.turn()).await.is_err() {
@@ -125,13 +126,14 @@ mod tests {
     use crate::writer::Rights;
     use pintle_core::policy::held::Account;
 
-    /// Binds the key `key`, the authority `ca` and the endpoint `desk`. Calls answer after as many seconds as their body says.
+    /// Binds the key `key`, the authority `ca` and the endpoint `desk`. A call is answered after the number of seconds
+    /// in its body.
     #[derive(Default)]
     struct FakeOutside {
         calls: Arc<Mutex<Vec<String>>>,
-        /// Turns in the plugin's rate limit.
+        /// Number of turns in the plugin's rate limit.
         n_turns: Mutex<usize>,
-        /// There is no turn.
+        /// No turn ever comes.
         is_stuck: bool,
     }
 
@@ -182,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Open until it is closed.
+    /// A fence that is open until it is closed.
     struct Gate(watch::Receiver<bool>);
 
     impl WriteFence for Gate {
@@ -225,7 +227,7 @@ mod tests {
         Need::Call { endpoint: endpoint.into(), operation: "look-up".into(), body: body.into(), timeout }
     }
 
-    /// The rounds of a run: how many needs were denied, and the answers of the last round.
+    /// Performs the rounds of a run; returns the number of denied needs, and the answers of the last round.
     async fn run(
         rounds: Vec<Vec<Need>>,
         outside: &FakeOutside,
@@ -289,10 +291,10 @@ mod tests {
         let many = |n: usize| (0..n).map(|i| jwt("key", &format!(r#"{{"n":{i}}}"#))).collect::<Vec<_>>();
         let (n_denied, answers) =
             run(vec![many(255), vec![call("desk", "0", None), jwt("key", "{}")]], &outside, None).await;
-        // It is not a denial: the plugin may do this, only not so often.
+        // This is not a denial: the plugin may do this, but less often.
         assert_eq!((n_denied, &*answers[0]), (0, "true"));
         assert!(answers[1].starts_with("TooMany: a run may have 256 signatures and calls"), "{}", answers[1]);
-        // What is denied does not count.
+        // Denied needs do not count.
         let denied = (0..256).map(|i| jwt("other", &format!(r#"{{"n":{i}}}"#))).collect();
         let (n_denied, answers) = run(vec![denied, vec![jwt("key", "{}")]], &outside, None).await;
         assert_eq!((n_denied, &*answers[0]), (256, "jwt({})"));

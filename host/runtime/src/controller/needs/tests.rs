@@ -11,9 +11,9 @@ use serde_json::json;
 
 use super::*;
 
-/// What reads need beside a server and a manifest.
+/// Inputs of reads in addition to a server and a manifest.
 pub(super) struct Beside {
-    /// What they discover.
+    /// The server for discovery.
     discovered: Arc<FakeServer>,
     caches: Arc<Caches>,
     stopped: CancellationToken,
@@ -47,7 +47,7 @@ impl Beside {
     }
 }
 
-/// Answers needs; returns how many were not granted.
+/// Performs needs; returns the number of denied ones.
 pub(super) async fn perform(
     needs: Vec<Need>,
     answered: &mut Answered,
@@ -60,7 +60,7 @@ pub(super) async fn perform(
     Ok(n_denied)
 }
 
-/// Answers to reads of these paths, which are granted but for `/denied`.
+/// The answers to reads of these paths, which are granted except `/denied`.
 async fn read_paths(paths: &[&str], answered: &mut Answered, server: &FakeServer) -> Result<Vec<String>, Crowded> {
     let manifest = manifest(|m| m["grants"] = json!([{"verbs": ["get"], "kinds": [], "paths": ["/a*"]}]));
     let grants = Grants::new(&manifest.grants, None);
@@ -108,13 +108,13 @@ async fn answers_denials_and_needs_of_all_runs_share_one_account() {
     let server = FakeServer::new();
     let account = Account::new(1 << 20);
     let long = |name: &str, n_bytes: usize| format!("/{name}{}", "x".repeat(n_bytes));
-    // An answer repeats the path, so that each byte of a path takes three.
+    // An answer repeats the path, so that each byte of a path costs three.
     let (fits, too_long) = (long("a", 200 << 10), long("a", 400 << 10));
     let mut first = Answered::new(&account);
     assert_eq!(read_paths(&[&fits], &mut first, &server).await, Ok(vec![fits.clone()]));
     let before = account.n_bytes();
     assert!((600 << 10..602 << 10).contains(&before), "{before}");
-    // More than an answer may have: it is not read.
+    // Larger than the maximum answer: it is not read.
     let mut of_long = Answered::new(&Account::new(4 << 20));
     assert_eq!(read_paths(&[&long("a", 700 << 10)], &mut of_long, &server).await, Ok(vec!["TooLarge".into()]));
     // The need fits, the answer does not.
@@ -122,13 +122,13 @@ async fn answers_denials_and_needs_of_all_runs_share_one_account() {
     assert_eq!(read_paths(&[&fits], &mut second, &server).await, Ok(vec!["TooLarge".into()]));
     drop(second);
     assert_eq!(account.n_bytes(), before);
-    // Not even the need fits, whether it is granted or not.
+    // Not even the need fits, granted or not.
     for path in [&too_long, &long("denied", 400 << 10)] {
         let error = read_paths(&[path], &mut Answered::new(&account), &server).await.unwrap_err();
         assert!(error.to_string().starts_with("the runs of the plugin hold 1048576 bytes already"), "{error}");
     }
     drop(first);
-    // A denial does not repeat what it denies.
+    // A denial does not contain the denied path.
     let mut denied = Answered::new(&account);
     assert_eq!(read_paths(&[&long("denied", 400 << 10)], &mut denied, &server).await, Ok(vec!["NotGranted".into()]));
     assert!((800 << 10..802 << 10).contains(&account.n_bytes()), "{}", account.n_bytes());
@@ -139,7 +139,7 @@ async fn answers_denials_and_needs_of_all_runs_share_one_account() {
 #[tokio::test(start_paused = true)]
 async fn each_answer_and_all_answers_of_a_run_are_bounded() {
     let n_lists = AtomicUsize::new(0);
-    // An object is as long as its name says; a page has one item of five mebibytes.
+    // The length of an object is in its name; a page has one item of five mebibytes.
     let page = move |_: &ListWatchTarget, _, _: Option<&str>| {
         n_lists.fetch_add(1, Ordering::Relaxed);
         let item = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "x".repeat(5 << 20));
@@ -202,13 +202,13 @@ async fn pages_of_lists_are_counted_and_few_at_once() {
     };
     assert_eq!(list(&account).await, "900");
     assert_eq!((std::mem::take(&mut *seen.lock()), account.n_bytes()), (vec![0, 300, 600], 0));
-    // What other runs hold counts.
+    // Bytes that other runs hold count.
     let mut others = account.open();
     assert!(others.grow(300 << 10));
     assert_eq!(list(&account).await, "TooLarge");
     assert_eq!(std::mem::take(&mut *seen.lock()), [300, 600, 900]);
     drop(others);
-    // Others have all turns. An answer that waits for the one before it counts.
+    // Other runs have all turns. An answer that waits for an earlier one counts.
     let turns = pages.acquire_many(u32::try_from(MAX_PAGES).unwrap()).await.unwrap();
     let needs = vec![list_need(), Need::RawPath(format!("/a{}", "x".repeat(100 << 10)))];
     let mut answered = Answered::new(&account);
@@ -377,7 +377,7 @@ async fn only_granted_reads_are_performed() {
         // The namespace is granted, but Nodes are cluster-scoped: their path contains no namespace.
         get("v1/Node", "one", "n"),
         list("v1/Node", "one"),
-        // No object can have such a name, whatever somebody wrote into another one.
+        // No object can have such a name, even if another object contains it.
         get("v1/Secret", "one", "../../nodes/n"),
         get("v1/Secret", "one", ""),
         get("v1/Unknown", "one", "n"),

@@ -1,4 +1,4 @@
-//! What a plugin can make the host hold.
+//! Bounds on the memory that a plugin can make the host hold.
 
 use std::collections::BTreeSet;
 use std::sync::Weak;
@@ -49,7 +49,7 @@ async fn a_run_that_waits_for_the_server_holds_no_view_and_its_outcome_is_counte
         if view.answer(&need).is_none() {
             return Ok(Ok(Outcome { needs: vec![need], ..Outcome::default() }));
         }
-        // The second key has a write that is not granted.
+        // The second key has an ungranted write.
         let denied = (&*key.object.name == "b").then(|| delete("other"));
         let creates = denied.into_iter().chain([create("p")]).collect();
         Ok(Ok(steps(vec![step(Order::Parallel, creates)])))
@@ -85,7 +85,7 @@ async fn a_key_whose_outcome_has_no_room_keeps_its_failures() {
     let guest = FakeGuest::new(manifest(|_| {}), move |_, view| {
         let mut log = log.lock();
         log.push((view.attempt(), view.failures().len()));
-        // During the second run, others hold all that is left.
+        // During the second run, other runs hold the rest of the account.
         *others.lock() = (log.len() == 2).then(|| {
             let mut held = of_others.open();
             assert!(held.grow(of_others.max_bytes() - of_others.n_bytes()));
@@ -99,7 +99,7 @@ async fn a_key_whose_outcome_has_no_room_keeps_its_failures() {
     assert_eq!((seen.lock().as_slice(), fixture.api.log().len()), (&[(0, 0), (1, 1), (1, 1)][..], 1));
 }
 
-/// A manifest whose plugin maps changes of Deployments itself; Pods are keys.
+/// A manifest whose plugin maps Deployment changes itself; Pods are keys.
 fn mapping_deployments() -> Arc<Manifest> {
     manifest(|m| {
         let mapped = json!({"kind": "apps/v1/Deployment", "enqueue": [{"to": "plugin"}]});
@@ -116,7 +116,7 @@ fn put_deployments(fixture: &Fixture, n: usize) {
 #[tokio::test(start_paused = true)]
 async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
     let (n_changes, n_keys) = (40, 16);
-    // A made-up key never succeeds, so the queue remembers it.
+    // An invented key never succeeds, so it stays in the queue.
     let (guest, calls) = scripted(mapping_deployments(), |i| match i {
         0 => done(),
         _ => Err(PluginFault { kind: FaultKind::Trap, message: "made up".into() }),
@@ -133,7 +133,7 @@ async fn keys_that_a_mapping_invents_are_bounded_and_objects_still_run() {
     put_deployments(&fixture, n_changes);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let n_known: usize = { fixture.controller.inner.lock().keys.n_entries() };
-    // A key that fails has three entries, and the last mapping found room.
+    // A failing key has three entries, and the last mapping fitted.
     assert!((64..3 * (64 + n_keys)).contains(&n_known), "{n_known}");
     assert!(calls.lock()[1..].iter().any(|(_, name, _)| name == "real"));
     let faults = fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}");
@@ -163,8 +163,8 @@ async fn a_mapping_to_every_object_is_within_the_bound_however_many_objects_ther
     assert_eq!(fixture.metric("pintle_plugin_faults_total{plugin=\"widgets\",kind=\"output\"}"), 0);
 }
 
-/// Runs a plugin whose mapping returns 32 large keys for a change, with so many bytes left in its account. Returns the names of the
-/// keys that have run before the rest of the account becomes free, and after that, and the number of faults.
+/// Runs a plugin whose mapping returns 32 large keys for a change, with `n_left` bytes left in its account. Returns the
+/// keys that run before the rest of the account is freed, those that run afterwards, and the number of faults.
 async fn mapped_with(n_left: impl Fn(u64) -> u64) -> (BTreeSet<String>, Vec<String>, u64) {
     let (guest, calls) = scripted(mapping_deployments(), |_| done());
     let invented: Vec<Key> = (0..32).map(|i| key(&format!("{i}-{}", "x".repeat(500)))).collect();

@@ -1,4 +1,4 @@
-//! From changes of the caches to keys, on the controller's own task.
+//! Cache changes become keys on the controller's own task.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,17 +13,17 @@ use serde_json::json;
 use super::*;
 use crate::controller::changes::MAX_WAITING;
 
-/// A change that leads to no key.
+/// A change that maps to no key.
 fn change() -> Delta {
     Delta { kind: pod(), old: None, new: None, initial: false }
 }
 
-/// The keys of the runs so far.
+/// The keys of all runs so far.
 fn names(calls: &Calls) -> Vec<String> {
     calls.lock().iter().map(|(_, name, _)| name.clone()).collect()
 }
 
-/// A plugin whose runs are logged.
+/// A plugin that logs its runs.
 fn plugin(name: &'static str, caches: &Arc<Caches>, log: &Arc<Mutex<Vec<&'static str>>>) -> Fixture {
     let log = log.clone();
     let guest = FakeGuest::new(manifest(|_| {}), move |_, _| {
@@ -63,7 +63,7 @@ async fn a_plugin_that_takes_no_changes_does_not_delay_another() {
     assert_eq!(*log.lock(), ["quick", "stuck"]);
 }
 
-/// The rules of a plugin run on a task of the host, on which other plugins' tasks wait for their turn.
+/// The rules of a plugin run on a task of the host, and other plugins' tasks must get their turn.
 #[tokio::test(start_paused = true)]
 async fn changes_that_lead_to_many_keys_give_other_tasks_a_turn() {
     const N_CHANGES: usize = 64;
@@ -100,7 +100,7 @@ async fn changes_that_lead_to_many_keys_give_other_tasks_a_turn() {
     assert!(n_turns >= N_CHANGES / 4, "{n_turns}");
 }
 
-/// The keys that run after this many changes came at once. They lead to none.
+/// The keys that run after `n_changes` changes at the same time, which map to no key.
 async fn runs_after(n_changes: usize) -> Vec<String> {
     let (guest, calls) = scripted(manifest(|_| {}), |_| done());
     let fixture = Fixture::new(guest, FakeWriter::agreeable());
@@ -144,7 +144,7 @@ async fn objects_of_dropped_changes_go_through_the_rules_again() {
     assert_eq!(names(&calls), ["changed", "gone"]);
 }
 
-/// A guest that panics when it is asked for the first time whether it maps changes, which the task that takes changes does.
+/// A guest that panics in the first check whether it maps changes, which is on the task that takes changes.
 struct Fragile(FakeGuest, AtomicUsize);
 
 impl Guest for Fragile {
@@ -192,7 +192,7 @@ async fn every_key_runs_after_the_dispatcher_has_panicked_and_a_held_key_stays_h
     fixture.start();
     tokio::time::sleep(Duration::from_secs(29)).await;
     assert_eq!(names(&calls), ["a", "lost"]);
-    // The bound passes, so that the dispatcher has a watch reopened, which it cannot.
+    // After the bound, the dispatcher tries to reopen a watch, which fails.
     let version = fixture.controller.version();
     let subscription = version.subscription().unwrap();
     version.detach();
@@ -218,7 +218,7 @@ async fn a_key_whose_result_cannot_be_handled_runs_again_after_the_bound() {
     fixture.start();
     fixture.add(&["a"]);
     until("a write", || !fixture.api.log().is_empty()).await;
-    // There is nothing that the result can be compared with.
+    // There is no previous result to compare with.
     let version = fixture.controller.version();
     let subscription = version.subscription().unwrap();
     version.detach();
@@ -249,7 +249,8 @@ async fn a_key_that_waits_for_its_write_runs_after_the_changes_that_came_before_
     assert_eq!(names(&calls), ["a", "b", "a"]);
 }
 
-/// A plugin whose runs take 10 ms and write the object `p`, with a status, say, that contains the time. `n_runs` counts them.
+/// A plugin whose runs take 10 ms and write the object `p`, for example a status that contains the time. `n_runs`
+/// counts them.
 pub(super) fn restless(
     version: &str,
     n_runs: &Arc<AtomicUsize>,
@@ -270,7 +271,7 @@ async fn a_key_that_runs_because_of_its_own_writes_alone_is_reported_once() {
     let (server, n_runs) = (FakeServer::new(), Arc::<AtomicUsize>::default());
     let (api, others) = (FakeWriter::onto(&server, |_, _| Ok(())), server.clone());
     let guest = restless("1.0.0", &n_runs, move |i| {
-        // Once, another one than the plugin writes as well.
+        // Once, another client than the plugin writes as well.
         if i == 98 {
             others.put("pods", "ns", "p", json!({}));
         }

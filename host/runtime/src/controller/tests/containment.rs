@@ -1,4 +1,4 @@
-//! A fault belongs to its key: what it costs the key, and that it costs others nothing.
+//! A fault affects its key: the cost for the key, and no cost for other keys.
 
 use super::*;
 use pintle_core::lifecycle::{Phase, SwapResult};
@@ -8,10 +8,10 @@ fn trap() -> GuestResult {
     Err(PluginFault { kind: FaultKind::Trap, message: "unreachable".into() })
 }
 
-/// When each key ran.
+/// The time of each run, with its key.
 type Runs = Arc<Mutex<Vec<(Instant, String)>>>;
 
-/// A plugin that faults for the names that start with `bad`, and takes a second for names that start with `bad-slow`.
+/// A plugin that faults for names that start with `bad`, and takes a second for names that start with `bad-slow`.
 fn picky(version: &str) -> (FakeGuest, Runs) {
     let runs = Runs::default();
     let log = runs.clone();
@@ -50,10 +50,10 @@ async fn changes_of_an_object_that_faults_do_not_shorten_its_backoff() {
         fixture.add(&["bad"]);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // Twelve runs until the backoff is half a minute, then two in a minute.
+    // Twelve runs until the backoff reaches half a minute, then two per minute.
     let n_runs = count(&runs, "bad");
     assert!((25..=36).contains(&n_runs), "{n_runs} runs in ten minutes");
-    // A fix is seen when the hold is over.
+    // A fix takes effect when the hold ends.
     let gap = |runs: &[(Instant, String)]| runs.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap();
     assert!(gap(&runs.lock()) <= LONGEST_HOLD + Duration::from_millis(100), "{:?}", gap(&runs.lock()));
 }
@@ -76,7 +76,7 @@ async fn a_thousand_objects_that_fault_and_change_all_the_time_delay_no_other_ke
     let status = fixture.controller.status();
     assert_eq!((status.phase, status.n_faulting_keys), (Phase::Running, 1_000));
     assert_eq!((status.faulting_keys.len(), status.faulting_keys[0].message.as_str()), (20, "trap: unreachable"));
-    // The retry of another key is not delayed either: faults take nothing from the rate limit that retries share.
+    // The retry of another key is not delayed either: faults do not use the rate limit that retries share.
     let added = Instant::now();
     fixture.add(&["victim/flaky"]);
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -90,7 +90,7 @@ async fn slow_faults_leave_workers_to_other_keys() {
     fixture.start();
     let bad: Vec<String> = (0..100).map(|i| format!("attacker/bad-slow{i}")).collect();
     fixture.add(&bad.iter().map(String::as_str).collect::<Vec<_>>());
-    // Their first runs are like any others. From then on one of the two workers is free of them.
+    // Their first runs are like any others. Then one of the two workers stays free of them.
     tokio::time::sleep(Duration::from_secs(60)).await;
     for i in 0..60 {
         let (added, name) = (Instant::now(), format!("good{i}"));
@@ -133,7 +133,7 @@ async fn an_object_that_faults_with_every_version_does_not_prevent_an_upgrade() 
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(count(&runs, "bad1") > 2);
     assert_eq!(fixture.last_swap(), (SwapResult::Proven, "Requested".into()));
-    // The next version faults for keys that the one before it served.
+    // The next version faults for keys that the previous one served.
     let log = Arc::new(Mutex::new(Vec::new()));
     fixture.put(&["b/good3"]);
     fixture.swap(swapping::noting("3.0.0", &log, |_, _| trap())).await;

@@ -1,4 +1,4 @@
-//! Outcomes with an error: their writes are carried out, and the run has failed.
+//! Outcomes with an error: their writes are executed, but the run has failed.
 
 use super::*;
 

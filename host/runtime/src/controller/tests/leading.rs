@@ -2,7 +2,7 @@ use pintle_core::lifecycle::Phase;
 
 use super::*;
 
-/// Two cached objects, each its own key, and a plugin that says what it does in each call.
+/// Two cached objects, each its own key, and a plugin with a scripted action per call.
 fn standing_by(script: impl Fn(usize) -> GuestResult + Send + Sync + 'static) -> (Fixture, Calls) {
     let manifest = manifest(|m| m["queues"][0]["tickMs"] = 60_000.into());
     let (guest, calls) = scripted(manifest, script);
@@ -67,7 +67,7 @@ async fn the_end_of_a_term_waits_for_runs_in_flight_and_forgets_all_keys() {
         queues.iter().all(|queue| queue.n_dirty + queue.n_waiting + queue.n_running + queue.n_held == 0),
         "{queues:?}"
     );
-    // The next term knows nothing of failures before.
+    // The next term starts without earlier failures.
     fixture.controller.lead();
     until("runs", || calls.lock().len() >= n_calls + 3).await;
     assert!(calls.lock()[n_calls..n_calls + 3].iter().all(|(_, _, attempt)| *attempt == 0), "{:?}", calls.lock());

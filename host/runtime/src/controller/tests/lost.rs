@@ -1,4 +1,4 @@
-//! Writes whose answer was lost: the key waits until the caches show their fate.
+//! Writes whose answer was lost: the key waits until the caches show the result.
 
 use pintle_core::contract::outcome::{Action, Mutation};
 use pintle_core::ports::api::{ApiError, Detail, ListPage, ListWatchTarget};
@@ -37,7 +37,7 @@ fn asked_by(answer: impl Fn(usize) -> Result<ListPage, ApiError> + Send + Sync +
     (reader, asked)
 }
 
-/// Ends when the caches show `version`, a second after the write.
+/// Ends when the caches show `version`, one second after the write.
 async fn shows_late(fixture: &Fixture, version: u64) {
     fixture.server.state().version = 100;
     fixture.start();
@@ -64,7 +64,7 @@ async fn a_key_waits_for_a_created_object_whose_answer_was_lost() {
 #[tokio::test(start_paused = true)]
 async fn objects_that_others_made_are_not_waited_for() {
     let (guest, calls) = creator();
-    // The name is not one that the server makes of the prefix.
+    // The server would not generate this name from the prefix.
     let (reader, asked) = asked_by(|_| page(&[r#""name":"b-x","uid":"u","resourceVersion":"150""#]));
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
     fixture.server.state().version = 100;
@@ -78,7 +78,7 @@ async fn objects_that_others_made_are_not_waited_for() {
 async fn after_a_timeout_of_the_server_a_write_has_time_to_happen() {
     let (guest, calls) = creator();
     let began = Instant::now();
-    // The server carries it out after it has given up.
+    // The server executes it after its own timeout.
     let (reader, asked) = asked_by(move |_| {
         let is_done = began.elapsed() > Duration::from_secs(8);
         if is_done { page(&[r#""name":"a-x","uid":"u","resourceVersion":"150""#]) } else { page(&[]) }
@@ -143,7 +143,7 @@ async fn writes_of_one_kind_and_namespace_share_a_probe_and_named_ones_are_probe
     });
     let (reader, asked) = asked_by(|_| page(&[]));
     let fixture = Fixture::with_reader(guest, FakeWriter::new(|_, _| Err(refusal(0))), reader);
-    // The caches show an object that is gone, until the version of the list.
+    // The caches show a deleted object until the version of the list.
     fixture.server.state().version = 99;
     fixture.put(&["p"]);
     shows_late(&fixture, 199).await;
@@ -199,7 +199,7 @@ async fn a_key_is_released_when_its_kind_is_gone() {
     assert_eq!((times(&calls), asked.lock().len()), (vec![(0, 0), (5, 1)], 1));
 }
 
-/// Creates the Pod `p` in its first call; the caches show nothing after version 100.
+/// Creates the Pod `p` in its first call; the caches do not advance after version 100.
 fn silent(reader: Arc<FakeServer>) -> (Fixture, Calls) {
     let (guest, calls) = scripted(manifest(|_| {}), |i| if i == 0 { creates(&["p"]) } else { done() });
     let fixture = Fixture::with_reader(guest, FakeWriter::agreeable(), reader);
@@ -225,9 +225,9 @@ async fn a_key_stays_held_while_the_caches_show_less_than_the_api_server() {
     assert_eq!(fixture.metric("pintle_stale_cache_held_keys{plugin=\"widgets\"}"), 1);
     let by_name = (Some("ns".to_owned()), None, Some("metadata.name=p".to_owned()));
     assert_eq!(asked.lock().first(), Some(&by_name));
-    // After 30, 60, 120, 240, 480, and then every 300 s.
+    // After 30, 60, 120, 240, 480 s, and then every 300 s.
     assert_eq!(asked.lock().len(), 9);
-    // Each time, the watch is opened again before the API server is asked.
+    // Each time, the watch is reopened before the API server is asked.
     let requests = fixture.server.requests();
     assert_eq!(requests.iter().filter(|request| *request == "turn").count(), 9, "{requests:?}");
     let is_reopened = |two: &[String]| two[1] != "turn" || two[0].starts_with("watch");
@@ -294,7 +294,7 @@ async fn stopping_does_not_wait_for_answers() {
     stops_at_once(&fixture).await;
 }
 
-/// Stops the controller in the run of a key.
+/// Stops the controller during the run of a key.
 async fn stops_at_once(fixture: &Fixture) {
     fixture.start();
     fixture.add(&["a"]);

@@ -1,4 +1,4 @@
-//! Gauges whose values belong to keys.
+//! Gauges with values per key.
 
 use pintle_core::contract::outcome::{Action, Moment, Mutation, Observation};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn sample((color, value): &(&str, f64)) -> Observation {
     Observation { metric: "widget_sizes".into(), labels: vec![(*color).into()], value: *value, at: Moment::Now }
 }
 
-/// What a run observes.
+/// An outcome with these observations.
 fn observing(samples: &[(&str, f64)]) -> GuestResult {
     Ok(Ok(Outcome { observations: samples.iter().map(sample).collect(), ..Outcome::default() }))
 }
@@ -40,7 +40,7 @@ fn series(fixture: &Fixture) -> String {
     lines.join(" ")
 }
 
-/// A guest that does for each key what the script has for its next run; the last entry counts for all later ones.
+/// A guest with a script per key and run; the last entry applies to all later runs.
 fn by_key(manifest: Arc<Manifest>, script: impl Fn(&str, usize) -> GuestResult + Send + Sync + 'static) -> FakeGuest {
     let runs = Mutex::new(HashMap::<String, usize>::new());
     FakeGuest::new(manifest, move |key, _| {

@@ -1,4 +1,4 @@
-//! Swaps of versions, with a fake of the API server.
+//! Version swaps with a fake API server.
 
 use pintle_core::contract::outcome::Outcome;
 use pintle_core::lifecycle::{Phase, Probation, Shadow, SwapResult};
@@ -34,7 +34,7 @@ pub(super) fn noting(
 }
 
 impl Fixture {
-    /// A version with its own subscription, which is synced.
+    /// A version with its own synced subscription.
     async fn attached(&self, guest: FakeGuest) -> Arc<Version> {
         let version = version(guest, &self.metrics);
         let subscription = self.subscribe(&version);
@@ -82,7 +82,7 @@ async fn a_run_in_flight_ends_with_its_version_and_the_next_run_uses_the_new_one
     fixture.swap(noting("2.0.0", &log, |_, _| creates(&["by-new"]))).await;
     fixture.add(&["a", "b"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // Another key runs with the new version at once; this one waits until its run ends.
+    // Another key runs with the new version immediately; this one waits until its run ends.
     assert_eq!(*log.lock(), ["old begins", "2.0.0:b:0"]);
     free.send_replace(true);
     fixture.idle(Duration::ZERO).await;
@@ -261,7 +261,7 @@ async fn a_version_is_proven_by_runs_and_time() {
     assert_eq!(fixture.last_swap().0, SwapResult::Proven);
     // The previous version stays compiled for a rollback, without a subscription.
     assert!(fixture.controller.previous().unwrap().subscription().is_none());
-    // The next probation ends after its time alone.
+    // The next probation ends only because its time is over.
     fixture.swap(noting("3.0.0", &log, |_, _| done())).await;
     fixture.add(&["a", "b", "c", "d", "e"]);
     fixture.idle(Duration::ZERO).await;

@@ -1,4 +1,4 @@
-//! What recorded runs report, and that others report nothing.
+//! Reports of recorded runs; other runs report nothing.
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use pintle_testing::FakeTracer;
 
 use super::*;
 
-/// A writer that notes the span of each request.
+/// A writer that records the span of each request.
 struct SpanWriter {
     api: Arc<FakeWriter>,
     span: Option<SpanRef>,
@@ -160,7 +160,7 @@ async fn each_request_of_a_recorded_run_carries_its_own_span() {
             parts.tracer = Some(tracer.clone());
         });
         fixture.run_until_idle(&["a"]).await;
-        // The run, its call, its mutations.
+        // Spans of the run, its call, its mutations.
         let expected = if samples { [Some(3), Some(4)] } else { [None, None] };
         assert_eq!(*log.lock(), expected);
         let runs = tracer.runs.lock();
@@ -220,14 +220,14 @@ async fn a_run_that_ends_after_the_term_is_reported_as_such() {
     assert_eq!((runs.len(), runs[0].end.result, runs[0].n_mutations), (1, "not_leading", 1));
 }
 
-/// Creates so many Pods at once.
+/// Creates `n` Pods in parallel.
 fn crowd(n: usize) -> GuestResult {
     Ok(Ok(steps(vec![step(Order::Parallel, (0..n).map(|i| create(&format!("p{i}"))).collect())])))
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_parts_of_a_run_are_bounded_and_the_rest_is_counted() {
-    // The call of the guest, the wait in the queue and that for the caches are the other three.
+    // The call of the guest, the wait in the queue and the wait for the caches are the other three.
     let most = MAX_CHILDREN - 3;
     for (n, n_omitted) in [(most, 0), (most + 1, 1), (500, 500 - most)] {
         let tracer = FakeTracer::sampling(true);
@@ -248,7 +248,7 @@ async fn the_kinds_of_reads_are_bounded_and_the_rest_is_summed_up() {
     let guest = FakeGuest::new(manifest(|_| {}), |_, view| {
         for _ in 0..2 {
             for n in 0..MAX_READ_KINDS + 5 {
-                // Its manifest watches none of them. That is a read all the same.
+                // Its manifest watches none of them, but each is still a read.
                 let kind = Kind::new("example.org", "v1", &format!("Kind{n}"));
                 view.get(&kind, &ObjectKey::new("ns", "a")).unwrap_err();
             }
@@ -310,7 +310,7 @@ async fn a_deletion_that_finds_nothing_is_tolerated() {
     assert_eq!((gone.result, gone.code, gone.is_tolerated), ("gone", Some(404), true));
 }
 
-/// A recorder with a bug.
+/// A tracer with a bug.
 struct PanickingTracer(Arc<FakeTracer>);
 
 impl RunTracer for PanickingTracer {

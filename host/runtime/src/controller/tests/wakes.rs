@@ -1,4 +1,4 @@
-//! What a run wants besides its own key: other keys, samples that depend on writes, labels of its metrics.
+//! Results of a run for other keys: woken keys, samples that depend on writes, labels of its metrics.
 
 use pintle_core::contract::outcome::{Action, Moment, Mutation, Observation, Place, Wake};
 
@@ -62,7 +62,7 @@ async fn keys_are_woken_before_the_writes_and_not_by_an_outcome_with_a_denied_wr
 
 #[tokio::test(start_paused = true)]
 async fn keys_that_a_plugin_invents_are_bounded() {
-    // Each run invents others.
+    // Each run invents other keys.
     let (guest, calls) = scripted(manifest(|_| {}), |i| {
         let names: Vec<String> = (0..50).map(|j| format!("k{i}-{j}")).collect();
         let names: Vec<(&str, Option<u64>)> = names.iter().map(|name| (name.as_str(), Some(3_600_000))).collect();

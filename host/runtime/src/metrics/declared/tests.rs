@@ -1,4 +1,4 @@
-//! Bounds, owners and texts of declared metrics.
+//! Bounds, owners and text of declared metrics.
 
 use super::*;
 
@@ -8,9 +8,9 @@ fn metric(kind: MetricType, name: &str) -> Metric {
     Metric { name: name.into(), help: "Help.".into(), kind, labels: vec!["color".into()], buckets, of, per: None }
 }
 
-/// Series of all metrics of a plugin with `limits()`.
+/// Maximum series of all metrics of a plugin with `limits()`.
 const MAX_SERIES: usize = 2_000;
-/// Bytes of their text.
+/// Maximum bytes of their text.
 const MAX_TEXT_BYTES: usize = MAX_SERIES * SERIES_TEXT_BYTES;
 
 fn limits() -> SeriesLimits {
@@ -80,7 +80,7 @@ fn text(all: &DeclaredRegistry) -> String {
     text
 }
 
-/// As job_job_controller's durations have them.
+/// Like the durations of job_job_controller.
 #[test]
 fn runs_have_labels_of_the_host_and_of_the_plugin_in_any_order() {
     let mut all = DeclaredRegistry::default();
@@ -91,7 +91,7 @@ fn runs_have_labels_of_the_host_and_of_the_plugin_in_any_order() {
         let labels: Vec<_> = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         declared.ran(code, &labels, Duration::from_millis(1500))
     };
-    // A plugin cannot say how its run ended.
+    // A plugin cannot set the result of its run.
     assert_eq!(ran(200, &[("action", "tracking"), ("result", "forged"), ("completion_mode", "Indexed")]), 0);
     assert_eq!(ran(409, &[("code", "200"), ("unknown", "x")]), 0);
     let text = text(&all);
@@ -114,7 +114,7 @@ fn a_plugin_has_as_many_series_of_each_metric_as_its_limit_and_twice_as_many_in_
     assert_eq!(declared.observe(&of("a_total", 103)), 3, "those that are there go on");
     assert_eq!(declared.observe(&of("b_total", 60)), 0);
     assert_eq!(declared.observe(&of("c_total", 45)), 5);
-    // The text is bounded as well: 1,048 bytes for each series of 200.
+    // The text is bounded as well: 1,048 bytes per series, of 200.
     drop(declared);
     let long = Metric { name: "m".repeat(128), labels: vec!["l".repeat(128); 8], ..metric(MetricType::Gauge, "") };
     let declared = all.declare("widgets", false, std::slice::from_ref(&long), SeriesLimits::new(100)).unwrap();
@@ -167,7 +167,7 @@ fn the_series_of_a_plugin_are_bounded() {
     assert_eq!(declared.observe(&of("widgets_total", half)), 0);
     assert_eq!(declared.observe(&of("widget_size", half + 5)), 5);
     assert_eq!(declared.observe(&[observation("widgets_total", "0", 1.0)]), 0);
-    // Another plugin has its own bound, and so has a version that is loaded after this one is gone.
+    // Another plugin has its own bound, and so has a version that is loaded after this one was dropped.
     let other = all.declare("others", false, &[metric(MetricType::Counter, "others_total")], limits()).unwrap();
     assert_eq!(other.observe(&of("others_total", MAX_SERIES + 1)), 1);
     drop(declared);
@@ -218,7 +218,7 @@ fn a_metric_ends_with_the_last_version_that_declares_it() {
     let counter = metric(MetricType::Counter, "widgets_total");
     let old = all.declare("widgets", false, std::slice::from_ref(&counter), limits()).unwrap();
     old.observe(&[observation("widgets_total", "red", 1.0)]);
-    // The next version has another label, and another label value.
+    // The next version has a different label and label value.
     let next = Metric { labels: vec!["size".into()], ..counter };
     let new = all.declare("widgets", false, std::slice::from_ref(&next), limits()).unwrap();
     new.observe(&[observation("widgets_total", "small", 1.0)]);

@@ -1,4 +1,4 @@
-//! Which writes adopt objects without a controller, and which namespaces the key reaches.
+//! Writes that adopt objects without a controller, and the namespaces that the key reaches.
 
 use pintle_core::contract::outcome::PatchType;
 use pintle_core::object::selector::{Selector, SelectorForm};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::rights::{UID, create_of, delete_of, mutation, owned, patch_of, reference, refusal_of, update_of};
 use super::*;
 
-/// A grant of Pods that the key controls.
+/// A grant for Pods that the key controls.
 fn controlled(verbs: &[&str], adopt: bool) -> Value {
     let names = if adopt { vec!["*"] } else { Vec::new() };
     json!([{"verbs": verbs, "kinds": ["v1/Pod"], "names": names, "of": "controlled", "adopt": adopt}])
@@ -19,12 +19,12 @@ fn of_references(references: impl Into<Value>) -> Value {
     json!({"metadata": {"ownerReferences": references.into()}})
 }
 
-/// The plainest adoption.
+/// The simplest adoption.
 fn adopting() -> Value {
     of_references(vec![reference("key")])
 }
 
-/// A patch of the object without a controller, as the caches show it.
+/// A patch of the object without a controller, based on the caches.
 fn patch_orphan(patch_type: PatchType, body: &Value) -> Mutation {
     let mut patch = patch_of("orphan", None, patch_type, body);
     if let Action::Patch { preconditions, .. } = &mut patch.action {
@@ -33,20 +33,20 @@ fn patch_orphan(patch_type: PatchType, body: &Value) -> Mutation {
     patch
 }
 
-/// Shows the objects of `owned`, of which the one without a controller has a resourceVersion.
+/// The objects of `owned`, with a resourceVersion on the one without a controller.
 fn shown(asked: Value) -> Fixture {
     let mut fixture = owned(asked);
     change(&mut fixture, "orphan", |orphan| orphan.meta.resource_version = ResourceVersion::parse("5"));
     fixture
 }
 
-/// A body with another member at a pointer.
+/// Sets another member at a pointer in a body.
 fn with(mut body: Value, parent: &str, member: &str, value: Value) -> Value {
     body.pointer_mut(parent).unwrap()[member] = value;
     body
 }
 
-/// Changes an object that the caches show.
+/// Changes an object in the caches.
 fn change(fixture: &mut Fixture, name: &str, change: impl FnOnce(&mut Object)) {
     let (_, shown) = fixture.shown.iter_mut().find(|(_, shown)| &*shown.meta.key.name == name).unwrap();
     change(Arc::get_mut(shown).unwrap());
@@ -91,7 +91,7 @@ async fn an_adoption_is_a_merge_patch_of_the_owner_references_alone() {
             assert!(denied.contains("`adopt: true`") && denied.contains(why), "{body}: {denied}");
         }
     }
-    // Objects of others are not adopted, and none by a subresource.
+    // Objects of other controllers are not adopted, and no object through a subresource.
     for (name, subresource) in [("theirs", None), ("unseen", None), ("orphan", Some("status"))] {
         assert!(refusal_of(&fixture, patch_of(name, subresource, PatchType::Merge, &adopting())).await.is_some());
     }
@@ -131,7 +131,7 @@ async fn a_key_without_a_selector_adopts_what_its_grants_name() {
     }
 }
 
-/// It replaces the list, also a controller that came meanwhile.
+/// It replaces the list, including a controller that was set meanwhile.
 #[tokio::test(start_paused = true)]
 async fn an_adoption_by_merge_patch_requires_the_resource_version_that_was_seen() {
     let fixture = shown(controlled(&["patch"], true));
@@ -192,7 +192,7 @@ async fn without_adopt_an_object_without_a_controller_is_not_owned() {
                         takes `adopt: true` in a grant of `patch`";
         assert!(why.contains(expected), "{why}");
     }
-    // A grant of all objects needs no adoption.
+    // A grant for all objects needs no adoption.
     let all = shown(json!([{"verbs": ["patch"], "kinds": ["v1/Pod"]}]));
     assert_eq!(refusal_of(&all, patch_orphan(PatchType::Merge, &json!({"spec": {}}))).await, None);
 }
@@ -235,14 +235,14 @@ async fn a_key_with_a_selector_adopts_what_it_selects() {
     for (selector, labels) in [
         (r#"{"app": "web"}"#, labelled("api")),
         (r#"{"app": "web"}"#, Box::default()),
-        // No selector, and one that is empty, would select everything.
+        // A missing or empty selector would select everything.
         ("null", labelled("web")),
         ("{}", labelled("web")),
     ] {
         let why = refusal_of(&selecting(selector, labels), adopt()).await.unwrap();
         assert!(why.contains("the selector of v1/Pod key does not match its labels"), "{selector}: {why}");
     }
-    // What it controls needs no selector.
+    // A controlled object needs no selector.
     let write = patch_of("mine", None, PatchType::Merge, &json!({"spec": {}}));
     assert_eq!(refusal_of(&selecting("{}", Box::default()), write).await, None);
     // A selector of another kind than the key's does not matter.
@@ -253,7 +253,7 @@ async fn a_key_with_a_selector_adopts_what_it_selects() {
     assert_eq!(refusal_of(&other, adopt()).await, None);
 }
 
-/// Like a controller with too many Pods: it adopts those that match, and deletes some of them at once.
+/// Like a controller with too many Pods: it adopts those that match, and deletes some of them immediately.
 #[tokio::test(start_paused = true)]
 async fn an_object_adopted_by_an_earlier_step_is_owned_in_later_ones() {
     let asked = controlled(&["patch", "delete"], true);
@@ -267,7 +267,7 @@ async fn an_object_adopted_by_an_earlier_step_is_owned_in_later_ones() {
     assert_eq!(fixture.carry_out(then(adopt(), false)).await.n_denied, 0);
     assert_eq!(fixture.api.log(), ["patch pods ns/orphan", "delete pods ns/orphan"]);
     assert_eq!(fixture.api.bodies()[1], json!({"uid": "uid-orphan"}));
-    // The grant of the later write needs no adoption itself.
+    // The grant of the later write itself needs no `adopt`.
     let apart = shown(json!([controlled(&["patch"], true)[0], controlled(&["delete"], false)[0]]));
     assert_eq!(apart.carry_out(then(adopt(), false)).await.n_denied, 0);
     // An object that cannot be adopted is not deleted.
@@ -276,7 +276,7 @@ async fn an_object_adopted_by_an_earlier_step_is_owned_in_later_ones() {
     refusing.writer.api = refusing.api.clone();
     assert_eq!(places(&refusing.carry_out(then(adopt(), false)).await), [(0, 0)]);
     assert_eq!(refusing.api.log(), ["patch pods ns/orphan"]);
-    // Neither is one whose adoption is not granted.
+    // Nor is one whose adoption is not granted.
     let denied = shown(controlled(&["patch", "delete"], false));
     assert_eq!(denied.carry_out(then(adopt(), false)).await.n_denied, 2);
     assert!(denied.api.log().is_empty());
@@ -313,7 +313,7 @@ async fn a_cluster_scoped_key_reaches_the_namespaces_that_its_grant_lists() {
         asked[0]["kinds"] = json!(["v1/Pod", "v1/Node"]);
         asked[0]["namespaces"] = namespaces;
         let mut fixture = shown(asked);
-        // The key's object, and a Node that it controls.
+        // The key's object, and a Node controlled by it.
         let in_cluster = |name: &str, owner| {
             let mut object = cached(name, owner);
             Arc::get_mut(&mut object).unwrap().meta.key = ObjectKey::new("", name);

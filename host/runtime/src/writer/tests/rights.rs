@@ -1,4 +1,4 @@
-//! Which writes are sent under grants of the key's objects, and which are smuggled in bodies.
+//! Writes that are allowed under grants for the key's objects, and writes smuggled in bodies.
 
 use pintle_core::contract::outcome::{PatchType, Preconditions};
 use pintle_testing::cached;
@@ -8,7 +8,7 @@ use super::*;
 
 pub(super) const UID: &str = "uid-key";
 
-/// Shows the key's object, and Pods controlled by it, by another object and by none.
+/// Has the key's object, and Pods controlled by it, by another object and by none.
 pub(super) fn owned(asked: Value) -> Fixture {
     let mut fixture = Fixture::granted(FakeWriter::agreeable(), asked);
     let shown = [("key", None), ("mine", Some("key")), ("theirs", Some("other")), ("orphan", None)];
@@ -51,7 +51,7 @@ pub(super) fn reference(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": format!("uid-{name}"), "controller": true})
 }
 
-/// The failure's message, if the mutation was denied; it must not have been sent then.
+/// The failure's message, if the mutation was denied; then it must not have been sent.
 pub(super) async fn refusal_of(fixture: &Fixture, mutation: Mutation) -> Option<String> {
     let before = fixture.api.log().len();
     let report = fixture.carry_out(vec![step(Order::Sequential, vec![mutation])]).await;
@@ -69,7 +69,7 @@ async fn a_plugin_deletes_only_objects_that_it_saw_as_its_own() {
     let fixture = owned(json!([{"verbs": ["delete", "deletecollection"], "kinds": ["v1/Pod"], "of": "controlled"}]));
     assert_eq!(refusal_of(&fixture, delete_of("mine", None)).await, None);
     assert_eq!(refusal_of(&fixture, delete_of("mine", Some("uid-mine"))).await, None);
-    // A newer object of the same name is not hit.
+    // A newer object with the same name is not hit.
     assert_eq!(fixture.api.bodies(), [json!({"uid": "uid-mine"}), json!({"uid": "uid-mine"})]);
     let why = refusal_of(&fixture, delete_of("theirs", None)).await.unwrap();
     assert_eq!(
@@ -120,7 +120,7 @@ async fn updates_and_patches_release_but_set_no_other_controller() {
     assert!(refusal_of(&fixture, strategic("theirs", &take)).await.is_some());
     assert!(refusal_of(&fixture, strategic("mine", &give)).await.unwrap().contains("as the controller"));
     assert!(refusal_of(&fixture, strategic("orphan", &give)).await.is_some());
-    // Objects of others have no writable status either.
+    // Objects of other owners have no writable status either.
     let status = |name| patch_of(name, Some("status"), PatchType::Merge, &json!({"status": {}}));
     assert_eq!(refusal_of(&fixture, status("mine")).await, None);
     assert!(refusal_of(&fixture, status("theirs")).await.is_some());
@@ -168,7 +168,7 @@ async fn objects_created_by_apply_belong_to_the_key() {
     for owners in [json!([]), json!([reference("other")]), json!([reference("key"), reference("other")])] {
         assert!(refusal_of(&fixture, new(None, apply(), &object(owners.clone()))).await.is_some(), "{owners}");
     }
-    // Patches create nothing else, and do not create objects that were seen.
+    // Patches create nothing else, and do not create cached objects.
     assert!(refusal_of(&fixture, new(Some("status"), apply(), &own)).await.is_some());
     assert!(refusal_of(&fixture, new(None, PatchType::Merge, &own)).await.is_some());
     let mut seen = new(None, apply(), &own);
@@ -178,13 +178,13 @@ async fn objects_created_by_apply_belong_to_the_key() {
     assert!(refusal_of(&fixture, seen).await.is_some());
     assert!(refusal_of(&fixture, patch_of("theirs", None, apply(), &own)).await.is_some());
 
-    // Both permissions are required, as by the API server.
+    // Both permissions are required, as in the API server.
     let patching = owned(json!([{"verbs": ["patch"], "kinds": ["v1/Pod"], "of": "controlled"}]));
     let why = refusal_of(&patching, new(None, apply(), &own)).await.unwrap();
     assert!(why.starts_with("create v1/Pod ns/new is not granted"), "{why}");
     assert_eq!(refusal_of(&patching, patch_of("mine", None, apply(), &own)).await, None);
 
-    // A plugin that does not watch all objects cannot know that one is missing.
+    // A plugin that does not watch all objects cannot prove that one is missing.
     for watch in [
         json!({"kind": "v1/Secret"}),
         json!({"kind": "v1/Pod", "namespace": "other"}),
@@ -212,7 +212,7 @@ async fn an_apply_creates_only_what_the_plugin_may_create() {
     let why = refusal_of(&patching, apply("new")).await.unwrap();
     assert!(why.starts_with("create v1/Pod ns/new is not granted"), "{why}");
     assert!(patching.api.log().is_empty());
-    // What was seen may be gone by then: its uid is required.
+    // The cached object may have been deleted meanwhile: its uid is required.
     assert_eq!(refusal_of(&patching, apply("theirs")).await, None);
     assert_eq!(uid_of_last(&patching), Some(json!("uid-theirs")));
     let mut required = apply("new");
@@ -293,7 +293,7 @@ async fn bodies_cannot_smuggle_other_targets() {
     ]);
     let fixture = owned(asked);
     let meta = |name: &str, namespace: &str| json!({"metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"}});
-    // The namespace and the name are those of the body, where the API server reads them.
+    // The namespace and the name are taken from the body, where the API server reads them.
     assert!(refusal_of(&fixture, update_of(&meta("a", "kube-system"), None)).await.is_some());
     assert!(refusal_of(&fixture, update_of(&meta("b", "ns"), None)).await.is_some());
     assert!(refusal_of(&fixture, create_of(&json!({"metadata": {"generateName": "a"}}))).await.is_some());
@@ -314,7 +314,7 @@ async fn bodies_cannot_smuggle_other_targets() {
         assert_eq!(fixture.api.bodies().last().unwrap()["kind"], "Pod");
     }
     assert!(fixture.api.log().iter().all(|line| line.ends_with("pods ns/a")), "{:?}", fixture.api.log());
-    // Names that would be another path are never sent.
+    // Names that would change the path are never sent.
     let sent = fixture.api.log().len();
     for mutation in [
         update_of(&meta("../../secrets/a", "ns"), None),

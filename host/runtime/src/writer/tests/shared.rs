@@ -1,4 +1,4 @@
-//! Lists of several clients are replaced only by plugins that read them, and denials ask for no more than is needed.
+//! Lists of several clients are replaced only by plugins that read them, and denials request no more than necessary.
 
 use pintle_core::contract::outcome::PatchType;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn reading(fields: &[&str], more: Option<Value>) -> Fixture {
     fixture
 }
 
-/// The list that a write replaces without having been read.
+/// The list that a write replaces although it was not read.
 async fn lost(fixture: &Fixture, mutation: Mutation) -> Option<String> {
     let why = refusal_of(fixture, mutation).await?;
     let (_, list) = why.split_once(" replaces `").unwrap_or_else(|| panic!("{why}"));
@@ -74,7 +74,7 @@ async fn a_list_that_was_not_read_is_not_replaced() {
         let shown = format!("{mutation:?}");
         assert_eq!(lost(&blind, mutation.clone()).await.as_deref(), list, "{shown}");
         let Some(list) = list else { continue };
-        // All that is lost by updates and whole metadata.
+        // The lists lost by updates and by whole metadata.
         let fields = ["metadata", list].map(|path| if path.starts_with("metadata") { "metadata" } else { path });
         assert_eq!(lost(&reading(&fields, None), mutation.clone()).await, None, "{shown}");
         let live = json!({"verbs": ["get"], "kinds": ["v1/Pod"]});
@@ -108,7 +108,7 @@ async fn a_denial_proposes_the_narrowest_grant_that_works() {
         (create_of(&create), &["create"], "", "controlled"),
         (patch_of("key", Some("status"), PatchType::Merge, &json!({"status": {}})), &["patch"], "status", "key"),
         (patch_of("key", None, PatchType::Merge, &json!({})), &["patch"], "", "key"),
-        // Nothing relates these to the key.
+        // These have no relation to the key.
         (delete("orphan"), &["delete"], "", "any"),
         (patch_of("new", None, apply(), &json!({})), &["create", "patch"], "", "any"),
     ];
@@ -120,7 +120,7 @@ async fn a_denial_proposes_the_narrowest_grant_that_works() {
         let line = format!("add `- {{verbs: [{}], kinds: [v1/Pod]{list}{owner}}}` to", verbs.join(", "));
         let why = refusal_of(&owned(json!([])), mutation.clone()).await.unwrap();
         assert!(why.contains(&line), "no {line} for {shown}: {why}");
-        // It works.
+        // The suggested grant works.
         let grant = json!({"verbs": verbs, "kinds": ["v1/Pod"], "subresources": subresources, "of": of});
         assert_eq!(refusal_of(&owned(json!([grant])), mutation).await, None, "{shown}");
     }

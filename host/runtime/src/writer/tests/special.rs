@@ -1,4 +1,4 @@
-//! Writes that can give rights to others take a verb more, in whichever way they are written.
+//! Writes that can give rights to others require an additional verb, in every form.
 
 use pintle_core::contract::outcome::{PatchType, Preconditions};
 use serde_json::Value;
@@ -39,7 +39,7 @@ fn update(kind: &str, subresource: Option<&str>, object: &Value) -> Mutation {
     mutation(Action::Update { kind, object: object.to_string(), subresource })
 }
 
-/// The same contents in every way.
+/// The same contents in every form of a write.
 fn every_way(kind: &str, subresource: Option<&str>, contents: &Value) -> Vec<Mutation> {
     let mut object = json!({"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "5"}});
     object.as_object_mut().unwrap().extend(contents.as_object().unwrap().clone());
@@ -98,7 +98,7 @@ async fn all_verbs_do_not_write_what_gives_rights() {
          to plugin widgets: its manifest does not ask for it; add `- {verbs: [escalate], kinds: [rbac.authorization.k8s.io/v1/Role]}` \
          to `grants` of the manifest"
     );
-    // What takes no verb more.
+    // Writes that require no additional verb.
     let all = all_but(&Value::Null);
     let mut delete = delete("a");
     if let Action::Delete { kind, .. } = &mut delete.action {
@@ -110,7 +110,7 @@ async fn all_verbs_do_not_write_what_gives_rights() {
             .await,
         None
     );
-    // A token is of another account, so that no grant of all gives it.
+    // A token belongs to another account, so a grant for all subresources does not include it.
     let token = || create("v1/ServiceAccount", Some("token"), &json!({"metadata": {"name": "admin"}}));
     assert!(refusal_of(&all, token()).await.unwrap().contains("subresources: [token]"));
     let listed = json!([{"verbs": ["create"], "kinds": ["v1/ServiceAccount"], "subresources": ["token"]}]);
@@ -171,7 +171,7 @@ async fn a_binding_takes_bind_of_the_role_that_it_refers_to() {
         subresource: None,
     };
     assert!(refusal_of(&view, mutation(twice)).await.is_some());
-    // A patch does not show which role the binding has.
+    // A patch does not contain the role of the binding.
     let subjects =
         json!({"subjects": [{"kind": "User", "name": "me"}], "roleRef": refers("ClusterRole", "view")["roleRef"]});
     let operations = json!([{"op": "add", "path": "/subjects", "value": []}]);
@@ -202,7 +202,7 @@ async fn owners_and_finalizers_of_roles_change_without_a_special_verb() {
     ] {
         assert_eq!(refusal_of(&fixture, patch(&role, None, patch_type, &body)).await, None, "{body}");
     }
-    // Labels select a role for others.
+    // Labels select a role for aggregation into others.
     let labels = json!({"metadata": {"labels": {"rbac.authorization.k8s.io/aggregate-to-admin": "true"}}});
     for (patch_type, body) in [
         (PatchType::Merge, labels.clone()),
