@@ -1,5 +1,5 @@
-//! What the caches cost: bytes of a cached Pod, time of a change from its line on the wire to the keys that it gives, of a snapshot
-//! and of reads, with 20,000 Pods and what the Deployment, ReplicaSet and garbage collector controllers keep of them.
+//! Costs of the caches: bytes of a cached Pod, and the time of a change from its frame to its keys, of a snapshot and
+//! of reads, with 20,000 Pods and the fields that the Deployment, ReplicaSet and garbage collector controllers declare.
 
 mod common;
 
@@ -24,7 +24,7 @@ const PODS_OF_DEPLOYMENTS: &str = r#"{"kind":"v1/Pod","fields":["metadata.ownerR
 const EVERYTHING: &str = r#"{"every":{"verbs":["delete"]},"fields":["metadata.ownerReferences","metadata.finalizers",
     "metadata.deletionTimestamp"],"enqueue":[{"to":"self","dangling":true}]}"#;
 
-/// Deployments here are named as Nodes and service accounts are.
+/// Deployments here have the names of Nodes and service accounts.
 const BY_INDEX: &str = r#"[{"kind":"v1/Pod","fields":["spec.nodeName"],"indexes":[{"name":"node","field":"spec.nodeName"},
     {"name":"account","field":"spec.serviceAccountName"}]},{"kind":"apps/v1/Deployment","enqueue":[
     {"to":"indexed","kind":"v1/Pod","index":"node"},{"to":"indexed","kind":"v1/Pod","index":"account"}]}]"#;

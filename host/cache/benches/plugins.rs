@@ -1,8 +1,8 @@
-//! What a cached Pod costs with 7, 20 and 40 plugins that watch Pods, as a table: memory, and the processor time of a change until the
-//! store shows it, of one with the rules of all plugins, and of a read.
+//! Costs of a cached Pod with 7, 20 and 40 plugins that watch Pods, as a table: memory, and the processor time of a
+//! change until the store shows it, of a change with the rules of all plugins, and of a read.
 //!
-//! The fields are those that the controllers of kube-controller-manager read of Pods. Of 40 plugins, 20 read one annotation more.
-//! Each row is a process, so that memory is its own.
+//! The fields are those that the controllers of kube-controller-manager read from Pods. Of 40 plugins, 20 read an
+//! additional annotation. Each row is measured in its own process, so that memory is separate.
 
 mod common;
 
@@ -28,7 +28,7 @@ const VOLUMES: &str = "spec.volumes";
 const PHASE: &str = "status.phase";
 const CONDITIONS: &str = "status.conditions";
 
-/// Fields of Pods by controller; the first is ReplicaSet, Deployment and so on, as in the table of upstream's controllers.
+/// Pod fields by controller; the first is ReplicaSet, Deployment and so on, as in the table of upstream's controllers.
 const CONTROLLERS: [&[&str]; 20] = [
     &[LABELS, OWNERS, CREATED, DELETED, NODE, PHASE, CONDITIONS, "status.containerStatuses.restartCount"],
     &[PHASE],
@@ -92,7 +92,7 @@ fn measure(n_plugins: usize) -> Result<(), Box<dyn Error>> {
     let time = |with_rules: bool| {
         let (server, _caches, subscriptions) = cached(&runtime, n_plugins, with_rules);
         let mut version = 1_000_000;
-        // The last one receives a change after all others.
+        // The last plugin receives a change after all others.
         let (_, last) = &subscriptions[n_plugins - 1];
         let times = (0..5).map(|_| time_of_changes(&server, last, &mut version, N_CHANGES, processor_time));
         times.min().unwrap_or_default().as_secs_f64() * 1e6 / N_CHANGES as f64
@@ -120,7 +120,7 @@ fn measure(n_plugins: usize) -> Result<(), Box<dyn Error>> {
 
 type Subscriptions = Vec<(Arc<pintle_cache::Subscription>, Arc<common::Mapping>)>;
 
-/// Caches that hold all Pods for these plugins.
+/// Caches with all Pods, for these plugins.
 fn cached(
     runtime: &tokio::runtime::Runtime,
     n_plugins: usize,
@@ -138,7 +138,7 @@ fn cached(
     (server, caches, subscriptions)
 }
 
-/// Processor time that this process has used, in steps of 10 ms: it does not depend on what else the machine does.
+/// Processor time of this process, in steps of 10 ms: it does not depend on the load of the machine.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let ticks = stat.split(' ').skip(13).take(2).filter_map(|ticks| ticks.parse::<u64>().ok());

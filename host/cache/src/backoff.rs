@@ -1,11 +1,11 @@
-//! The pause of informers and of discovery after a failure.
+//! Backoff of informers and of discovery.
 
 use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// Delay between attempts: doubles with each failure in a row, plus up to as much again.
+/// Delay between attempts: doubles with each consecutive failure, plus up to 100 % jitter.
 pub(crate) struct Backoff {
     base: Duration,
     max: Duration,
@@ -20,7 +20,7 @@ impl Backoff {
         Self { base, max, reset_after, failures: 0, last: None, rng: SmallRng::seed_from_u64(seed) }
     }
 
-    /// The delay after a failure now.
+    /// Records a failure; returns the delay.
     pub(crate) fn failed(&mut self, now: Instant) -> Duration {
         if self.last.is_some_and(|last| now.duration_since(last) > self.reset_after) {
             self.failures = 0;
@@ -32,12 +32,12 @@ impl Backoff {
         delay
     }
 
-    /// A short delay, so that those who learn of the same thing do not all act at once.
+    /// A random short delay, so that tasks woken by the same event do not all act at the same time.
     pub(crate) fn spread(&mut self, within: Duration) -> Duration {
         within.mul_f64(self.rng.random())
     }
 
-    /// Something went right for good.
+    /// Resets the failures after a lasting success.
     pub(crate) fn succeeded(&mut self) {
         self.failures = 0;
     }

@@ -1,4 +1,4 @@
-//! Which kinds a subscription reads at the moment, and where they are kept.
+//! The kinds that a subscription currently reads, and their stores.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::informer::{Informers, Listener, Scope};
 use crate::store::Store;
 use crate::store::set::StoreId;
 
-/// A manifest with its watches, prepared.
+/// A manifest with its compiled watches.
 pub(crate) struct PreparedManifest {
     pub(crate) manifest: Arc<Manifest>,
-    /// One for each watch of the manifest.
+    /// One per watch of the manifest.
     pub(crate) watches: Vec<PreparedWatch>,
     /// The tick keys that rules lead to.
     pub(crate) ticks: BTreeSet<Key>,
 }
 
-/// A watch of the manifest, prepared.
+/// A compiled watch of the manifest.
 pub(crate) struct PreparedWatch {
     pub(crate) watch: Watch,
     pub(crate) demand: Arc<Demand>,
     pub(crate) rules: Rules,
-    /// What an empty selector of its objects matches.
+    /// Meaning of an empty selector of its objects.
     pub(crate) empty_selector: EmptySelector,
-    /// Which of its kind's objects it shows.
+    /// Selects the objects of the kind that it shows.
     pub(crate) selection: Selection,
-    /// Rules of a watch of every kind may look at fields that are not read: to them, objects do not have those.
+    /// Rules of an `every` watch may use fields that are not read: for them, objects do not have these fields.
     pub(crate) rules_look_further: bool,
 }
 
@@ -42,7 +42,7 @@ impl PreparedManifest {
         let watches = manifest.watches.iter().filter_map(|watch| match PreparedWatch::new(watch, &manifest) {
             Ok(watch) => Some(watch),
             Err(why) => {
-                // The manifest's own check refuses such paths at load.
+                // Manifest validation rejects such paths at load.
                 error!(plugin = manifest.name, %why, "watch left out");
                 None
             }
@@ -59,7 +59,7 @@ impl PreparedWatch {
     pub(crate) fn new(watch: &Watch, manifest: &Manifest) -> Result<Self, FieldPathError> {
         let rules = Rules::new(watch, manifest)?;
         let mut fields: Vec<FieldPath> = watch.fields.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
-        // What rules look at has to be kept, whether or not the plugin asked for it.
+        // Fields that rules read are always kept, even if the plugin did not declare them.
         fields.extend(rules.fields().paths().cloned());
         let mut indexes = Vec::with_capacity(watch.indexes.len());
         for index in &watch.indexes {
@@ -71,7 +71,7 @@ impl PreparedWatch {
         };
         let mut demand = Demand { fields: FieldMask::new(fields), whole: watch.whole, indexes, selects };
         if watch.every.is_some() {
-            // Of every kind, only metadata is read.
+            // An `every` watch reads only metadata.
             demand.fields = FieldMask::new(demand.fields.paths().filter(|path| path.in_metadata()).cloned());
             demand.whole = false;
             demand.indexes.retain(|(_, path)| path.in_metadata());
@@ -89,22 +89,22 @@ impl PreparedWatch {
 #[derive(Clone)]
 pub(crate) struct KindBinding {
     pub(crate) kind: Kind,
-    /// Place of the watch in the manifest.
+    /// Index of the watch in the manifest.
     pub(crate) watch: usize,
     pub(crate) namespaced: bool,
     pub(crate) source: KindSource,
 }
 
-/// Where the objects of a kind come from.
+/// The source of a kind's objects.
 #[derive(Clone)]
 pub(crate) enum KindSource {
     /// An informer.
     Informer { scope: Scope, store: StoreId, listener: Arc<Listener> },
-    /// The server has no such kind: there are no objects.
+    /// The server does not have the kind: there are no objects.
     Absent,
-    /// The watch is limited to a namespace, and objects of the kind are in none.
+    /// The watch is limited to a namespace, but the kind is cluster-scoped.
     Clusterwide,
-    /// It is not known whether the server has the kind.
+    /// It is unknown whether the server has the kind.
     Unknown,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct KindTable {
 }
 
 impl KindBinding {
-    /// Whether reads give all there is.
+    /// Whether reads return all existing objects.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.source {
             KindSource::Informer { listener, .. } => listener.is_ready(),
@@ -132,7 +132,7 @@ impl KindBinding {
         }
     }
 
-    /// What its informer reads.
+    /// The scope of its informer.
     pub(crate) fn scope(&self) -> Option<&Scope> {
         match &self.source {
             KindSource::Informer { scope, .. } => Some(scope),
@@ -147,7 +147,7 @@ impl KindBinding {
         }
     }
 
-    /// The store, if it was filled with what this subscription needs.
+    /// The store, if it was filled with everything that this subscription needs.
     pub(crate) fn usable<'s>(&self, store: Option<&'s Arc<Store>>) -> Option<&'s Arc<Store>> {
         let needed = self.listener()?.generation;
         store.filter(|store| store.generation() >= needed)
@@ -181,9 +181,9 @@ impl KindTable {
         self.by_kind.get(kind).map(|&at| (at, &self.bound[at]))
     }
 
-    /// The kind of this group and name, in whatever version it is read.
+    /// The kind with this group and name, in the version that is read.
     pub(crate) fn find_any_version(&self, group: &str, name: &str) -> Option<(usize, &KindBinding)> {
-        // Ordered by group first, then version: kinds of one group are few.
+        // Kinds are ordered by group, then version; a group has few kinds.
         let from = self.bound.partition_point(|bound| *bound.kind.group < *group);
         let of_group = self.bound[from..].iter().enumerate().take_while(|(_, bound)| *bound.kind.group == *group);
         of_group.map(|(i, bound)| (from + i, bound)).find(|(_, bound)| *bound.kind.name == *name)

@@ -1,8 +1,9 @@
-//! The shared caches: the informers there are, and who subscribes.
+//! The shared caches: the registry of informers and subscriptions.
 //!
-//! Flow: manifests -> informers (one for each kind, scope and selectors) -> stores -> snapshots and changes for each subscription.
+//! Flow: manifests -> informers (one per kind, scope and selectors) -> stores -> snapshots and changes for each
+//! subscription.
 //!
-//! Not here: what one plugin subscribes to (`subscription`), how a kind is kept current (`informer`).
+//! Not here: one plugin's subscription (`subscription`), keeping a kind current (`informer`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -20,22 +21,22 @@ use crate::store::set::StoreSet;
 use crate::supervisor::Supervisor;
 use crate::types::{CachesConfig, Delta};
 
-/// What changes its kinds when discovery finds others.
+/// A subscription that adapts its kinds when discovery finds changes.
 pub(crate) trait Bind: Send + Sync {
-    /// Joins informers of kinds that are new and leaves those of kinds that are gone.
+    /// Joins the informers of new kinds and leaves those of removed kinds.
     fn bind(self: Arc<Self>, resources: &Resources, informers: &mut Informers) -> Lost;
-    /// What follows [`Bind::bind`], without the lock.
+    /// Completes [`Bind::bind`], without the lock.
     fn after_bind(&self, lost: Lost);
 }
 
-/// Objects that are lost to a subscription because their kind is gone.
+/// Objects that a subscription loses because their kind was removed.
 pub(crate) type Lost = Vec<Arc<[Delta]>>;
 
 /// The shared caches.
 pub struct Caches {
     env: Arc<Env>,
     registry: Mutex<Registry>,
-    /// Subscriptions and the discovery task wait on the other ends.
+    /// Subscriptions and the discovery task hold receivers.
     resources: watch::Sender<Option<Arc<Resources>>>,
     discovering: AtomicBool,
 }
@@ -46,7 +47,7 @@ struct Registry {
     bound: Vec<Weak<dyn Bind>>,
 }
 
-/// What one informer has done and holds.
+/// Statistics of one informer.
 #[derive(Clone, Debug)]
 pub struct InformerStats {
     /// Its kind.
@@ -57,24 +58,24 @@ pub struct InformerStats {
     pub filled: bool,
     /// Objects in the cache.
     pub n_objects: u64,
-    /// Texts of each of them.
+    /// Number of texts per object.
     pub n_texts: usize,
-    /// Bytes of their texts and of their metadata (estimated).
+    /// Bytes of texts and metadata (estimated).
     pub cached_bytes: u64,
-    /// Lists begun, streaming ones included.
+    /// Lists started, including streaming ones.
     pub lists: u64,
     /// Watches opened after a list.
     pub watches: u64,
-    /// Requests and watches that failed.
+    /// Failed requests and watches.
     pub failures: u64,
-    /// Lines of watches.
+    /// Received watch frames.
     pub frames: u64,
     /// Objects that did not parse.
     pub skipped: u64,
 }
 
 impl Caches {
-    /// Caches that read from this API server. Nothing is read before the first subscription.
+    /// Creates caches that read from this API server. Nothing is read before the first subscription.
     pub fn new(reader: Arc<dyn ApiReader>, config: CachesConfig) -> Arc<Self> {
         let env = Env {
             reader,
@@ -92,7 +93,8 @@ impl Caches {
         })
     }
 
-    /// Binds to what the server has, now and whenever that changes. To be called within a tokio runtime.
+    /// Binds a subscription to the server's resources, now and after every change. Must be called within a tokio
+    /// runtime.
     pub(crate) fn join<B: Bind + 'static>(self: &Arc<Self>, new: Arc<B>) {
         self.discover();
         let mut registry = self.registry.lock();
@@ -114,37 +116,37 @@ impl Caches {
         self.resources().and_then(|resources| resources.of(kind).cloned())
     }
 
-    /// Waits until discovery has succeeded once. To be called within a tokio runtime.
+    /// Waits until discovery has succeeded once. Must be called within a tokio runtime.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Safe: nothing is lost.
     pub async fn discovered(self: &Arc<Self>) {
         self.discover();
-        // The sender is ours: it cannot be gone.
+        // The sender belongs to `self`, so it still exists.
         let _ = self.resources.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Waits until what is known of the server's resources is at most so old, and asks for it if it is not. Gives the group
-    /// versions that did not answer. To be called within a tokio runtime.
+    /// Waits until the discovered resources are at most `max_age` old, and requests discovery if they are older.
+    /// Returns the group versions without an answer. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The server does not answer, which leaves what was known. Trying again may help.
+    /// If the server does not answer; the known resources stay. A retry may help.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Safe: nothing is lost.
     pub async fn refreshed(self: &Arc<Self>, max_age: Duration) -> Result<Vec<String>, ApiError> {
         self.discover();
         self.env.requests.fresh(max_age).await
     }
 
-    /// The server answers again after an outage: informers and discovery that pause after failures ask again within a second or two,
-    /// unless the server has named a later time.
+    /// Must be called when the server answers again after an outage: informers and discovery that pause after failures
+    /// retry within a second or two, unless the server has requested a longer delay.
     pub fn server_is_back(&self) {
         self.env.back.send_modify(|n| *n += 1);
         self.env.requests.hint();
     }
 
-    /// What each informer has done and holds.
+    /// Statistics of each informer.
     pub fn stats(&self) -> Vec<InformerStats> {
         let registry = self.registry.lock();
         let stats = registry.informers.iter().map(|(scope, informer)| {
@@ -173,7 +175,7 @@ impl Caches {
         stats
     }
 
-    /// Supervises the tasks of the caches, and those of their users.
+    /// Supervises the tasks of the caches and of their users.
     pub fn supervisor(&self) -> &Arc<Supervisor> {
         &self.env.supervisor
     }

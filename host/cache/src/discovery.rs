@@ -1,10 +1,10 @@
-//! What the API server offers, asked again and again.
+//! Periodic discovery of the resources that the API server serves.
 //!
-//! Flow: discovery -> index by kind -> subscriptions follow it. A group that does not answer keeps what it had.
+//! Flow: discovery -> index by kind -> subscriptions follow it. A group without an answer keeps its previous resources.
 //!
-//! Asked every [`CachesConfig::discovery_interval`]; soon after something that
-//! tells of new resources has changed, and a few times more, because a server offers a new kind some time after its definition;
-//! and at once for somebody who waits.
+//! Discovery runs every [`CachesConfig::discovery_interval`]; soon after a change that hints at new resources, and a
+//! few more times, because a server serves a new kind some time after its definition is created; and immediately if a
+//! caller waits for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -19,46 +19,47 @@ use crate::backoff::Backoff;
 use crate::resources::Resources;
 use crate::types::CachesConfig;
 
-/// Several hints that resources have changed come together: a new CustomResourceDefinition is written a few times in its first moments.
+/// Delay in which several hints are merged: a new CustomResourceDefinition is written several times at first.
 const SETTLE: Duration = Duration::from_millis(100);
-/// How long after a hint discovery is asked again: API servers collect the resources of all groups about once a second, and
-/// those that run in numbers wait five seconds before they serve a new kind.
+/// Delays after a hint at which discovery is repeated: API servers collect the resources of all groups about once a
+/// second, and replicated ones wait five seconds before they serve a new kind.
 const FOLLOW_UPS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(7)];
 
-/// Who asks for discovery, and who waits for it.
+/// Requests for discovery, and their waiters.
 #[derive(Debug, Default)]
 pub(crate) struct DiscoveryRequests {
-    /// Resources may have changed.
+    /// Signals that resources may have changed.
     hint: Notify,
-    /// Somebody waits.
+    /// Signals that a caller waits.
     ask: Notify,
-    /// Requests that have begun.
+    /// Number of rounds begun.
     n_begun: AtomicU64,
-    /// The last round that has ended; the discovery task sends.
+    /// The last finished round; sent by the discovery task.
     ended: watch::Sender<Ended>,
 }
 
-/// How many requests have ended, and what is known of the last one.
+/// Number of finished rounds, with the result of the last one.
 #[derive(Clone, Debug, Default)]
 struct Ended {
     n: u64,
-    /// When it began, and what came of it.
+    /// Start and result of the last round.
     last: Option<(Instant, Outcome)>,
 }
 
-/// The group versions that did not answer, or why nothing did.
+/// The group versions without an answer, or the error if discovery failed.
 pub(crate) type Outcome = Result<Vec<String>, ApiError>;
 
 impl DiscoveryRequests {
-    /// Asks for discovery soon.
+    /// Requests discovery soon.
     pub(crate) fn hint(&self) {
         self.hint.notify_one();
     }
 
-    /// Waits for a round that began at most `max_age` ago, which may be one that has ended. A round that fails counts as well.
+    /// Waits for a round that began at most `max_age` ago, which may already be finished. A failed round counts as
+    /// well.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Safe: nothing is lost.
     pub(crate) async fn fresh(&self, max_age: Duration) -> Outcome {
         let mut ended = self.ended.subscribe();
         let last = ended.borrow().last.clone();
@@ -80,7 +81,7 @@ impl DiscoveryRequests {
         self.ended.send_replace(Ended { n, last: Some((begun, outcome)) });
     }
 
-    /// Waits until the next round is due: after `pause`, or earlier.
+    /// Waits until the next round is due: after `pause` or earlier.
     async fn due(&self, pause: Duration, follow_ups: &mut Vec<Instant>) {
         let now = Instant::now();
         follow_ups.retain(|at| *at > now);
@@ -100,15 +101,16 @@ impl DiscoveryRequests {
     }
 }
 
-/// Who follows what discovery finds.
+/// Receives the results of discovery.
 pub(crate) trait Follower: Send + Sync {
-    /// What discovery found last; `None` before it has succeeded once.
+    /// The last discovered resources; `None` before the first success.
     fn resources(&self) -> Option<Arc<Resources>>;
-    /// Discovery found something else than before.
+    /// Called when the discovered resources have changed.
     fn follow(&self, resources: Arc<Resources>);
 }
 
-/// Asks until the follower is gone. After a restart the follower binds again, because the panic may have interrupted it.
+/// Runs discovery until the follower is dropped. After a restart the follower binds again, because the panic may have
+/// interrupted it.
 pub(crate) async fn run(
     reader: Arc<dyn ApiReader>,
     config: CachesConfig,
@@ -157,7 +159,7 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_secs(30);
 
-    /// When the next requests are due, in milliseconds from `start`.
+    /// Due times of the next rounds, in milliseconds since `start`.
     async fn due_times(requests: &DiscoveryRequests, n: usize, start: Instant) -> Vec<u128> {
         let mut follow_ups = Vec::new();
         let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! The shared caches of the host: what plugins watch, kept once for all of them.
+//! The shared caches of the host: objects watched by plugins, kept once for all plugins.
 //!
 //! ```text
 //! ApiReader ──list, watch──> informer ──> store ──> snapshot ──> view of a run
@@ -8,11 +8,12 @@
 //! Invariants:
 //! 1. Only the informer of a kind changes its store; a relist becomes visible all at once.
 //! 2. Handlers receive a change after snapshots show it.
-//! 3. A subscription sees the projections that its manifest declares, whoever else watches the kind and shares its texts.
+//! 3. A subscription sees the projections that its manifest declares, no matter which other plugins watch the kind and
+//!    share its texts.
 //!
-//! Everything is entered through [`Caches`].
+//! The entry point is [`Caches`].
 //!
-//! Not here: the API server (`pintle-kube`), which keys run when (`pintle-runtime`).
+//! Not here: the API server (`pintle-kube`), the scheduling of keys (`pintle-runtime`).
 
 mod backoff;
 mod bindings;

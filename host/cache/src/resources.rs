@@ -1,4 +1,4 @@
-//! What the API server offers, by kind.
+//! The resources that the API server serves, by kind.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use pintle_core::ports::api::{ApiResource, Discovery};
 pub(crate) struct Resources {
     all: Arc<[ApiResource]>,
     by_kind: HashMap<Kind, Arc<ApiResource>>,
-    /// `group/version`s that did not answer and were never known.
+    /// `group/version`s without an answer so far.
     unknown: HashSet<String>,
 }
 
 impl Resources {
-    /// What discovery found, and what was known of the groups that did not answer.
+    /// Merges a discovery result with the previous resources of groups without an answer.
     pub(crate) fn new(found: Discovery, before: Option<&Self>) -> Self {
         let failed: HashSet<String> = found.failed.into_iter().collect();
         let mut all = found.resources;
@@ -44,7 +44,7 @@ impl Resources {
         self.by_kind.get(kind)
     }
 
-    /// The resource of this kind, or of another version of it (the preferred one if there is one).
+    /// The resource of this kind, or of another version of it (preferably the preferred one).
     pub(crate) fn of(&self, kind: &Kind) -> Option<&Arc<ApiResource>> {
         self.exactly(kind).or_else(|| {
             let others = self.by_kind.values().filter(|resource| resource.kind.is_any_version_of(kind));
@@ -57,7 +57,7 @@ impl Resources {
         self.unknown.contains(&kind.api_version())
     }
 
-    /// Every kind that is meant, once for each group, in its preferred version if that has it.
+    /// Every matching kind, once per group, in its preferred version if that has it.
     pub(crate) fn every(&self, every: &Every) -> Vec<Arc<ApiResource>> {
         let mut chosen: HashMap<(Arc<str>, Arc<str>), Arc<ApiResource>> = HashMap::new();
         let has = |resource: &ApiResource, verb: &str| resource.verbs.iter().any(|has| has == verb);

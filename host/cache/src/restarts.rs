@@ -1,34 +1,34 @@
-//! Restarts of the host's own tasks: when a task that panicked starts again, and when the process is no longer healthy.
+//! Restarts of the host's own tasks: the delay after a panic, and the liveness of the process.
 //!
-//! A panic is a bug of the host. One that a rare input causes costs a restart of its task; one that repeats is reported by
-//! liveness, so that the process is restarted as a whole.
+//! A panic is a bug of the host. If a rare input causes it, the task is restarted; if it repeats, liveness fails, so
+//! that the whole process is restarted.
 //!
 //! Source: controller-runtime and kube-controller-manager crash the process at each panic (`utilruntime.HandleCrash`).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How long a panic counts.
+/// Time for which a panic counts.
 pub(crate) const WINDOW: Duration = Duration::from_secs(600);
-/// Panics of a task within [`WINDOW`] with which the process is no longer healthy.
+/// Number of panics of a task within [`WINDOW`] at which liveness fails.
 pub(crate) const LIMIT: usize = 5;
 /// Delay before the first restart; doubled for each panic within [`WINDOW`].
 const FIRST_DELAY: Duration = Duration::from_millis(100);
-/// Longest delay; less than the grace period of a shutdown, which waits for it.
+/// Longest delay; shorter than the grace period of a shutdown, which waits for it.
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
-/// The panics of one task, or of one group of tasks that do the same.
+/// The panics of one task, or of a group of tasks with the same work.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts {
     /// At most [`LIMIT`].
     recent: VecDeque<Instant>,
     n_panics: u64,
-    /// A task of the group has ended and cannot be started again.
+    /// A task of the group has ended and cannot be restarted.
     is_lost: bool,
 }
 
 impl Restarts {
-    /// Takes note of a panic. Returns the delay before the restart.
+    /// Records a panic. Returns the delay before the restart.
     pub(crate) fn panicked(&mut self, now: Instant) -> Duration {
         self.n_panics += 1;
         self.forget(now);
@@ -40,13 +40,13 @@ impl Restarts {
         FIRST_DELAY.saturating_mul(1 << n_recent.min(16)).min(LONGEST_DELAY)
     }
 
-    /// Takes note of a panic that ended a task for good.
+    /// Records a panic that ended a task permanently.
     pub(crate) fn lost(&mut self, now: Instant) {
         self.panicked(now);
         self.is_lost = true;
     }
 
-    /// Whether the process is no longer healthy because of this task.
+    /// Whether liveness fails because of this task.
     pub(crate) fn is_failing(&mut self, now: Instant) -> bool {
         self.forget(now);
         self.is_lost || self.recent.len() >= LIMIT

@@ -21,7 +21,7 @@ use crate::resources::Resources;
 use crate::snapshot::Snapshot;
 use crate::types::{ChangeHandler, Delta};
 
-/// What one plugin watches. Dropping it ends it; informers without subscribers stop.
+/// One plugin's subscription to the caches. Dropping it ends it; informers without subscribers stop.
 pub struct Subscription {
     state: Arc<SubscriptionState>,
 }
@@ -31,16 +31,16 @@ struct SubscriptionState {
     plugin: Arc<PreparedManifest>,
     handler: Arc<dyn ChangeHandler>,
     table: RwLock<Arc<KindTable>>,
-    /// The table was bound to what the server has.
+    /// Whether the table was bound to the server's resources.
     bound: AtomicBool,
-    /// The subscription is over; changed under the registry's lock.
+    /// Whether the subscription has ended; changed under the registry's lock.
     closed: AtomicBool,
     synced: watch::Sender<bool>,
 }
 
 impl Caches {
-    /// Starts or joins the informers that the manifest's watches need; watches of every kind follow discovery.
-    /// The handler receives all existing objects first. Call it within a tokio runtime.
+    /// Starts or joins the informers for the manifest's watches; `every` watches follow discovery. The handler first
+    /// receives all existing objects. Call it within a tokio runtime.
     pub fn subscribe(self: &Arc<Self>, manifest: Arc<Manifest>, handler: Arc<dyn ChangeHandler>) -> Subscription {
         let state = SubscriptionState::new(self.clone(), manifest, handler);
         self.join(state.clone());
@@ -49,17 +49,17 @@ impl Caches {
 }
 
 impl Subscription {
-    /// Waits until everything that the manifest watches has been listed once. A kind that the server does not have counts as
-    /// listed; one of a watch of every kind also if the server has refused to list it for half a minute.
+    /// Waits until everything that the manifest watches has been listed once. A kind that the server does not have
+    /// counts as listed; for an `every` watch, so does a kind that the server has refused to list for half a minute.
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// Safe: nothing is lost.
     pub async fn synced(&self) {
         // The sender lives as long as `self`.
         let _ = self.state.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Whether [`Subscription::synced`] would not wait.
+    /// Whether [`Subscription::synced`] would return immediately.
     pub fn is_synced(&self) -> bool {
         *self.state.synced.borrow()
     }
@@ -69,8 +69,8 @@ impl Subscription {
         self.state.table().bound.iter().filter(|bound| !bound.is_ready()).map(|bound| bound.kind.clone()).collect()
     }
 
-    /// The kinds that the manifest names and of which there is no complete list, each with the cause. Kinds that the server does
-    /// not have are among them.
+    /// The kinds named in the manifest without a complete list, each with the cause. Kinds that the server does not
+    /// have are included.
     pub fn missing(&self) -> Vec<MissingKind> {
         let resources = self.state.caches.resources();
         let cause = |bound: &KindBinding| match &bound.source {
@@ -92,14 +92,14 @@ impl Subscription {
         named.filter_map(|bound| Some(MissingKind { kind: bound.kind.clone(), cause: cause(bound)? })).collect()
     }
 
-    /// All kinds of the plugin at one instant; cheap.
+    /// A snapshot of all kinds of the plugin at one instant; cheap.
     pub fn snapshot(&self) -> Snapshot {
         let table = self.state.table();
         let stores = self.state.caches.env().stores.at_once(table.bound.iter().map(KindBinding::store));
         Snapshot::new(self.state.plugin.clone(), table, stores, self.state.caches.resources())
     }
 
-    /// The same instant as this subscription and another one of the same caches see it.
+    /// Snapshots of this subscription and another one of the same caches, at the same instant.
     pub fn snapshots(&self, other: &Self) -> (Snapshot, Snapshot) {
         let caches = &self.state.caches;
         let (own, others) = (self.state.table(), other.state.table());
@@ -111,7 +111,8 @@ impl Subscription {
         (own, Snapshot::new(other.state.plugin.clone(), others.clone(), of_other, resources))
     }
 
-    /// The keys of all cached objects that are keys themselves (`to: self`), and the tick keys that rules lead to: what a resync enqueues.
+    /// The keys that a resync enqueues: all cached objects that are keys themselves (`to: self`), and the tick keys of
+    /// rules.
     pub fn all_keys(&self) -> Vec<Key> {
         let snapshot = self.snapshot();
         let mut keys = Vec::new();
@@ -128,7 +129,7 @@ impl Subscription {
         keys
     }
 
-    /// How many [`all_keys`](Self::all_keys) are.
+    /// Number of [`all_keys`](Self::all_keys).
     pub fn n_keys(&self) -> usize {
         let watches = &self.state.plugin.watches;
         let n_queues = |watch: usize| watches[watch].rules.own_queues().count();
@@ -136,12 +137,12 @@ impl Subscription {
         n_objects + self.state.plugin.ticks.len()
     }
 
-    /// How many objects its watches keep in the caches.
+    /// Number of cached objects of its watches.
     pub fn n_objects(&self) -> usize {
         self.snapshot().kinds().map(|(_, store)| store.len()).sum()
     }
 
-    /// How many cached objects are controlled by an object of a kind that the manifest watches by name.
+    /// Number of cached objects whose controller is of a kind that the manifest watches by name.
     pub fn n_owned(&self) -> usize {
         let named: Vec<&Kind> = self.state.plugin.manifest.kinds().collect();
         let is_owner = |kind: &Kind| named.iter().any(|named| named.is_any_version_of(kind));
@@ -152,14 +153,14 @@ impl Subscription {
         of_kind.sum()
     }
 
-    /// How many cached objects of a kind there are in a namespace; in all if it is empty.
+    /// Number of cached objects of a kind in a namespace, or in all if it is empty.
     pub fn n_in(&self, kind: &Kind, namespace: &str) -> usize {
         let snapshot = self.snapshot();
         let store = snapshot.store(kind);
         store.map_or(0, |store| if namespace.is_empty() { store.len() } else { store.in_namespace(namespace).count() })
     }
 
-    /// Whether the cache shows the write, or something later; true for what is not watched.
+    /// Whether the cache shows the write or a later state; true if the object is not watched.
     pub fn sees(&self, write: &PendingWrite) -> bool {
         let table = self.state.table();
         let Some(bound) = find(&table, &write.kind) else { return true };
@@ -169,7 +170,7 @@ impl Subscription {
         }
         let Some(id) = bound.store() else { return true };
         let version = ResourceVersion::parse(&write.resource_version);
-        // What the watch does not show is as good as deleted.
+        // An object that the watch does not show counts as deleted.
         let gone = write.leaves != Leaves::Object || self.selects(write) == Selected::No;
         let seen = self.state.caches.env().stores.read(id, |store| {
             if version != ResourceVersion::Unknown && store.version().reaches(&version) {
@@ -178,7 +179,7 @@ impl Subscription {
             let cached = store.get(&write.object.namespace, &write.object.name);
             match cached.map(|object| &object.meta) {
                 None => gone,
-                // Another object has taken its name since.
+                // Another object has the name now.
                 Some(meta) if !write.uid.is_empty() && meta.uid != Uid::parse(&write.uid) && gone => true,
                 Some(meta) => match write.leaves {
                     Leaves::Object => meta.resource_version.reaches(&version),
@@ -191,7 +192,7 @@ impl Subscription {
         seen.unwrap_or(true)
     }
 
-    /// Whether the selectors of the watch let it show the written object. What is gone is not shown, whatever they are.
+    /// Whether the watch's selectors show the written object. A deleted object is not shown in any case.
     pub fn selects(&self, write: &PendingWrite) -> Selected {
         let table = self.state.table();
         match find(&table, &write.kind).filter(|_| write.leaves == Leaves::Object) {
@@ -200,8 +201,8 @@ impl Subscription {
         }
     }
 
-    /// Has the watch of a kind reopened where it was, because it seems to be silent or late. Does nothing if the kind is not
-    /// watched, or if its watch was opened a moment ago.
+    /// Reopens the watch of a kind at its version, because it seems to be silent or late. Does nothing if the kind is
+    /// not watched, or if its watch was opened a moment ago.
     pub fn reopen(&self, kind: &Kind) {
         let table = self.state.table();
         let Some(scope) = find(&table, kind).and_then(KindBinding::scope) else { return };
@@ -212,7 +213,8 @@ impl Subscription {
         });
     }
 
-    /// How the objects of this kind in this namespace are read; `None` if they are not. Selectors are the watch's.
+    /// The target with which objects of this kind in this namespace are read; `None` if they are not. Selectors are the
+    /// watch's.
     pub fn list_watch_target(&self, kind: &Kind, namespace: &str) -> Option<ListWatchTarget> {
         let table = self.state.table();
         let scope = find(&table, kind)?.scope()?;
@@ -229,7 +231,7 @@ impl Subscription {
         })
     }
 
-    /// Bytes that the plugin's part of the caches takes; what it shares with others counts in full (estimated).
+    /// Bytes of the plugin's part of the caches; parts shared with other plugins count in full (estimated).
     pub fn cached_bytes(&self) -> u64 {
         let snapshot = self.snapshot();
         let of_kind = snapshot.kinds().map(|(bound, store)| {
@@ -243,7 +245,7 @@ impl Subscription {
     }
 }
 
-/// The kind, in whatever version it is read.
+/// The kind, in the version that is read.
 fn find<'t>(table: &'t KindTable, kind: &Kind) -> Option<&'t KindBinding> {
     let found = table.find(kind).or_else(|| table.find_any_version(&kind.group, &kind.name));
     found.map(|(_, bound)| bound)
@@ -272,7 +274,7 @@ impl SubscriptionState {
         self.table.read().clone()
     }
 
-    /// Leaves all informers, for good.
+    /// Leaves all informers permanently.
     fn unbind(&self, informers: &mut Informers) {
         self.closed.store(true, Ordering::Release);
         self.table().bound.iter().for_each(|bound| bound.leave(informers));
@@ -302,7 +304,7 @@ impl SubscriptionState {
         }
         let watched = &self.plugin.watches[watch];
         if !resource.namespaced && watched.watch.namespace.is_some() {
-            // What is asked for, and granted, is one namespace: no object of this kind is in it.
+            // The watch requests and is granted one namespace, in which no object of this kind can be.
             return KindBinding { kind: kind.clone(), watch, namespaced: false, source: KindSource::Clusterwide };
         }
         let scope = Scope {
@@ -353,7 +355,7 @@ impl Bind for SubscriptionState {
             let Some(every) = &watched.watch.every else { continue };
             for resource in resources.every(every) {
                 let has = |bound: &KindBinding| bound.kind.is_any_version_of(&resource.kind);
-                // A watch by name is more particular; of two of every kind, the first one counts.
+                // A watch by name takes precedence; of two `every` watches, the first one counts.
                 if !bound[..n_named].iter().any(has) && !bound[n_named..].iter().any(has) {
                     bound.push(self.bind_kind(&resource.kind, at, resources, &before, informers));
                 }
@@ -384,7 +386,7 @@ impl Bind for SubscriptionState {
         }
         *self.table.write() = after.clone();
         self.bound.store(true, Ordering::Release);
-        // Not earlier: an informer may be faster than this thread, and without the table its objects would mean nothing.
+        // Not earlier: an informer may be faster than this thread, and objects cannot be processed without the table.
         after.bound.iter().for_each(|bound| bound.register(informers));
         lost
     }

@@ -1,6 +1,6 @@
-//! Supervision of the host's own tasks: a panic is logged and counted, and the task starts again.
+//! Supervises the host's own tasks: a panic is logged and counted, and the task is restarted.
 //!
-//! Not here: when it starts again, and when the process is no longer healthy ([`crate::restarts`]).
+//! Not here: restart delays and liveness ([`crate::restarts`]).
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use tracing::error;
 
 use crate::restarts::Restarts;
 
-/// Counts panics of tasks, by name, and starts the tasks again.
+/// Counts panics of tasks by name, and restarts the tasks.
 #[derive(Debug, Default)]
 pub struct Supervisor {
     tasks: Mutex<BTreeMap<&'static str, Restarts>>,
@@ -28,10 +28,10 @@ impl Supervisor {
         Arc::default()
     }
 
-    /// Runs a task until it returns; starts it again after each panic, with `true`.
+    /// Runs a task until it returns; restarts it after each panic, with `true`.
     ///
     /// # Cancel safety
-    /// That of the task.
+    /// The same as of the task.
     pub async fn run<F: Future<Output = ()>>(&self, task: &'static str, mut start: impl FnMut(bool) -> F) {
         let mut is_restart = false;
         while let Err(panic) = AssertUnwindSafe(start(is_restart)).catch_unwind().await {
@@ -41,10 +41,10 @@ impl Supervisor {
         }
     }
 
-    /// Runs a task that cannot start again: after a panic, the process is no longer healthy.
+    /// Runs a task that cannot be restarted: after a panic, liveness fails.
     ///
     /// # Cancel safety
-    /// That of the task.
+    /// The same as of the task.
     pub async fn run_once(&self, task: &'static str, future: impl Future<Output = ()>) {
         if let Err(panic) = AssertUnwindSafe(future).catch_unwind().await {
             error!(task, message = panic_text(&*panic), "the host panicked; restart it to get this task back");
@@ -52,19 +52,19 @@ impl Supervisor {
         }
     }
 
-    /// Takes note of a panic that its catcher recovers from. Returns the delay before the next try.
+    /// Records a panic that the caller recovers from. Returns the delay before the next try.
     pub fn panicked(&self, task: &'static str, panic: &(dyn Any + Send)) -> Duration {
         let delay = self.tasks.lock().entry(task).or_default().panicked(Instant::now().into_std());
         error!(task, ?delay, message = panic_text(panic), "the host panicked; the task starts again after a delay");
         delay
     }
 
-    /// Number of panics of each task that has panicked.
+    /// Number of panics per task that has panicked.
     pub fn panics(&self) -> Vec<(&'static str, u64)> {
         self.tasks.lock().iter().map(|(task, restarts)| (*task, restarts.n_panics())).collect()
     }
 
-    /// The tasks because of which the process is no longer healthy.
+    /// The tasks because of which liveness fails.
     pub fn failing(&self) -> Vec<&'static str> {
         let now = Instant::now().into_std();
         let mut tasks = self.tasks.lock();

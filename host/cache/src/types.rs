@@ -1,4 +1,4 @@
-//! What users of the caches give them and get from them.
+//! Types for users of the caches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use pintle_core::object::id::Kind;
 use pintle_core::policy::held::Account;
 pub use pintle_core::policy::rules::{Delta, Enqueued};
 
-/// How informers read.
+/// Options of informers.
 #[derive(Clone, Debug)]
 pub struct CachesConfig {
-    /// Objects in one page of a list. Default 500, as client-go's pager.
+    /// Objects per page of a list. Default 500, as in client-go's pager.
     pub page_size: u32,
-    /// First delay after a failure. Default 800 ms, as client-go's reflector.
+    /// First delay after a failure. Default 800 ms, as in client-go's reflector.
     pub backoff_base: Duration,
     /// Longest delay after failures (before jitter, which at most doubles it). Default 30 s.
     pub backoff_max: Duration,
     /// Time without a failure after which the delay is reset. Default 2 min.
     pub backoff_reset: Duration,
-    /// Interval of discovery while something depends on it. Default 30 s, as the garbage collector upstream.
+    /// Interval of discovery while it is used. Default 30 s, as in upstream's garbage collector.
     pub discovery_interval: Duration,
-    /// Timeout of a silent streaming list, which is then replaced by a paged one. Default 10 s.
+    /// Time after which a silent streaming list is replaced by a paged one. Default 10 s.
     pub stream_quiet_limit: Duration,
-    /// Most frames of a watch that are applied under one lock. Default 128.
+    /// Maximum frames of a watch applied under one lock. Default 128.
     pub batch: usize,
     /// Seed of the jitter.
     pub seed: u64,
@@ -44,45 +44,46 @@ impl Default for CachesConfig {
     }
 }
 
-/// Hears of changes of the kinds that a subscription watches, on the informers' tasks: it must be quick and never block.
+/// Receives changes of the kinds that a subscription watches, on the informers' tasks: it must be quick and never
+/// block.
 pub trait ChangeHandler: Send + Sync {
-    /// These changes are in the store. All of one kind, in order.
+    /// These changes are now in the store. All are of one kind, in order.
     fn on_changes(&self, batch: &Arc<[Delta]>);
     /// The cache of this kind has reached a later resourceVersion (also called after `on_changes`), or is now complete.
     fn on_progress(&self, kind: &Kind);
-    /// Changes of this kind may not have been handed over, although they are in the store.
+    /// Changes of this kind may be missing, although they are in the store.
     fn on_gap(&self, kind: &Kind) {
         self.on_progress(kind);
     }
-    /// The server may have begun or ceased to serve a watched kind, or to refuse lists of one.
+    /// The set of watched kinds that the server serves, or refuses to list, may have changed.
     fn on_kinds(&self) {}
 }
 
-/// Maximum work of one read: a second at most. A selector of 64 requirements for 100,000 Pods needs a tenth of it.
+/// Maximum work of one read: at most a second. A selector of 64 requirements for 100,000 Pods needs a tenth of it.
 pub const MAX_WORK: u64 = 1 << 27;
 
-/// What a run sees besides the caches.
+/// Inputs of a run in addition to the caches.
 #[derive(Clone, Debug)]
 pub struct RunContext {
-    /// RFC 3339 with microseconds, UTC.
+    /// The time of the run: RFC 3339 with microseconds, UTC.
     pub now: String,
-    /// Time since the host started, by the monotonic clock.
+    /// Time since the start of the host, by the monotonic clock.
     pub uptime: Duration,
     /// The plugin's configuration.
     pub config: Arc<str>,
     /// The plugin's keyed state.
     pub state: imbl::OrdMap<Arc<str>, Arc<str>>,
-    /// Failures of the key in a row.
+    /// Consecutive failures of the key.
     pub attempt: u32,
-    /// Of the key's previous outcome.
+    /// Failures of the key's previous outcome.
     pub failures: Arc<[MutationFailure]>,
-    /// To the needs of this run's previous round.
+    /// Answers to the needs of this run's previous round.
     pub answers: Answers,
     /// Maximum bytes of the texts that one read returns.
     pub max_read_bytes: u64,
     /// Maximum work of one read, in units of [`Work`](pintle_core::object::work::Work). Default [`MAX_WORK`].
     pub max_work: u64,
-    /// Counts the log of the run's reads; it is not counted if absent.
+    /// Account for the log of the run's reads; not counted if absent.
     pub account: Option<Arc<Account>>,
 }
 

@@ -1,4 +1,4 @@
-//! Informers against an API server that fails in all the ways that API servers fail.
+//! Informers with an API server that fails in the ways API servers fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,7 +56,7 @@ async fn pages_are_listed_where_there_are_no_streaming_lists() {
 async fn a_server_that_ignores_what_a_streaming_list_is_gets_a_paged_one() {
     let server = FakeServer::new();
     server.put("pods", "ns", "a", json!({}));
-    // It takes the streaming list for a watch: objects come, but the list never ends.
+    // The server treats the streaming list as a watch: objects arrive, but the list never ends.
     server.state().endless = true;
     let (pods, _) = subscribe(&caches(&server), pods()).await;
     assert_eq!(listed(&pods, "v1/Pod"), "ns/a@11");
@@ -107,7 +107,7 @@ async fn a_watch_that_ends_goes_on_from_the_last_bookmark() {
     let caches = caches(&server);
     let (_pods, heard) = subscribe(&caches, pods()).await;
     heard.take();
-    // A change of another kind moves the version on.
+    // A change of another kind advances the version.
     server.put("deployments", "ns", "d", json!({}));
     server.bookmark();
     settle().await;
@@ -140,7 +140,7 @@ async fn a_relist_after_gone_reports_only_what_differs() {
     until("the list is there", || listed(&pods, "v1/Pod") == "ns/a@11 ns/b@14 ns/d@16").await;
     assert_eq!(heard.take(), "~ns/b@14 -ns/c@13 +ns/d@16");
     assert_eq!(server.requests(), ["watch@13 pods", "stream pods"]);
-    // A snapshot from before still shows what was.
+    // An earlier snapshot still shows the old state.
     assert_eq!(before.view(context()).count(&"v1/Pod".parse().unwrap(), &Query::default()).unwrap(), 3);
 }
 
@@ -174,7 +174,7 @@ async fn an_object_that_does_not_parse_is_counted_and_nothing_else_is_lost() {
     assert_eq!(caches.stats()[0].skipped, 2);
 }
 
-/// As in a list, an object is not there while it does not parse.
+/// As in a list, an object is absent while it does not parse.
 #[tokio::test(start_paused = true)]
 async fn an_object_whose_newer_state_does_not_parse_is_not_served_in_its_older_one() {
     let server = FakeServer::new();
@@ -187,7 +187,7 @@ async fn an_object_whose_newer_state_does_not_parse_is_not_served_in_its_older_o
         let metadata = json!({"name": "a", "namespace": "ns", "resourceVersion": version.to_string(), "labels": 7});
         json!({"metadata": metadata}).to_string().into_boxed_str()
     };
-    // An older one changes nothing.
+    // An older frame changes nothing.
     server.send("pods", || Ok(WatchFrame::Modified(broken(10))));
     settle().await;
     assert_eq!((listed(&pods, "v1/Pod"), heard.take()), ("ns/a@11 ns/b@12".into(), String::new()));
@@ -301,7 +301,7 @@ async fn a_watch_of_every_kind_follows_what_the_server_has() {
     server.state().resources.push(widgets.clone());
     until("the new kind is seen", || heard.take() == "*ns/w@12").await;
     assert_eq!(listed(&all, "example.com/v1/Widget"), "ns/w@12");
-    // Its group does not answer for a while: nothing is lost.
+    // The group does not answer for a while: nothing is lost.
     server.state().resources.retain(|resource| resource != &widgets);
     server.state().failed_groups.push("example.com/v1".into());
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -338,7 +338,7 @@ async fn who_waits_for_discovery_gets_what_the_server_has_now() {
     assert!(caches.resource(&widget).is_none(), "discovery was young enough");
     caches.refreshed(Duration::ZERO).await.unwrap();
     assert!(caches.resource(&widget).is_some());
-    // One that fails ends the wait as well, and leaves what was known.
+    // A failed round ends the wait as well, and leaves the known resources.
     server.set_down(true);
     assert!(caches.refreshed(Duration::ZERO).await.is_err());
     assert!(caches.resource(&widget).is_some());
@@ -351,7 +351,7 @@ async fn a_kind_that_is_refused_does_not_hold_up_a_watch_of_every_kind_but_one_t
     let caches = caches(&server);
     let (every, _) = subscribe(&caches, json!([{"every": {}}])).await;
     assert_eq!(listed(&every, "v1/Pod"), "");
-    // A controller that took an empty list for the truth would create Pods without end.
+    // A controller that trusted an empty list would create Pods endlessly.
     let heard = Arc::new(Heard::default());
     let named = caches.subscribe(manifest(pods()), heard.clone());
     tokio::time::sleep(Duration::from_secs(100)).await;
@@ -364,7 +364,7 @@ async fn a_kind_that_is_refused_does_not_hold_up_a_watch_of_every_kind_but_one_t
     until("the other one sees it too", || listed(&every, "v1/Pod") == "ns/a@11").await;
 }
 
-/// API servers answer 403 until they have read their roles.
+/// API servers answer 403 until they have loaded their roles.
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_refused_for_a_moment_is_waited_for() {
     let server = FakeServer::new();
@@ -380,7 +380,7 @@ async fn a_kind_that_is_refused_for_a_moment_is_waited_for() {
     assert_eq!(listed(&every, "v1/Pod"), "ns/a@11");
 }
 
-/// Whoever asks for dependents in order to remove a finalizer would take those of the new kind for absent.
+/// A plugin that reads dependents before removing a finalizer would treat those of the new kind as absent.
 #[tokio::test(start_paused = true)]
 async fn answers_about_dependents_are_incomplete_while_a_new_kind_is_not_listed() {
     let server = FakeServer::new();
@@ -400,7 +400,7 @@ async fn answers_about_dependents_are_incomplete_while_a_new_kind_is_not_listed(
     assert_eq!(is_incomplete().as_deref(), Some("example.com/v1/Widget"));
     server.state().refusals.clear();
     until("it is listed", || is_incomplete().is_none()).await;
-    // What is refused for long counts as empty, as upstream.
+    // A kind that is refused for long counts as empty, as upstream.
     server.state().refusals.insert("gadgets".into(), error(ApiErrorClass::Forbidden, 403));
     server.state().resources.push(resource("example.com/v1/Gadget", "gadgets"));
     caches.refreshed(Duration::ZERO).await.unwrap();

@@ -1,4 +1,4 @@
-//! Plugins that watch one kind share at most four texts of each object, and none notices.
+//! Plugins that watch one kind share at most four texts per object, without any effect on their reads.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::common::{Heard, caches, context, manifest, subscribe, with_rules};
 
 const POD: &str = "v1/Pod";
 
-/// Plugins that each declare one of these fields of a kind: so many that all share.
+/// Enough plugins, each with one of these fields of a kind, that all share texts.
 async fn crowd(caches: &Arc<Caches>, kind: &str, fields: &[&str]) -> Vec<Subscription> {
     let mut crowd = Vec::new();
     for field in fields {
@@ -37,7 +37,7 @@ fn one_of_each() -> Value {
     })
 }
 
-/// What a plugin reads of an object beyond its identity, by every read there is; all must be the same.
+/// The fields of an object beyond its identity that a plugin reads, through every kind of read; all must be equal.
 fn read(snapshot: &Snapshot, kind: &str) -> Value {
     let kind: Kind = kind.parse().unwrap();
     let view = snapshot.view(context());
@@ -52,7 +52,7 @@ fn read(snapshot: &Snapshot, kind: &str) -> Value {
     ];
     let reads: Vec<Value> = reads.iter().flatten().map(|text| serde_json::from_str(text).unwrap()).collect();
     assert!(reads.len() >= 4 && reads.iter().all(|text| *text == reads[0]), "{reads:?}");
-    // A failed run is saved with what was read; labels and owners, by which it was found, are put back.
+    // A failed run is saved with the fields read; labels and owners, by which it was found, are added again.
     let seen = view.read_set().objects[0].text.clone();
     assert_eq!(serde_json::from_str::<Value>(&seen).unwrap(), reads[0]);
     let mut object = reads[0].clone();
@@ -91,7 +91,7 @@ async fn a_plugin_reads_only_what_it_declares_of_a_shared_text() {
         expected["metadata"] = json!({});
         assert_eq!(read(&plugin.snapshot(), POD), expected);
     }
-    // Who reads only names shares a text with who reads values, and still reads none.
+    // A plugin that reads only names shares a text with one that reads values, and still reads no values.
     let fields = ["data.user", "data.password", "type", "metadata.labels", "immutable", "metadata.ownerReferences.uid"];
     let secrets = crowd(&caches, "v1/Secret", &fields).await;
     let names = subscribe(&caches, json!([{"kind": "v1/Secret"}])).await.0;
@@ -108,7 +108,7 @@ async fn a_rule_looks_only_at_the_fields_that_its_plugin_declares() {
     let _crowd = crowd(&caches, POD, &FIELDS).await;
     let changed = json!([{"kind": POD, "enqueue": [{"to": "self", "changed": ["spec.x"]}]}]);
     let (_changed, keys) = with_rules(&caches, changed).await;
-    // Of every kind only metadata is read: for its rules there is no phase, although the text that it shares has one.
+    // An `every` watch reads only metadata: its rules see no phase, although its shared text has one.
     let _shares_with_every =
         subscribe(&caches, json!([{"kind": POD, "fields": ["metadata.labels", "status.phase"]}])).await;
     let every = json!([{"every": {}, "fields": ["metadata.labels"], "enqueue": [
@@ -151,7 +151,7 @@ async fn plugins_come_and_go_and_each_reads_its_own_fields_all_the_time() {
     let mut crowd = crowd(&caches, POD, &FIELDS[..4]).await;
     let lists = |server: &FakeServer| server.requests().iter().filter(|request| request.starts_with("stream")).count();
     assert_eq!((n_texts(&caches, POD), lists(&server)), (4, 4));
-    // A delta that was made before the fifth plugin came is judged by the same fields as one made after.
+    // A delta created before the fifth plugin joined is evaluated with the same fields as a later one.
     let before = crowd[0].snapshot().all_as_new(&POD.parse().unwrap());
     crowd.push(subscribe(&caches, json!([{"kind": POD, "fields": ["spec.w"]}])).await.0);
     assert_eq!((n_texts(&caches, POD), lists(&server)), (4, 1));
@@ -160,7 +160,7 @@ async fn plugins_come_and_go_and_each_reads_its_own_fields_all_the_time() {
         let text = after.projection(&delta.kind, delta.new.as_ref().unwrap()).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["spec"], json!({"x": 1}));
     }
-    // All its fields are there: it reads them at once.
+    // All its fields are present: it reads them immediately.
     let heard = Arc::new(Heard::default());
     let part = caches.subscribe(manifest(json!([{"kind": POD, "fields": ["spec.env.name"]}])), heard.clone());
     part.synced().await;
@@ -173,7 +173,7 @@ async fn plugins_come_and_go_and_each_reads_its_own_fields_all_the_time() {
         assert_eq!(names(plugin), Some(expected));
     }
     assert_eq!(lists(&server), 0);
-    // One that reads whole objects has a text; the others share three.
+    // A plugin that reads whole objects has its own text; the others share three.
     let whole = subscribe(&caches, json!([{"kind": POD, "whole": true, "fields": ["spec.x"]}])).await.0;
     assert_eq!((n_texts(&caches, POD), lists(&server)), (4, 1));
     assert_eq!(names(&whole), Some(one_of_each()["spec"].clone()));

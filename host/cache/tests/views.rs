@@ -1,4 +1,4 @@
-//! What plugins see of the caches, which keys changes give, and when a write is seen.
+//! The plugins' view of the caches, the keys of changes, and the visibility of writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +99,7 @@ async fn queries_combine_their_conditions_and_keep_the_order() {
     assert_eq!(list(view, POD, Query { owner: Some(OwnedBy::Any("uid-thing".into())), ..query() }), "a/p2 a/p4 b/p1");
 }
 
-/// What a run has read, as the names of the objects.
+/// The objects that a run has read, by name.
 fn seen(view: &dyn View) -> Vec<String> {
     let objects = view.read_set().objects.into_iter().map(|seen| seen.value());
     objects.map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -119,7 +119,7 @@ async fn what_was_read_can_be_found_again() {
     view.selecting(&kind(RS), "a", &[("app".into(), "web".into())]).unwrap();
     view.dependents("uid-rs1").unwrap();
     view.list(&kind("v1/Node"), &Query::default()).unwrap_err();
-    // What changes after the run is none of it.
+    // Changes after the run are not included.
     server.put("pods", "a", "p2", json!({"spec": {"nodeName": "n9"}}));
     settle().await;
     assert_eq!(seen(&*view), ["p4", "rs1b", "p2", "rs1", "p1"]);
@@ -131,7 +131,7 @@ async fn what_was_read_can_be_found_again() {
 #[tokio::test(start_paused = true)]
 async fn what_was_read_is_found_again_up_to_a_limit() {
     let server = FakeServer::new();
-    // With what is kept of each besides its text, 16 of them are four mebibytes, and not quite 17.
+    // With the overhead per object, 16 of them are four mebibytes, and 17 do not fit.
     let text = "x".repeat((4 << 20) / 16 - 1_200);
     for i in 0..16 {
         server.put("pods", "a", &format!("p{i:02}"), json!({"spec": {"x": text}}));
@@ -223,7 +223,7 @@ async fn reads_that_the_manifest_does_not_allow_are_faults_that_say_why() {
     assert!(view.get(&kind(POD), &ObjectKey::new("b", "p1")).is_err());
 }
 
-/// A selector with so many requirements.
+/// A selector with `n` requirements.
 fn requirements(n: usize) -> String {
     (0..n).map(|i| format!("!l{i}")).collect::<Vec<_>>().join(",")
 }
@@ -284,7 +284,7 @@ async fn every_object_every_requirement_and_every_text_of_a_call_is_work() {
         (view(max_work).list(&kind(POD), &query).is_ok(), view(max_work).count(&kind(POD), &query).is_ok())
     };
     let requiring = |n| Query { label_selector: Some(requirements(n)), ..Query::default() };
-    // Four Pods are looked at, for one unit each and two for each requirement. Each text is one more.
+    // Four Pods are examined, at one unit each plus two per requirement. Each text costs one more.
     for (n_requirements, n_units) in [(0, 4), (64, 4 + 4 * 64 * 2)] {
         assert_eq!(takes(n_units + 4, requiring(n_requirements)), (true, true));
         assert_eq!(takes(n_units + 3, requiring(n_requirements)), (false, true));
@@ -357,7 +357,7 @@ async fn rules_lead_to_controllers_over_the_controllers_in_between() {
     server.delete("pods", "a", "p");
     settle().await;
     assert_eq!(keys.take(), ["q:apps/v1/Deployment a/d"]);
-    // A controller of that name, but another object.
+    // A controller with the same name, but a different object.
     server.put(
         "pods",
         "a",
@@ -407,7 +407,7 @@ async fn rules_follow_fields_labels_selectors_owners_and_namespaces() {
         "q:apps/v1/ReplicaSet a/rs1",
     ];
     assert_eq!(keys.take(), touched);
-    // Old and new state are both mapped: whoever loses the Pod hears of it.
+    // The old and the new state are both mapped: the previous owner is enqueued as well.
     server.put("pods", "a", "p", json!({"metadata": {"ownerReferences": owned("rs1", "thing")}}));
     settle().await;
     touched.push("plugin");
@@ -422,7 +422,8 @@ async fn rules_follow_fields_labels_selectors_owners_and_namespaces() {
     assert_eq!(all, ["q:apps/v1/ReplicaSet b/rs2"]);
 }
 
-/// Of a policy/v1 PodDisruptionBudget, an empty selector is every Pod of the namespace; that of a Service is none.
+/// In a policy/v1 PodDisruptionBudget, an empty selector selects every Pod of the namespace; in a Service, it selects
+/// none.
 #[tokio::test(start_paused = true)]
 async fn an_empty_selector_matches_everything_only_if_the_watch_declares_it_and_an_absent_one_nothing() {
     for (empty, expected) in [(None, "a/some"), (Some("nothing"), "a/some"), (Some("everything"), "a/empty a/some")] {
@@ -450,7 +451,7 @@ async fn an_empty_selector_matches_everything_only_if_the_watch_declares_it_and_
         let of_rule = keys.take().join(" ").replace("q:apps/v1/ReplicaSet ", "");
         let view = subscription.snapshot().view(context());
         let of_lister = names(&view.selecting(&kind(RS), "a", &[("app".into(), "web".into())]).unwrap());
-        // What the host asks before it lets a key adopt.
+        // The host's check before a key may adopt.
         let pod = view.object(&kind(POD), &ObjectKey::new("a", "p")).unwrap();
         let may_adopt = |name: &&str| view.selects(&kind(RS), &ObjectKey::new("a", name), &pod.meta);
         let adopts = ["absent", "empty", "other", "some", "wrong", "wrong-too"].into_iter().filter(may_adopt);
@@ -501,7 +502,7 @@ async fn rules_by_index_stay_in_the_namespace_unless_an_object_has_none() {
     server.put("deployments", "b", "x", json!({"spec": {"nodes": "n2"}}));
     settle().await;
     assert_eq!(keys.take(), ["other:v1/Pod b/p3", tick], "those of the old values");
-    // What comes into the index after the change has the rules of its kind.
+    // Objects that enter the index after the change get the rules of their kind.
     server.put("pods", "b", "p4", on("n1"));
     settle().await;
     assert_eq!(keys.take(), ["q:v1/Pod b/p4"]);
@@ -510,7 +511,7 @@ async fn rules_by_index_stay_in_the_namespace_unless_an_object_has_none() {
     assert_eq!(subscription.n_keys(), 5);
 }
 
-/// A rule is never cut short: a key that it misses is lost.
+/// A rule has no work limit: a key that it misses is lost.
 #[tokio::test(start_paused = true)]
 async fn a_rule_by_index_leads_to_every_object_of_the_value_and_to_none_of_a_name_that_nothing_can_have() {
     let server = with_nodes();
@@ -564,7 +565,7 @@ async fn a_write_is_seen_when_the_cache_has_reached_it() {
     server.put("pods", "a", "p", json!({}));
     settle().await;
     assert!(pods.sees(&write("p", 13, Leaves::Object)) && !pods.sees(&write("p", 14, Leaves::Object)));
-    // Whatever is listed or told after the version counts, whoever it is about.
+    // Any later list or frame counts, for any object.
     server.put("deployments", "a", "d", json!({}));
     server.bookmark();
     settle().await;
@@ -612,7 +613,7 @@ async fn a_write_to_an_object_outside_of_the_watch_is_not_waited_for() {
     assert_eq!(running.selects(&write("new", 13, Leaves::Terminating)), Selected::Yes, "it is gone in any case");
 }
 
-/// What is granted is a namespace: a list of a cluster-scoped kind would be one of all objects.
+/// The grant is for a namespace: a list of a cluster-scoped kind would return all objects.
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_one_namespace_shows_nothing_that_lives_in_none() {
     let server = FakeServer::new();

@@ -6,14 +6,14 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A request of an account never carries the host's own credentials: a client certificate would take precedence over the
-//!    token.
-//! 2. One request at a time fetches a token; it is renewed when a fifth of its life is left.
-//! 3. A token that the server rejects is discarded, and the request is sent once more with a new one. This is safe: a server
-//!    answers 401 before it writes anything.
+//! 1. A request of an account never carries the host's own credentials: a client certificate would take precedence over
+//!    the token.
+//! 2. A token is fetched by one request at a time; it is renewed when a fifth of its lifetime is left.
+//! 3. A token that the server rejects is discarded, and the request is sent once more with a new one. This is safe: a
+//!    server answers 401 before it writes anything.
 //!
-//! Source: `DynamicControllerClientBuilder` in `k8s.io/controller-manager/pkg/clientbuilder`. The monotonic clock measures a
-//! token's life from the answer that contains it, so a wrong wall clock does not matter.
+//! Source: `DynamicControllerClientBuilder` in `k8s.io/controller-manager/pkg/clientbuilder`. The monotonic clock
+//! measures a token's life from the answer that contains it, so a wrong wall clock does not matter.
 
 use std::time::Duration;
 
@@ -33,10 +33,10 @@ use crate::read::whole;
 
 /// Requested lifetime of a token; upstream's value.
 const LIFE: Duration = Duration::from_secs(3600);
-/// Shortest lifetime that is accepted from the server; upstream's value.
+/// Shortest lifetime accepted from the server; upstream's value.
 const SHORTEST_LIFE: Duration = Duration::from_secs(600);
 
-/// Reason of the error when there is no token and therefore nothing was sent.
+/// Reason of the error if there is no token and therefore nothing was sent.
 pub(crate) const NO_TOKEN: &str = "NoToken";
 
 /// A service account of [`NAMESPACE`].
@@ -75,11 +75,11 @@ impl Account {
         Self { name: name.to_owned(), token: Mutex::new(None) }
     }
 
-    /// The value of the `Authorization` header. `host` is the connection with the host's own credentials.
+    /// Returns the value of the `Authorization` header. `host` is the connection with the host's own credentials.
     ///
     /// # Errors
-    /// There is no token, so nothing was sent. The class is always [`ApiErrorClass::Unauthorized`], whatever the cause, so
-    /// that callers do not mistake it for an answer to their own request. A retry may help.
+    /// If there is no token, so that nothing was sent. The class is always [`ApiErrorClass::Unauthorized`], whatever
+    /// the cause, so that callers do not mistake it for an answer to their own request. A retry may help.
     ///
     /// # Cancel safety
     /// Dropping the future may leave a created account; the next call uses it.

@@ -18,15 +18,15 @@ use crate::limit::Limit;
 use crate::settings::{ConnectError, Source};
 use crate::transport::{Limits, Transport};
 
-/// Mark of an answer 401: the same request may succeed now, with other credentials.
+/// Extension of a 401 answer: the same request may succeed now, with new credentials.
 #[derive(Clone, Copy)]
 pub(crate) struct Renewed;
 
-/// Causes of a missing answer.
+/// Reasons for a missing answer.
 pub(crate) enum Unanswered {
     /// The request was not sent.
     NotSent(ApiError),
-    /// The request may or may not have been carried out.
+    /// The request may or may not have been executed.
     Lost(ApiError),
 }
 
@@ -34,15 +34,15 @@ pub(crate) enum Unanswered {
 #[derive(Clone)]
 pub struct Connection {
     transport: Arc<Transport>,
-    /// The account whose token requests carry; the host's credentials if absent.
+    /// The account whose token is used; the host's credentials if absent.
     account: Option<Arc<Account>>,
     /// All accounts by name, so that every user of an account shares one token.
     accounts: Arc<Mutex<BTreeMap<String, Arc<Account>>>>,
-    /// Of every request. The host's requests have no limit.
+    /// Rate limit of all requests. The host's own requests have no limit.
     limit: Arc<Limit>,
-    /// Bounds requests in time; only writes have one.
+    /// Bounds requests in time; only writers have a fence.
     fence: Option<Arc<dyn WriteFence>>,
-    /// The header `traceparent` of requests that belong to a span.
+    /// The `traceparent` header of requests that belong to a span.
     pub(crate) traceparent: Option<HeaderValue>,
     url: String,
     /// Host and port, the label of the request metrics.
@@ -60,7 +60,7 @@ impl Connection {
         Self::open_with(source, Limits::default()).await
     }
 
-    /// As [`Connection::open`], with other times.
+    /// Like [`Connection::open`], with other times.
     ///
     /// # Errors
     /// [`ConnectError`]; a retry helps only after the files change.
@@ -86,7 +86,8 @@ impl Connection {
         })
     }
 
-    /// A client of the cluster of a kubeconfig, which answers and accepts the credentials. Without a context, it is the current one.
+    /// Connects to the cluster of a kubeconfig, and checks that it answers and accepts the credentials. Without a
+    /// context, the current one is used.
     ///
     /// # Errors
     /// [`ConnectError`]; a retry helps only if the server is [unreachable](ConnectError::Unreachable).
@@ -97,8 +98,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// This connection with a new rate limit, and, if the identity has an account, authenticated as that service account of
-    /// `kube-system`. The first request creates the account and fetches its token.
+    /// This connection with its own rate limit, and, if the identity has an account, authenticated as that service
+    /// account in `kube-system`. The first request creates the account and fetches its token.
     pub(crate) fn of(&self, identity: &WriterIdentity) -> Self {
         let account = identity.account.as_deref().map(|name| {
             self.accounts.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(Account::new(name))).clone()
@@ -106,12 +107,12 @@ impl Connection {
         Self { account, limit: Arc::new(Limit::of(identity)), ..self.clone() }
     }
 
-    /// This connection for requests that are sent only while the fence is open.
+    /// This connection for requests that may be sent only while the fence is open.
     pub(crate) fn fenced(&self, fence: Option<Arc<dyn WriteFence>>) -> Self {
         Self { fence, ..self.clone() }
     }
 
-    /// This connection for requests that belong to a span. They share everything else, the rate limit included.
+    /// This connection for requests that belong to a span. Everything else is shared, including the rate limit.
     pub(crate) fn traced(&self, span: SpanRef) -> Self {
         Self { traceparent: HeaderValue::try_from(span.to_string()).ok(), ..self.clone() }
     }
@@ -123,10 +124,10 @@ impl Connection {
         }
     }
 
-    /// The server's answer, or the error of the connection.
+    /// The server's answer, or the connection error.
     pub(crate) async fn answer(&self, mut request: Request<Body>) -> Result<Response<Body>, Unanswered> {
         let lost = |why: kube::Error| Unanswered::Lost(error::from_client(&why));
-        // Before an account and its token are made for the request.
+        // Before an account or a token is created for the request.
         self.check_fence()?;
         let clients = self.transport.clients().await;
         let Some(account) = &self.account else {
@@ -155,7 +156,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request, if the fence is open, and abandons it when the fence closes.
+    /// Sends a request if the fence is open, and abandons it when the fence closes.
     async fn while_open<T>(&self, sent: impl Future<Output = T>) -> Result<T, Unanswered> {
         let Some(fence) = &self.fence else { return Ok(sent.await) };
         self.check_fence()?;
@@ -167,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// A client with the host's present credentials, for requests that are not the host's.
+    /// A client with the host's current credentials, for other requests than the host's own.
     pub async fn http_client(&self) -> kube::Client {
         self.transport.clients().await.host.clone()
     }
@@ -177,8 +178,8 @@ impl Connection {
         &self.url
     }
 
-    /// Certificates of the server's certificate authorities, in PEM; absent for plain HTTP and when the system's authorities
-    /// apply.
+    /// Certificates of the server's certificate authorities, in PEM; absent for plain HTTP and when the system's
+    /// authorities apply.
     pub fn root_ca(&self) -> Option<String> {
         self.root_ca.clone()
     }
@@ -201,7 +202,7 @@ impl Connection {
         }
     }
 
-    /// Version of the API server, such as `v1.36.3`; none if it does not answer.
+    /// Version of the API server, such as `v1.36.3`; `None` if it does not answer.
     ///
     /// # Cancel safety
     /// Safe: the request only reads.
@@ -217,7 +218,7 @@ impl Connection {
         let _ = self.observer.set(observer);
     }
 
-    /// Reports that a request is sent again with other credentials.
+    /// Reports that a request is sent again with new credentials.
     pub(crate) fn renewed(&self, method: &'static str) {
         self.report(|observer| observer.repeated(method, &self.host, StatusCode::UNAUTHORIZED.as_u16()));
     }

@@ -1,4 +1,4 @@
-//! Discovery from the aggregated document that API servers have since 1.30.
+//! Discovery from the aggregated document that API servers serve since 1.30.
 //!
 //! *Source*: KEP-3352. The `preferred` version of a group is its first.
 
@@ -9,7 +9,7 @@ use pintle_core::ports::api::{ApiError, ApiResource, Discovery, at_most};
 use crate::connect::Connection;
 use crate::error;
 
-/// Longest document; some thousand kinds fit.
+/// Maximum size of the document; some thousand kinds fit.
 const MAX_BYTES: usize = 64 << 20;
 
 pub(crate) async fn discover(connection: &Connection) -> Result<Discovery, ApiError> {

@@ -1,6 +1,6 @@
-//! The rate limit of a client, which all its requests share.
+//! The rate limit of a client, shared by all its requests.
 //!
-//! Source: client-go's `flowcontrol`, by which each controller of kube-controller-manager has one limit for all its requests.
+//! Source: client-go's `flowcontrol`: each controller of kube-controller-manager has one limit for all its requests.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use pintle_core::policy::ratelimit::TokenBucket;
 use pintle_core::ports::api::WriterIdentity;
 use tokio::time::Instant;
 
-/// The limit of a client. The default limits nothing.
+/// The limit of a client. The default is no limit.
 #[derive(Default)]
 pub(crate) struct Limit(Option<Mutex<TokenBucket>>);
 
@@ -18,7 +18,7 @@ impl Limit {
         Self(identity.qps.map(|qps| Mutex::new(TokenBucket::new(f64::from(qps), identity.burst))))
     }
 
-    /// Waits for the turn of one request; returns for how long, if there is a limit.
+    /// Waits for the turn of one request; returns the delay, if there is a limit.
     pub(crate) async fn wait(&self) -> Option<Duration> {
         let delay = self.0.as_ref()?.lock().reserve(Instant::now().into_std());
         if delay > Duration::ZERO {

@@ -16,7 +16,7 @@ use crate::error;
 use crate::read::Failed;
 
 const USER_AGENT: &str = concat!("pintle/", env!("CARGO_PKG_VERSION"), " serving");
-/// Longest answer: a ConfigMap has 1 MiB.
+/// Maximum size of an answer: a ConfigMap has 1 MiB.
 const MAX_ANSWER: usize = 2 << 20;
 const AUTHENTICATION_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 /// Limits of upstream's delegating clients.
@@ -24,7 +24,7 @@ const QPS: f32 = 200.0;
 const BURST: u32 = 400;
 
 impl Connection {
-    /// A client for reviews, with a separate limit: requests of strangers must not slow down anything else.
+    /// A client for reviews, with its own limit: requests of strangers must not slow down other requests.
     pub fn reviewer(&self) -> Self {
         self.of(&WriterIdentity {
             name: "serving".to_owned(),

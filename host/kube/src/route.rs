@@ -1,4 +1,4 @@
-//! The way to the API server: TCP, or a connection within this process.
+//! The route to the API server: TCP, or a connection within this process.
 
 use std::io;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use tower::Service;
 pub struct Dial(Arc<dyn Fn() -> io::Result<DuplexStream> + Send + Sync>);
 
 impl Dial {
-    /// A way on which `open` opens each connection.
+    /// Creates a route on which `open` opens each connection.
     pub fn new(open: impl Fn() -> io::Result<DuplexStream> + Send + Sync + 'static) -> Self {
         Self(Arc::new(open))
     }
@@ -32,12 +32,12 @@ impl std::fmt::Debug for Dial {
     }
 }
 
-/// A connector of hyper's clients.
+/// A connector for hyper clients.
 #[derive(Clone, Debug)]
 pub enum Route {
     /// To the address in the request's URL.
     Tcp(HttpConnector),
-    /// Within this process, whatever the URL says.
+    /// Within this process, for any URL.
     InProcess(Dial),
 }
 
@@ -66,7 +66,7 @@ impl Service<Uri> for Route {
     }
 }
 
-/// A connection that a [`Route`] opens.
+/// A connection opened by a [`Route`].
 #[derive(Debug)]
 pub enum Stream {
     /// Over the network.

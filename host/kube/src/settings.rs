@@ -1,9 +1,10 @@
-//! Configuration of a connection: the kubeconfig files with everything that they refer to, and the proxy on the way.
+//! Configuration of a connection: the kubeconfig files with everything they refer to, and the proxy.
 //!
-//! Files may change while the host runs: certificates, keys, tokens and authorities rotate. [`Settings::load`] reads all of them
-//! again, and [`Settings::is_same`] shows whether connections have to be made with other ones.
+//! Files may change while the host runs: certificates, keys, tokens and authorities rotate. [`Settings::load`] reads
+//! all of them again, and [`Settings::is_same`] reports whether new connections are needed.
 //!
-//! Source: client-go `tools/clientcmd/loader.go` (several files), `golang.org/x/net/http/httpproxy` (proxies of the environment).
+//! Source: client-go `tools/clientcmd/loader.go` (several files), `golang.org/x/net/http/httpproxy` (proxies of the
+//! environment).
 
 use std::env;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -35,29 +36,29 @@ pub enum Source {
     InCluster,
     /// An API server within this process, without credentials.
     InProcess {
-        /// The address that requests name: `http://HOST`.
+        /// The address in requests: `http://HOST`.
         server: http::Uri,
         /// Opens connections to it.
         dial: Dial,
     },
-    /// Another source, or none, with the API server at another address, as `--master` of Kubernetes' components.
+    /// Another source, or none, with the API server at another address, like `--master` of Kubernetes components.
     At {
         /// Address of the API server: `http://HOST:PORT` or `https://HOST:PORT`.
         server: http::Uri,
-        /// What else there is; without it, requests have no credentials.
+        /// The other settings; if absent, requests have no credentials.
         of: Option<Box<Source>>,
     },
 }
 
-/// Reasons why the API server cannot be used. Each message names the next step.
+/// Reasons why the API server cannot be used. Each message contains the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig is missing, unreadable or wrong.
+    /// The kubeconfig is missing, unreadable or invalid.
     #[error("cannot use kubeconfig {path}: {why}; name another with --kubeconfig FILE")]
     Kubeconfig {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// Not in a Pod.
@@ -65,17 +66,17 @@ pub enum ConnectError {
         "no cluster: this process is not in a Pod of one (KUBERNETES_SERVICE_HOST is not set); name a kubeconfig with --kubeconfig FILE, for example --kubeconfig ~/.kube/config"
     )]
     NoCluster,
-    /// In a Pod without a service account token, for example.
+    /// For example in a Pod without a service account token.
     #[error(
         "cannot use the in-cluster configuration: {0}; outside a cluster, name a kubeconfig with --kubeconfig FILE"
     )]
     InCluster(String),
-    /// The proxy on the way to the server cannot be used.
+    /// The proxy cannot be used.
     #[error(
         "cannot use the proxy {url:?}; `proxy-url` of the kubeconfig, HTTPS_PROXY and HTTP_PROXY accept http://HOST:PORT, https://HOST:PORT and socks5://HOST:PORT"
     )]
     Proxy {
-        /// Its address, without user and password.
+        /// Address of the proxy, without user and password.
         url: String,
     },
     /// The HTTP client cannot be created, for example because a certificate does not parse.
@@ -83,7 +84,7 @@ pub enum ConnectError {
     Client {
         /// Address of the server.
         url: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
     /// The server rejected the credentials.
@@ -96,7 +97,7 @@ pub enum ConnectError {
         /// The server's message.
         why: String,
     },
-    /// The server sent no usable answer.
+    /// The server returned no usable answer.
     #[error(
         "cannot reach the API server at {url}: {why}; check that it runs and that the address in the kubeconfig is right"
     )]
@@ -108,15 +109,15 @@ pub enum ConnectError {
     },
 }
 
-/// What was read.
+/// The loaded settings.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) config: Config,
-    /// The proxy on the way to the API server.
+    /// The proxy to the API server.
     pub(crate) proxy: Option<Intercept>,
-    /// The way to an API server within this process.
+    /// The route to an API server within this process.
     pub(crate) dial: Option<Dial>,
-    /// Hash of everything that connections depend on, except the token file, which requests read.
+    /// Hash of everything that connections depend on, except the token file, which is read per request.
     identity: u64,
     /// Hash of the token file's contents.
     token: u64,
@@ -132,11 +133,11 @@ impl Settings {
     /// Safe: it only reads.
     pub(crate) async fn load(source: &Source) -> Result<Self, ConnectError> {
         let (mut config, proxy_url) = read(source).await?;
-        // The client's own reading of the environment compares NO_PROXY with the proxy, and skips it in clusters.
+        // The client's own environment handling compares NO_PROXY with the proxy, and skips it in clusters.
         config.proxy_url = None;
         let (dial, proxy) = match source {
             Source::InProcess { dial, .. } => {
-                // No TLS: the authorities of the system are not read.
+                // No TLS: the system's certificate authorities are not read.
                 config.root_cert = Some(Vec::new());
                 (Some(dial.clone()), None)
             }
@@ -161,7 +162,7 @@ impl Settings {
         self.identity == other.identity && (!and_token || self.token == other.token)
     }
 
-    /// Whether a program provides the credentials, which may give other ones when it runs again.
+    /// Whether a program provides the credentials, which may be different when it runs again.
     pub(crate) fn has_program(&self) -> bool {
         let auth = &self.config.auth_info;
         auth.exec.is_some() || auth.auth_provider.is_some()
@@ -172,10 +173,10 @@ fn hash(what: &impl std::hash::Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(what)
 }
 
-/// The configuration, and the `proxy-url` of its cluster.
+/// Reads the configuration, and the `proxy-url` of its cluster.
 ///
-/// Source: `getCluster` in client-go's `tools/clientcmd/client_config.go`. An address that replaces that of the kubeconfig also
-/// replaces `tls-server-name`, and keeps the authorities and the credentials.
+/// Source: `getCluster` in client-go's `tools/clientcmd/client_config.go`. An address that replaces that of the
+/// kubeconfig also replaces `tls-server-name`, and keeps the certificate authorities and the credentials.
 async fn read(source: &Source) -> Result<(Config, Option<String>), ConnectError> {
     let Source::At { server, of } = source else { return read_source(source).await };
     let (mut config, proxy_url) = match of {
@@ -207,7 +208,7 @@ async fn read_source(source: &Source) -> Result<(Config, Option<String>), Connec
             })?;
             return Ok((config, None));
         }
-        // `of` is never the first one.
+        // `of` is never `At`.
         Source::At { server, .. } | Source::InProcess { server, .. } => return Ok((Config::new(server.clone()), None)),
     };
     let proxy_url = proxy_url(&kubeconfig, context.as_deref());
@@ -219,12 +220,12 @@ async fn read_source(source: &Source) -> Result<(Config, Option<String>), Connec
 }
 
 fn kubeconfig_error(path: &str, why: &str) -> ConnectError {
-    // A parser may print the position in several lines; the first one names the problem.
+    // A parser may print the position in further lines; the first one contains the problem.
     ConnectError::Kubeconfig { path: path.to_owned(), why: why.lines().next().unwrap_or_default().to_owned() }
 }
 
-/// The merged files of a path, or of a list of paths as in the environment variable KUBECONFIG. Of a list, missing files are
-/// left out, unless all are missing.
+/// The merged files of a path, or of a list of paths as in the environment variable KUBECONFIG. In a list, missing
+/// files are skipped, unless all are missing.
 fn read_files(list: &Path) -> Result<Kubeconfig, String> {
     let paths: Vec<PathBuf> = match list.exists() {
         true => vec![list.to_owned()],
@@ -251,7 +252,7 @@ fn read_files(list: &Path) -> Result<Kubeconfig, String> {
     merged.ok_or(if missing.is_empty() { "it names no file".to_owned() } else { missing })
 }
 
-/// The cause, with the file's name if there are several.
+/// The cause, with the name of the file if there are several.
 fn of_several(paths: &[PathBuf], path: &Path, why: &str) -> String {
     if paths.len() > 1 { format!("{}: {why}", path.display()) } else { why.to_owned() }
 }
@@ -264,7 +265,7 @@ fn proxy_url(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     cluster.proxy_url.clone().filter(|url| !url.is_empty())
 }
 
-/// The variables that name proxies.
+/// The proxy variables.
 #[derive(Default)]
 struct Environment {
     http: String,
@@ -283,8 +284,8 @@ impl Environment {
     }
 }
 
-/// The proxy on the way to a server. That of the kubeconfig applies to every server; that of the environment not to loopback
-/// and what NO_PROXY names.
+/// The proxy for a server. The kubeconfig's proxy applies to every server; the environment's proxy does not apply to
+/// loopback addresses and those in NO_PROXY.
 fn proxy(
     of_kubeconfig: Option<&str>,
     server: &Uri,

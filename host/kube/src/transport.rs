@@ -5,17 +5,19 @@
 //!                └─ files changed, or 401: settings are loaded again, new clients ─┘
 //! ```
 //!
-//! A dead peer is noticed within [`Limits::ping_interval`] + [`Limits::ping_timeout`] by the pings of HTTP/2, which reach the API
-//! server even through load balancers that keep their side open. A peer that speaks HTTP/1.1 only (without TLS, or through
-//! `kubectl proxy`) is noticed by TCP keepalive and by unacknowledged data, and if it is there but silent, by the read timeout.
+//! A dead peer is detected within [`Limits::ping_interval`] + [`Limits::ping_timeout`] by HTTP/2 pings, which reach the
+//! API server even through load balancers that keep their side open. A peer that only supports HTTP/1.1 (without TLS,
+//! or through `kubectl proxy`) is detected by TCP keepalive and by unacknowledged data, and if it is alive but silent,
+//! by the read timeout.
 //!
 //! Invariants:
-//! 1. A connection carries at most [`MAX_STREAMS`] requests at once; more go to further connections. API servers allow 100 or more.
-//! 2. New credentials apply to the next request. Watches that are open continue on their connection until they end.
+//! 1. A connection carries at most [`MAX_STREAMS`] concurrent requests; more use further connections. API servers allow
+//!    100 or more.
+//! 2. New credentials apply to the next request. Open watches continue on their connection until they end.
 //! 3. If files cannot be read, the last credentials stay in use.
 //!
-//! Source: client-go `transport/cert_rotation.go`, `transport/token_source.go`, `plugin/pkg/client/auth/exec` (what rotates, and
-//! that 401 asks for new credentials); `k8s.io/apimachinery/pkg/util/net/http.go` (pings of HTTP/2).
+//! Source: client-go `transport/cert_rotation.go`, `transport/token_source.go`, `plugin/pkg/client/auth/exec` (which
+//! files rotate, and new credentials after 401); `k8s.io/apimachinery/pkg/util/net/http.go` (HTTP/2 pings).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,27 +45,28 @@ use crate::error;
 use crate::route::Route;
 use crate::settings::{ConnectError, Settings, Source};
 
-/// Maximum requests of one connection in flight.
+/// Maximum requests in flight per connection.
 const MAX_STREAMS: usize = 64;
-/// Unread bytes of one stream and of one connection that HTTP/2 accepts. A stream whose reader is slow must not stop the others.
+/// Unread bytes per stream and per connection that HTTP/2 accepts. A stream with a slow reader must not block the
+/// others.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 256 << 20;
-/// Time without data after which TCP asks the peer, and between its three questions.
+/// Time without data before the first keepalive probe, and between its three probes.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(15);
 const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const TCP_KEEPALIVE_RETRIES: u32 = 3;
 
-/// Times after which something is done about a connection.
+/// Timeouts and intervals of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Time without data after which a ping is sent. Default 20 s.
     pub ping_interval: Duration,
-    /// Time without an answer to a ping after which the connection is dead. Default 15 s, as client-go. Together with the
-    /// interval, less than 45 s, which is client-go's sum.
+    /// Time without an answer to a ping after which the connection is dead. Default 15 s, as in client-go. Together
+    /// with the interval this is less than 45 s, client-go's sum.
     pub ping_timeout: Duration,
-    /// Time for a connection: name resolution, proxy and TLS included. Default 10 s.
+    /// Time to establish a connection, including name resolution, proxy and TLS. Default 10 s.
     pub connect_timeout: Duration,
-    /// Interval at which changed files are noticed. Default 10 s.
+    /// Interval for detecting changed files. Default 10 s.
     pub reload_interval: Duration,
     /// Minimum time between two loads after the server rejected the credentials. Default 1 s.
     pub renew_pause: Duration,
@@ -90,19 +93,19 @@ pub(crate) struct Clients {
     settings: Settings,
 }
 
-/// Connections with the present settings.
+/// Connections with the current settings.
 pub(crate) struct Transport {
     source: Source,
     limits: Limits,
     current: RwLock<Arc<Clients>>,
-    /// Held while settings are loaded; the time of the last load.
+    /// Held while settings are loaded; contains the time of the last load.
     loaded: tokio::sync::Mutex<Instant>,
-    /// When files are looked at again.
+    /// Time of the next check for changed files.
     next_load: Mutex<Instant>,
 }
 
 impl Transport {
-    /// Sends nothing yet. A program that provides credentials runs.
+    /// Loads the settings; sends nothing yet. A program that provides credentials is run.
     pub(crate) async fn open(source: &Source, limits: Limits) -> Result<Self, ConnectError> {
         let settings = Settings::load(source).await?;
         let clients = Clients::new(settings, limits).await?;
@@ -137,7 +140,7 @@ impl Transport {
         self.current.read().clone()
     }
 
-    /// The server rejected the credentials of these clients. Returns whether there are other ones now.
+    /// Handles credentials of these clients that the server rejected. Returns whether there are new ones.
     pub(crate) async fn rejected(&self, used: &Arc<Clients>) -> bool {
         let is_other = || !Arc::ptr_eq(used, &self.current.read());
         if is_other() {
@@ -150,12 +153,12 @@ impl Transport {
         is_other()
     }
 
-    /// Replaces the clients if the settings have changed. `rejected`: the server does not accept the present credentials.
+    /// Replaces the clients if the settings have changed. `rejected`: the server rejected the current credentials.
     async fn reload(&self, rejected: bool) {
         if matches!(self.source, Source::Text(_) | Source::InProcess { .. }) && !rejected {
             return;
         }
-        // Somebody else loads already: the next request uses the result.
+        // Another task is loading already: the next request uses the result.
         let Ok(mut loaded) = self.loaded.try_lock() else { return };
         *loaded = Instant::now();
         let before = self.current.read().clone();
@@ -190,10 +193,11 @@ impl Transport {
 impl Clients {
     async fn new(settings: Settings, limits: Limits) -> Result<Self, ConnectError> {
         let url = settings.config.cluster_url.to_string();
-        // The way inside this process has neither programs nor files: a simulation waits for no other thread.
+        // The route within this process has neither programs nor files, and a simulation must not wait for another
+        // thread.
         let is_inside = settings.dial.is_some();
         let build = move || Self::build(settings, limits);
-        // Blocking: a program may provide the credentials.
+        // On a blocking thread, because a program may provide the credentials.
         let built = if is_inside { Ok(build()) } else { tokio::task::spawn_blocking(build).await };
         match built {
             Ok(clients) => clients.map_err(|why| ConnectError::Client { url, why: error::chain(&why) }),
@@ -240,7 +244,7 @@ fn with_auth<C>(tunnel: Tunnel<C>, auth: Option<&http::HeaderValue>) -> Tunnel<C
     }
 }
 
-/// The way to the API server, or to a proxy.
+/// The route to the API server or the proxy.
 fn route(settings: &Settings) -> Route {
     if let Some(dial) = &settings.dial {
         return Route::InProcess(dial.clone());
@@ -251,13 +255,13 @@ fn route(settings: &Settings) -> Route {
     tcp.set_keepalive(Some(TCP_KEEPALIVE));
     tcp.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
     tcp.set_keepalive_retries(Some(TCP_KEEPALIVE_RETRIES));
-    // Data that the peer does not acknowledge, which keepalive does not notice.
+    // For unacknowledged data, which keepalive does not detect.
     #[cfg(target_os = "linux")]
     tcp.set_tcp_user_timeout(Some(TCP_KEEPALIVE + TCP_KEEPALIVE_INTERVAL * TCP_KEEPALIVE_RETRIES));
     Route::Tcp(tcp)
 }
 
-/// A client over a connector that reaches the API server, with TLS if its address asks for it.
+/// A client over a connector that reaches the API server, with TLS if the address requires it.
 fn over<C>(config: &Config, connector: C, limits: Limits) -> Result<Client, kube::Error>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
@@ -361,7 +365,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Pool
     }
 }
 
-/// The body of an answer, which counts as in flight until it is dropped.
+/// The body of an answer; the request counts as in flight until it is dropped.
 struct CountedBody {
     body: Incoming,
     _open: Open,

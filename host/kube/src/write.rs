@@ -160,7 +160,8 @@ fn method_of(verb: &WriteVerb) -> (Method, &'static str) {
 
 /// The `Accept` header for the answer.
 ///
-/// *Source*: `asPartialObjectMetadata` and `asPartialObjectMetadataList` in k8s.io/apiserver/pkg/endpoints/handlers/response.go.
+/// *Source*: `asPartialObjectMetadata` and `asPartialObjectMetadataList` in
+/// k8s.io/apiserver/pkg/endpoints/handlers/response.go.
 fn accept(verb: &WriteVerb) -> &'static str {
     match verb {
         WriteVerb::DeleteCollection { .. } => ACCEPT_LIST,
@@ -243,7 +244,8 @@ fn parse_written(request: &WriteRequest, body: &[u8]) -> Result<Written, ApiErro
 /// Whether an update or a patch has removed its object. The answer is then the updated object with its previous
 /// version, which proves nothing.
 ///
-/// *Source*: `ShouldDeleteDuringUpdate` and `deleteWithoutFinalizers` in k8s.io/apiserver/pkg/registry/generic/registry/store.go.
+/// *Source*: `ShouldDeleteDuringUpdate` and `deleteWithoutFinalizers` in
+/// k8s.io/apiserver/pkg/registry/generic/registry/store.go.
 fn removes(request: &WriteRequest, after: &AnswerMeta) -> bool {
     let is_change = matches!(request.verb, WriteVerb::Update { .. } | WriteVerb::Patch { .. });
     // A Namespace also has finalizers in its spec, which is not in the answer.

@@ -1,4 +1,4 @@
-//! Which credentials each request carries, and what happens after the server rejects a token.
+//! The credentials of each request, and the handling of rejected tokens.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -30,9 +30,9 @@ struct State {
     /// Valid tokens.
     tokens: BTreeSet<String>,
     n_tokens: usize,
-    /// The host may not request tokens.
+    /// Whether the host may not request tokens.
     forbids_tokens: bool,
-    /// Only the host's token is valid.
+    /// Whether only the host's token is valid.
     refuses_all: bool,
     /// `METHOD PATH AUTHORIZATION CODE`.
     log: Vec<String>,
@@ -119,7 +119,7 @@ impl Server {
         self.0.lock().unwrap()
     }
 
-    /// Entries since the last call; of paths, only the names of accounts and Pods.
+    /// Entries since the last call; paths are shortened to the names of accounts and Pods.
     fn log(&self) -> Vec<String> {
         let short = |line: String| {
             line.replace("/api/v1/namespaces/kube-system/serviceaccounts", "accounts")
@@ -143,7 +143,7 @@ fn delete() -> WriteRequest {
     WriteRequest { resource: pods(), namespace: "ns".into(), name: "p".into(), subresource: None, verb }
 }
 
-/// Notes how long requests waited for their limits.
+/// Records the rate limit delays of requests.
 #[derive(Default)]
 struct Delays(std::sync::Mutex<Vec<Duration>>);
 
@@ -165,7 +165,7 @@ impl RequestObserver for Delays {
     fn finished(&self, _: &'static str, _: &str, _: Duration, _: Option<usize>) {}
 }
 
-/// Lets the clock go on at once.
+/// Advances the clock immediately.
 async fn later(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
@@ -217,7 +217,7 @@ async fn writes_and_live_reads_of_a_client_share_its_rate_limit() {
     let (_server, connection) = Server::start().await;
     let observer = Arc::new(Delays::default());
     connection.observe(observer.clone());
-    // A request every 100 s, which is longer than this test takes.
+    // One request per 100 s, longer than this test takes.
     let slow = |burst| WriterIdentity { qps: Some(0.01), burst, account: None, ..identity() };
     let client = connection.client(&slow(4));
     let reader = client.reader.unwrap();
@@ -227,7 +227,7 @@ async fn writes_and_live_reads_of_a_client_share_its_rate_limit() {
     reader.turn().await;
     let delayed = |delays: Vec<Duration>| delays.iter().map(|delay| *delay > Duration::ZERO).collect::<Vec<_>>();
     assert_eq!(delayed(observer.take()), [false; 4]);
-    // The burst is used up: the next request of any sort waits, and only of this client.
+    // The burst is used up: the next request of any kind waits, but only of this client.
     let (resource, name) = (pods(), ObjectKey::new("ns", "p"));
     let mut read = reader.get(&resource, &name, None);
     assert!(futures::poll!(&mut read).is_pending());

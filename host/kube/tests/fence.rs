@@ -1,4 +1,4 @@
-//! No write leaves while its fence is closed, and one under way is abandoned.
+//! No write is sent while its fence is closed, and a write in flight is abandoned.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -49,7 +49,7 @@ async fn connection(listener: &TcpListener) -> Connection {
     Connection::open(&Source::Text(kubeconfig.to_string())).await.unwrap()
 }
 
-/// Reads a request, and answers it if there is an answer.
+/// Reads a request, and sends the answer, if any.
 async fn serve(stream: &mut TcpStream, answer: Option<&str>) -> String {
     let mut request = vec![0; 65_536];
     let n = stream.read(&mut request).await.unwrap();
@@ -74,14 +74,14 @@ async fn writes_are_sent_while_the_fence_is_open_alone_and_reads_always() {
         fence: Some(gate.clone()),
     };
     let client = connection.client(&identity(None));
-    // Nobody answers yet.
+    // The server does not answer yet.
     let error = tokio::time::timeout(PATIENCE, client.writer.write(&create())).await.unwrap().unwrap_err();
     assert_eq!((error.class, error.code), (ApiErrorClass::NotLeading, 0));
-    // Neither an account nor a token is made for it.
+    // No account or token is created for it.
     let error = connection.client(&identity(Some("mine"))).writer.write(&create()).await.unwrap_err();
     assert_eq!(error.class, ApiErrorClass::NotLeading);
 
-    // The first request that arrives is a read, the second one the write after the fence has opened.
+    // The first request that arrives is a read, the second the write after the fence was opened.
     let object = r#"{"metadata":{"name":"p","resourceVersion":"7"}}"#;
     let served = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -108,7 +108,7 @@ async fn a_write_under_way_is_abandoned_when_the_fence_closes_and_may_have_happe
         let (mut stream, _) = listener.accept().await.unwrap();
         serve(&mut stream, None).await;
         gate.0.send_replace(false);
-        // The connection stays open: nothing but the fence ends the request.
+        // The connection stays open: only the fence ends the request.
         std::future::pending::<()>().await;
     };
     let request = create();

@@ -1,4 +1,4 @@
-//! Requests that belong to a span carry it, and no others do.
+//! Requests that belong to a span carry it, and others do not.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// Answers requests on one connection after the other; returns the header `traceparent` of each.
+/// Answers requests one connection at a time; returns the `traceparent` header of each.
 async fn serve(listener: TcpListener, n: usize) -> Vec<Option<String>> {
     let answer = r#"{"metadata":{"name":"p","resourceVersion":"7"}}"#;
     let head = format!(

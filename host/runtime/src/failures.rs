@@ -150,8 +150,8 @@ impl Failures {
         make: impl FnOnce(FailureIdentity) -> FailedRun,
     ) {
         if !self.shelf.lock().count(plugin, &identity, now) {
-            // `make` is slow, so it runs without the lock. Only one worker runs a key, so no other caller records the same
-            // failure meanwhile.
+            // `make` is slow, so it runs without the lock. Only one worker runs a key, so no other caller records the
+            // same failure meanwhile.
             let run = make(identity);
             self.shelf.lock().add(plugin, run, self.max_bytes);
         }

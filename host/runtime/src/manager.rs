@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! 1. No plugin runs before [`Manager::run`], or after it has returned.
-//! 2. With fences ([`ManagerConfig::fences`]), the plugins of a group run only between [`Manager::lead`] and [`Manager::stand_by`].
+//! 2. With fences ([`ManagerConfig::fences`]), the plugins of a group run only between [`Manager::lead`] and
+//!    [`Manager::stand_by`].
 //! 3. Each plugin has its own API client; its events and mutations share one rate limit, as upstream.
 //!
 //! Not here: leader election (`election`), compilation (`pintle-wasm`), the metrics endpoint; the stages of a swap are

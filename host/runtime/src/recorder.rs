@@ -9,9 +9,9 @@
 //! 2. Events are written one at a time: an unresponsive server delays later events, but no runs.
 //! 3. A panic loses one event and the correlation state of earlier ones; later events are written.
 //!
-//! Source: client-go's `tools/record`: the same objects, names, numbers and retry rules. A rejection is final, including
-//! AlreadyExists; only transport errors, unreadable answers and timeouts are retried, [`MAX_TRIES`] times in all. client-go drops an event
-//! whose answer is 504.
+//! Source: client-go's `tools/record`: the same objects, names, numbers and retry rules. A rejection is final,
+//! including AlreadyExists; only transport errors, unreadable answers and timeouts are retried, [`MAX_TRIES`] times in
+//! all. client-go drops an event whose answer is 504.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -9,8 +9,8 @@ use std::future::Future;
 use pintle_core::ports::api::{ApiError, MAX_THROTTLED_RETRIES};
 use tokio_util::sync::CancellationToken;
 
-/// Sends a request, and repeats it while the answer is 429 with `Retry-After`, at most [`MAX_THROTTLED_RETRIES`] times. `repeated` is
-/// called before each repetition.
+/// Sends a request, and repeats it while the answer is 429 with `Retry-After`, at most [`MAX_THROTTLED_RETRIES`] times.
+/// `repeated` is called before each repetition.
 ///
 /// # Errors
 /// If the request fails. After `stopped`, the next 429 is returned immediately.

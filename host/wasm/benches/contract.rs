@@ -1,7 +1,7 @@
-//! What parts of the contract and WASI cost: the same sources for a target with and without WASI.
+//! Costs of parts of the contract and of WASI: the same sources for a target with and without WASI.
 //!
-//! Samples of what is compared are interleaved, and each number is the median of many, because what else the machine does changes
-//! within a second.
+//! The samples to compare are interleaved, and each number is the median of many, because the load of the machine
+//! changes within a second.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 
 #[path = "../tests/support/mod.rs"]
@@ -18,9 +18,9 @@ use serde_json::json;
 use support::{ENGINE, RUNTIME, TestView, component, key, run_with, with_manifest, without_manifest};
 use xtask::{process, toolchains};
 
-/// Samples of each row.
+/// Samples per row.
 const N_SAMPLES: usize = 401;
-/// Least time of a sample.
+/// Minimum time of a sample.
 const SAMPLE: Duration = Duration::from_micros(500);
 /// The guest: its package, and its folder below `tests/guests`.
 const COSTS: &str = "costs";
@@ -33,7 +33,7 @@ fn load(component: &[u8], instances: &str) -> Arc<dyn Guest> {
     ENGINE.load(COSTS, &with_manifest(component, &manifest.to_string())).unwrap()
 }
 
-/// What is measured: a guest, the key's name, and the answers that the view has.
+/// A measurement: a guest, the key's name, and the answers in the view.
 struct Row {
     name: &'static str,
     guest: Arc<dyn Guest>,
@@ -57,7 +57,7 @@ impl Row {
         run.result.unwrap().unwrap().into_inner()
     }
 
-    /// The time of one call, as the mean of some.
+    /// The mean time of a call, over `n` calls.
     fn sample(&mut self, n: u32) {
         let started = Instant::now();
         for _ in 0..n {
@@ -78,7 +78,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Samples all rows in turns.
+/// Samples all rows in turn.
 fn measure(rows: &mut [Row]) {
     let n = |row: &Row| {
         let started = Instant::now();
@@ -91,7 +91,7 @@ fn measure(rows: &mut [Row]) {
     };
     let n_calls: Vec<u32> = rows.iter().map(n).collect();
     for round in 0..N_SAMPLES {
-        // Neither is always the first.
+        // Alternate the order.
         let order: Vec<usize> =
             if round % 2 == 0 { (0..rows.len()).collect() } else { (0..rows.len()).rev().collect() };
         for i in order {
@@ -100,7 +100,7 @@ fn measure(rows: &mut [Row]) {
     }
 }
 
-/// Prints pairs of rows, each with the median of the ratios of samples that were taken at the same time.
+/// Prints pairs of rows, each with the median ratio of samples taken at the same time.
 fn compare(title: &str, pairs: [[Row; 2]; 4]) {
     println!("\n{title}");
     for mut pair in pairs {
@@ -112,7 +112,7 @@ fn compare(title: &str, pairs: [[Row; 2]; 4]) {
     }
 }
 
-/// A view with an answer to what the guest asks for first.
+/// A view with an answer to the guest's first need.
 fn answered(guest: &Arc<dyn Guest>) -> TestView {
     let asked = support::outcome(run_with(&**guest, "live", TestView::default()));
     let text: Arc<str> =
@@ -121,7 +121,7 @@ fn answered(guest: &Arc<dyn Guest>) -> TestView {
     TestView { answers, ..TestView::default() }
 }
 
-/// The guest, built by the stock toolchain for the target with WASI.
+/// The guest, built by the stock toolchain for the WASI target.
 fn with_wasi() -> Vec<u8> {
     toolchains::rust().unwrap();
     let root = xtask::root();

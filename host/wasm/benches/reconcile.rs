@@ -1,4 +1,4 @@
-//! One call of `reconcile`, instance and lister included: without reads, and with a list of projected objects.
+//! One call of `reconcile`, including instance and lister: without reads, and with a list of projected objects.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 

@@ -8,8 +8,8 @@ use wasmtime::component::Component;
 
 use crate::error::EngineError;
 
-/// Niceness of the compiler threads: a third of the weight of the threads that run plugins. Not more: beside other programs, a component would
-/// take ten times as long to compile.
+/// Niceness of the compiler threads: a third of the weight of the threads that run plugins. With a higher value, a
+/// component would take ten times as long to compile next to other programs.
 const NICENESS: i32 = 5;
 
 /// The compiler's thread pool. wasmtime's parallel parts run on their caller's pool.
@@ -33,7 +33,7 @@ impl Compiler {
         Ok(Self { threads })
     }
 
-    /// Blocks until this component and those before it in the queue are compiled.
+    /// Compiles a component; blocks until this and all earlier ones in the queue are compiled.
     pub(crate) fn compile(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
         self.threads.install(|| Component::new(engine, bytes))
     }

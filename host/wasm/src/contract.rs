@@ -17,7 +17,7 @@ pub(crate) const KEYS_OF: &str = "keys-of";
 /// The function that every controller exports.
 pub(crate) const RECONCILE: &str = "reconcile";
 
-/// The version in names of interfaces.
+/// The version in interface names.
 pub(crate) const VERSION: &str = "0.2.0";
 /// The interface that contains the lister.
 pub(crate) const VIEW: &str = "pintle:controller/view@0.2.0";
@@ -28,12 +28,12 @@ pub(crate) const TYPES: &str = "pintle:controller/types@0.2.0";
 /// The interface of the optional mapping function.
 pub(crate) const MAPPING: &str = "pintle:controller/mapping@0.2.0";
 
-/// The version of the contract that an interface of it belongs to, supported or not.
+/// The contract version of one of its interfaces, supported or not.
 pub(crate) fn version_of(interface: &str) -> Option<&str> {
     interface.strip_prefix("pintle:controller/")?.split_once('@').map(|(_, version)| version)
 }
 
-/// A version as manifests have it: `0.2` for `0.2.0`.
+/// A version as in manifests: `0.2` for `0.2.0`.
 pub(crate) fn short(version: &str) -> &str {
     version.rsplit_once('.').map_or(version, |(short, _)| short)
 }

@@ -27,39 +27,40 @@ const MAX_MEMORY_BYTES: usize = 1 << 30;
 const MAX_WASM_STACK_BYTES: usize = 512 << 10;
 /// Stack of a call: guest code and the host functions under it.
 const CALL_STACK_BYTES: usize = 1 << 20;
-/// Memory of a finished instance that stays mapped, so that the next instance of the same plugin causes no page faults.
+/// Memory of a finished instance that stays mapped, so that the plugin's next instance causes no page faults.
 const KEEP_RESIDENT_BYTES: usize = 1 << 20;
 /// Maximum instances of all plugins: running ones, and idle ones of pooled plugins.
 const MAX_INSTANCES: u32 = 1000;
 
-/// Maximum concurrent calls. The remaining instances are for idle instances and for plugins that have no other call.
+/// Maximum concurrent calls. The remaining instances are for idle instances and for plugins without another call.
 const MAX_CALLS: u32 = MAX_INSTANCES / 2;
-/// Maximum idle instances; above it, instances are dropped after the call, as for a plugin that is not pooled.
+/// Maximum idle instances; beyond that, instances are dropped after the call, as for a plugin that is not pooled.
 pub(crate) const MAX_IDLE: usize = MAX_INSTANCES as usize / 4;
 
 /// Settings of the engine.
 #[derive(Clone, Debug)]
 pub struct WasmConfig {
-    /// Folder for compiled code, created if missing; no other user may have access. If absent, every start compiles.
+    /// Folder for compiled code, created if missing; no other user may have access to it. If absent, every start
+    /// compiles.
     pub cache_dir: Option<PathBuf>,
-    /// Maximum concurrent calls of all plugins, running or preempted; further calls wait, except the only call of a plugin.
-    /// Default 128.
+    /// Maximum concurrent calls of all plugins, running or preempted; further calls wait, except the only call of a
+    /// plugin. Default 128.
     pub max_calls: u32,
-    /// Instance slots that keep the memory of their last instance mapped (up to 1 MiB each) for the next one of the same
-    /// plugin. More slots avoid page faults; fewer save memory. Default 64.
+    /// Instance slots that keep the memory of their last instance mapped (up to 1 MiB each) for the next one of the
+    /// same plugin. More slots avoid page faults; fewer save memory. Default 64.
     pub warm_slots: u32,
-    /// Memory for instances of all plugins, in bytes. Calls whose plugin could take more than is left wait, except the only call of
-    /// a plugin; so all instances together take at most this and the memory limit of each plugin once. Idle instances of pooled
-    /// plugins take a quarter of it at most, besides. Default 4 GiB.
+    /// Memory for the instances of all plugins, in bytes. Calls whose plugin could exceed the rest wait, except the
+    /// only call of a plugin; so all instances together use at most this amount plus the memory limit of each plugin
+    /// once. Idle instances of pooled plugins use at most an additional quarter of it. Default 4 GiB.
     pub memory_bytes: u64,
-    /// Upper bounds for every plugin, whatever its manifest or its operator requests. An absent field means the host's own
-    /// bound.
+    /// Upper bounds for every plugin, regardless of its manifest or spec. An absent field means the host's own bound.
     pub max_limits: Limits,
-    /// Whether a developer waits for each new version of a component: `cache_dir` keeps compiled functions, too, so that only others are
-    /// compiled, on all processors. A first version takes longer. Default no.
+    /// Whether a developer waits for each new version of a component: then `cache_dir` also keeps compiled functions,
+    /// so that only changed ones are compiled, on all processors. The first version takes longer. Default false.
     pub keep_functions: bool,
-    /// Whether guests share the processors in slices of real time, and the limits of time apply. Without it, a call runs to its end as
-    /// soon as it begins, so that its result does not depend on the speed of the machine; one that never ends hangs. Default yes.
+    /// Whether guests share the processors in time slices, and time limits apply. Without it, a call runs to its end
+    /// without interruption, so that its result does not depend on the speed of the machine; an endless call hangs.
+    /// Default true.
     pub time_slices: bool,
 }
 
@@ -83,7 +84,7 @@ pub struct WasmEngine {
     shared: Arc<Shared>,
 }
 
-/// State that all plugins share.
+/// State shared by all plugins.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     linker: Linker<StoreState>,
@@ -110,7 +111,8 @@ impl WasmEngine {
         let linker = linker::linker(&engine).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
         let ticker = config.time_slices.then(|| Ticker::start(&engine)).transpose().map_err(EngineError::Ticker)?;
         let n_processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        // Someone waits for the plugin where functions are kept. Elsewhere other plugins must not wait for its compilation.
+        // With kept functions, a developer waits for the plugin. Otherwise other plugins must not wait for its
+        // compilation.
         let n_compiling = if config.keep_functions { n_processors.get() } else { n_processors.get() - 1 };
         let compiler = Compiler::start(NonZeroUsize::new(n_compiling).unwrap_or(NonZeroUsize::MIN))?;
         let memory_bytes = config.memory_bytes;
@@ -123,29 +125,29 @@ impl WasmEngine {
 
     /// Checks and compiles a component. Errors contain `name` (a name or path).
     ///
-    /// Blocks while it compiles: 0.1 s for a Rust plugin, several seconds for large language runtimes, on all cores. A cached
-    /// component takes less than a millisecond per megabyte.
+    /// Blocks while it compiles: 0.1 s for a Rust plugin, several seconds for large language runtimes, on all cores. A
+    /// cached component takes less than a millisecond per megabyte.
     ///
     /// # Errors
-    /// [`LoadError`] describes what is wrong with the component; a retry does not help.
+    /// [`LoadError`] with the problem of the component; a retry does not help.
     pub fn load(&self, name: &str, bytes: &[u8]) -> Result<Arc<dyn Guest>, LoadError> {
         self.load_with(name, bytes, &Limits::default())
     }
 
-    /// As [`WasmEngine::load`], with the operator's limits for this plugin.
+    /// Like [`WasmEngine::load`], with the operator's limits for this plugin.
     ///
     /// # Errors
-    /// As [`WasmEngine::load`]; also if a limit exceeds the host's maximum.
+    /// Like [`WasmEngine::load`]; also if a limit exceeds the host's maximum.
     pub fn load_with(&self, name: &str, bytes: &[u8], given: &Limits) -> Result<Arc<dyn Guest>, LoadError> {
         let guest = self.try_load(bytes, given).and_then(|loaded| loaded.guest(&self.shared));
         guest.map_err(|problem| LoadError { name: name.to_owned(), problem })
     }
 
-    /// As [`WasmEngine::load`], with instances of these kinds whatever the manifest requests: one guest for each, to compare
-    /// their results.
+    /// Like [`WasmEngine::load`], with these kinds of instances instead of the one in the manifest: one guest per kind,
+    /// to compare their results.
     ///
     /// # Errors
-    /// As [`WasmEngine::load`].
+    /// Like [`WasmEngine::load`].
     pub fn load_each(&self, name: &str, bytes: &[u8], kinds: &[Instances]) -> Result<Vec<Arc<dyn Guest>>, LoadError> {
         let guests = self.try_load(bytes, &Limits::default()).and_then(|loaded| {
             let of_kind = |kind: &Instances| {
@@ -218,7 +220,7 @@ fn engine(config: &WasmConfig, functions: Option<Arc<Functions>>) -> Result<Engi
     match Engine::new(&settings) {
         Ok(engine) => Ok(engine),
         Err(error) => {
-            // The pool reserves terabytes of address space, which an address space limit forbids.
+            // The pool reserves terabytes of address space, which fails under an address space limit.
             let error = format!("{error:#}");
             tracing::warn!(error, "instances are allocated one by one, which is slower");
             settings.allocation_strategy(InstanceAllocationStrategy::OnDemand);
@@ -227,7 +229,7 @@ fn engine(config: &WasmConfig, functions: Option<Arc<Functions>>) -> Result<Engi
     }
 }
 
-/// Settings of everything that is compiled.
+/// Settings that affect compiled code.
 pub(crate) fn settings() -> Config {
     let mut config = Config::new();
     config.cranelift_opt_level(OptLevel::Speed);
@@ -236,7 +238,7 @@ pub(crate) fn settings() -> Config {
     config.concurrency_support(false);
     config.max_wasm_stack(MAX_WASM_STACK_BYTES);
     config.async_stack_size(CALL_STACK_BYTES);
-    // The same view must give the same outcome on every processor.
+    // The same view must lead to the same outcome on every processor.
     config.cranelift_nan_canonicalization(true);
     config.wasm_relaxed_simd(false);
     // Features that no plugin needs are off, to reduce the attack surface.
@@ -251,8 +253,8 @@ pub(crate) fn settings() -> Config {
 fn pool(config: &WasmConfig) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(MAX_INSTANCES);
-    // Components of language runtimes have up to 40 core modules (CPython), several of them with tables. The pool has the
-    // maximum of one component times the number of instances, so that no plugin can exhaust what others need.
+    // Components of language runtimes have up to 40 core modules (CPython), several of them with tables. The pool has
+    // room for the maximum of one component times the number of instances, so that no plugin can exhaust it for others.
     pool.max_core_instances_per_component(64);
     pool.total_core_instances(64 * MAX_INSTANCES);
     pool.max_memories_per_component(4);
@@ -265,7 +267,7 @@ fn pool(config: &WasmConfig) -> PoolingAllocationConfig {
     pool.max_memory_size(MAX_MEMORY_BYTES);
     pool.max_unused_warm_slots(config.warm_slots);
     if PoolingAllocationConfig::is_pagemap_scan_available() {
-        // Both options belong together: without the scan the whole megabyte would have to be cleared.
+        // Both options belong together: without the scan, the whole megabyte would have to be cleared.
         pool.pagemap_scan(Enabled::Yes);
         pool.linear_memory_keep_resident(KEEP_RESIDENT_BYTES);
         pool.table_keep_resident(KEEP_RESIDENT_BYTES);

@@ -28,7 +28,7 @@ pub enum EngineError {
         #[source]
         source: std::io::Error,
     },
-    /// Another user could put another folder in the place of one that leads to it.
+    /// Another user could replace a parent folder.
     #[error(
         "use {} for compiled code, which the host would run: {}: {why}, or name another folder with --cache-dir",
         folder.display(),
@@ -37,12 +37,12 @@ pub enum EngineError {
     CacheAncestor {
         /// The folder.
         folder: PathBuf,
-        /// A folder that leads to it.
+        /// The parent folder.
         ancestor: PathBuf,
-        /// Who.
+        /// Who can change it.
         why: ChangedBy,
     },
-    /// Other users could write code into the folder, which the host would run.
+    /// Other users could write code into the folder that the host would run.
     #[error("{} must be a folder that belongs to user {user} and is closed to others (chmod 700) to hold compiled code", folder.display())]
     CacheNotPrivate {
         /// The folder.
@@ -53,23 +53,23 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Whether the folder for compiled code is the reason: another folder, or none, helps.
+    /// Whether the folder for compiled code is the cause: using another folder, or none, helps.
     pub fn is_of_cache(&self) -> bool {
         matches!(self, Self::CacheFolder { .. } | Self::CacheAncestor { .. } | Self::CacheNotPrivate { .. })
     }
 }
 
-/// A component cannot be used. A retry does not help.
+/// A component that cannot be loaded. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("{name}: {problem}")]
 pub struct LoadError {
     /// Name or path of the component, as given.
     pub name: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: LoadProblem,
 }
 
-/// What is wrong with a component.
+/// The problem of a component.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadProblem {
     /// The bytes are not WebAssembly.
@@ -83,12 +83,12 @@ pub enum LoadProblem {
     /// The bytes end early, or are not a valid component.
     #[error("the component is damaged: {0}")]
     Damaged(String),
-    /// One of its sizes exceeds the host's bound: the cost of compiling and holding a component must be bounded.
+    /// One of its sizes exceeds the host's bound, which limits the cost of compiling and holding a component.
     #[error("the component is too large: {found} {what}; the maximum is {limit}")]
     TooLarge {
-        /// What exceeds its bound.
+        /// The size that exceeds its bound.
         what: &'static str,
-        /// The component's number.
+        /// The component's value.
         found: u64,
         /// The bound.
         limit: u64,
@@ -113,13 +113,13 @@ pub enum LoadProblem {
     /// It has several manifests.
     #[error("the component has {0} manifests")]
     SeveralManifests(usize),
-    /// The manifest is invalid. The message names the field.
+    /// The manifest is invalid. The message contains the field.
     #[error("{0}")]
     Manifest(ManifestError),
     /// It requests more than the operator's maximum.
     #[error("{0}")]
     Limits(LimitError),
-    /// It imports something that the host does not offer.
+    /// It imports something that the host does not provide.
     #[error(
         "component imports {}, which this host does not offer; allowed are {}, and interfaces of WASI 0.2{}",
         imports.join(", "),

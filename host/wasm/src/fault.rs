@@ -1,11 +1,11 @@
-//! Converts wasmtime errors into kinds of faults. No other crate sees wasmtime's error type.
+//! Converts wasmtime errors into kinds of faults. No other crate uses wasmtime's error type.
 
 use pintle_core::ports::guest::{FaultKind, PluginFault};
 use pintle_core::ports::view::ViewError;
 use pintle_core::text::printable;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
-/// Longest message of a fault in bytes; part of it is the guest's own text.
+/// Maximum bytes of a fault's message, which may contain the guest's own text.
 const MAX_MESSAGE_BYTES: usize = 2048;
 
 /// Reasons why the host stops a guest.
@@ -62,8 +62,9 @@ impl HostTrap {
     }
 }
 
-/// The fault for an error of creating or calling an instance. `last_error` is the last error line in the log of the run;
-/// after a trap it has what WebAssembly does not record: the message of a panic, and its source position.
+/// The fault for an error while creating or calling an instance. `last_error`: the last error line in the log of the
+/// run; after a trap it contains details that WebAssembly does not record: the message of a panic, and its source
+/// position.
 pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_error: Option<&str>) -> PluginFault {
     let mut message = error.root_cause().to_string();
     let kind = if let Some(trap) = error.downcast_ref::<HostTrap>() {
@@ -81,7 +82,7 @@ pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_
     } else if error.is::<PoolConcurrencyLimitError>() || while_instantiating {
         FaultKind::Instantiate
     } else if message.contains("fuel allocated for hostcalls has been exhausted") {
-        // wasmtime's type for this is private. The error has a backtrace only if the guest was running.
+        // wasmtime's type for this error is private. The error has a backtrace only if the guest was running.
         if error.is::<WasmBacktrace>() {
             let message = "the arguments of a host call are too large to be copied".to_owned();
             return PluginFault { kind: FaultKind::HostCall, message };
@@ -94,10 +95,10 @@ pub(crate) fn classify(error: &wasmtime::Error, while_instantiating: bool, last_
     PluginFault { kind, message: printable(&message, MAX_MESSAGE_BYTES) }
 }
 
-/// A trap in plugin authors' terms, followed by its name in WebAssembly.
+/// Describes a trap in terms of plugin authors, followed by its name in WebAssembly.
 fn describe(trap: Trap, last_error: Option<&str>) -> String {
     let what = match trap {
-        // Compilers end a program that cannot continue in this way.
+        // Compilers abort a program with this instruction.
         Trap::UnreachableCodeReached => match last_error {
             Some(line) => return format!("the plugin ended the run; the last error in its log: {line}"),
             None => {

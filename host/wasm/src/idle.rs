@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::engine::{MAX_IDLE, Shared};
 use crate::guest::Live;
 
-/// The idle instances of all plugins, together.
+/// Totals of the idle instances of all plugins.
 #[derive(Debug)]
 pub(crate) struct IdleTotal {
     n: usize,
@@ -16,12 +16,12 @@ pub(crate) struct IdleTotal {
 }
 
 impl IdleTotal {
-    /// Room for instances with at most so much memory.
+    /// Creates totals with room for instances with at most `max_bytes` of memory.
     pub(crate) fn new(max_bytes: u64) -> Self {
         Self { n: 0, n_bytes: 0, max_bytes }
     }
 
-    /// Counts an instance, if there is room for it.
+    /// Counts an instance, if there is room.
     fn add(&mut self, n_bytes: u64) -> bool {
         let has_room = self.n < MAX_IDLE && self.n_bytes.saturating_add(n_bytes) <= self.max_bytes;
         if has_room {
@@ -37,7 +37,7 @@ impl IdleTotal {
     }
 }
 
-/// Calls in which an idle instance was not needed, after which it is dropped.
+/// Number of calls that did not need an idle instance after which it is dropped.
 const UNUSED_CALLS: u32 = 1_000;
 
 /// The idle instances of one plugin.
@@ -47,18 +47,18 @@ pub(crate) struct Idle {
     max: usize,
 }
 
-/// The instance used last is taken first, so those at the bottom are the ones that are not needed.
+/// The most recently used instance is taken first, so the unused ones are at the bottom.
 #[derive(Default)]
 struct Stack {
     instances: Vec<Live>,
     /// Calls since unused instances were dropped.
     n_calls: u32,
-    /// The fewest instances that such a call left idle.
+    /// Minimum number of instances that were idle in these calls.
     n_unused: Option<usize>,
 }
 
 impl Stack {
-    /// An instance for a call, and those that no call needed for a long time.
+    /// Takes an instance for a call, and the instances that no call needed for a long time.
     fn pop(&mut self) -> (Option<Live>, Vec<Live>) {
         let live = self.instances.pop();
         let n_left = self.instances.len();
@@ -73,7 +73,7 @@ impl Stack {
 }
 
 impl Idle {
-    /// Room for `n` instances; none if the plugin is not pooled.
+    /// Creates room for `max` instances; none if the plugin is not pooled.
     pub(crate) fn new(shared: Arc<Shared>, max: usize) -> Self {
         Self { shared, stack: Mutex::default(), max }
     }

@@ -8,15 +8,16 @@
 //!
 //! *Invariants*
 //! 1. A component imports only the contract and a closed WASI 0.2; any other import is rejected before compilation.
-//! 2. A lister serves the run for which it was created. Its number is never reused within an instance, so a lister that the
-//!    guest kept cannot read the snapshot of another run.
+//! 2. A lister serves the run for which it was created. Its number is never reused within an instance, so a lister that
+//!    the guest kept cannot read the snapshot of another run.
 //! 3. A run ends by its deadline, and an instance is never used after a trap.
 //! 4. Guest output is bounded before the host copies it, and checked before anything acts on it.
-//! 5. No plugin occupies all processors, or all call places, however many of its calls run and however long.
-//! 6. Compiled code is loaded only from files in a folder that no other user can write to or replace, and only if its digest
-//!    matches.
+//! 5. No plugin occupies all processors, or all call places, with any number of calls of any length.
+//! 6. Compiled code is loaded only from files in a folder that no other user can write to or replace, and only if its
+//!    digest matches.
 //!
-//! *Not here*: what reads and writes mean (`pintle_core::ports::view`, `pintle_core::contract::check`), when to run (`pintle-runtime`).
+//! *Not here*: the meaning of reads and writes (`pintle_core::ports::view`, `pintle_core::contract::check`), scheduling
+//! of keys (`pintle-runtime`).
 
 mod cache;
 mod compile;

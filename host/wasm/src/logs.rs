@@ -1,4 +1,4 @@
-//! Log lines of plugins: limits and origin.
+//! Log lines of plugins: limits and context.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,9 +11,9 @@ use pintle_core::text::printable;
 
 use crate::contract::log::Level;
 
-/// Longest line in bytes; longer ones are cut.
+/// Maximum bytes of a line; longer ones are truncated.
 pub(crate) const MAX_LINE_BYTES: usize = 4096;
-/// Lines of a call that are kept with its result: the last ones, which usually contain the cause of a failure.
+/// Maximum bytes of the lines kept with a call's result: the last ones, which usually contain the cause of a failure.
 const MAX_KEPT_BYTES: usize = 32 << 10;
 
 /// The subject of a call.
@@ -43,7 +43,7 @@ pub(crate) struct Logs {
     n_dropped: u32,
     kept: VecDeque<LogLine>,
     n_kept_bytes: usize,
-    /// The last line, if it is an error that is not shown yet: a fault that quotes it takes its place.
+    /// The last line, if it is an error that is not shown yet: a fault that quotes it replaces it.
     held: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl Logs {
         &self.about
     }
 
-    /// Counts a line, and returns whether there is room for it.
+    /// Counts a line; returns whether it fits.
     pub(crate) fn has_room(&mut self) -> bool {
         match self.lines_left.checked_sub(1) {
             Some(left) => self.lines_left = left,
@@ -82,7 +82,7 @@ impl Logs {
         true
     }
 
-    /// Writes a line for which there is room.
+    /// Writes a line that fits.
     pub(crate) fn write(&mut self, level: Level, message: &str) {
         self.show_held();
         let message = printable(message, MAX_LINE_BYTES);
@@ -115,7 +115,7 @@ impl Logs {
         }
     }
 
-    /// The call ended with a fault, which is reported with this message.
+    /// Records that the call ended with a fault, which is reported with this message.
     pub(crate) fn faulted(&mut self, message: &str) {
         self.held.take_if(|held| message.contains(&**held));
     }
@@ -130,7 +130,7 @@ impl Logs {
         }
     }
 
-    /// Takes the lines that were kept.
+    /// Takes the kept lines.
     pub(crate) fn take(&mut self) -> Vec<LogLine> {
         self.n_kept_bytes = 0;
         std::mem::take(&mut self.kept).into()
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(held(&|_| ()), last);
         assert_eq!(held(&|logs| logs.faulted("a deadline")), last);
         assert_eq!(held(&|logs| logs.faulted(fault)), None);
-        // In the order of the lines.
+        // The order of the lines is kept.
         assert_eq!(held(&|logs| logs.write(Level::Info, "second")), None);
         assert_eq!(held(&|logs| logs.write(Level::Error, "third")), Some("third".to_owned()));
     }

@@ -1,10 +1,10 @@
-//! Sizes of the data that crosses between host and guest.
+//! Sizes of the data passed between host and guest.
 
 use std::sync::Arc;
 
 use crate::contract::{types, view};
 
-/// Bytes that cross. Only texts count, since the structures around them are bounded by their number.
+/// Number of bytes passed. Only texts count, because the number of structures around them is bounded.
 pub(crate) trait Size {
     fn n_bytes(&self) -> usize;
 }

@@ -1,4 +1,4 @@
-//! Advances the engine's epoch while guests run, so that each is interrupted about once a millisecond.
+//! Advances the engine's epoch while guests run, which interrupts each about once a millisecond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,8 +9,8 @@ use wasmtime::Engine;
 
 /// Time slice of a guest, and the precision of deadlines.
 const TICK: Duration = Duration::from_millis(1);
-/// Idle ticks after which the thread sleeps. Waking it costs a few microseconds, which a busy host should not pay per run; each tick
-/// costs as much, which a host should not pay while a run waits for its reads.
+/// Idle ticks after which the thread sleeps. Waking it costs a few microseconds, which is too much per run on a busy
+/// host; each tick costs as much, which is too much while a run only waits for its reads.
 const LINGER: u32 = 3;
 
 /// Owns the thread; dropping it ends the thread.
@@ -28,7 +28,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// The epoch advances while one of these is held.
+/// While one of these is held, the epoch advances.
 #[derive(Debug)]
 pub(crate) struct Ticking<'a>(&'a Shared);
 
@@ -54,7 +54,7 @@ impl Drop for Ticker {
         self.shared.stop.store(true, Ordering::SeqCst);
         self.thread.unpark();
         if let Some(handle) = self.handle.take() {
-            // The thread does not panic, and nothing could handle it if it did.
+            // The thread does not panic; if it did, nothing could be done here.
             let _ = handle.join();
         }
     }
@@ -76,7 +76,7 @@ impl Shared {
             if n_idle < LINGER {
                 continue;
             }
-            // A run that starts after the store sees it and unparks; one that started before is seen by the load.
+            // A run that starts after this store sees it and unparks; a run that started before is seen by the load.
             self.parked.store(true, Ordering::SeqCst);
             if self.n_running.load(Ordering::SeqCst) == 0 && !self.stop.load(Ordering::SeqCst) {
                 thread::park();

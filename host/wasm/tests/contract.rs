@@ -1,4 +1,4 @@
-//! The contract, through a guest that uses its items. `newest` has further ones.
+//! The contract, tested with a guest that uses its items. `newest` has further ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

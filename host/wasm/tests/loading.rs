@@ -1,4 +1,4 @@
-//! Which components load, the errors of the others, and the cache of compiled code.
+//! Components that load, the errors of others, and the cache of compiled code.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use wasm_encoder::Section as _;
 
 use crate::support::{ENGINE, component, minimal_manifest, outcome, run, text, with_manifest, without_manifest};
 
-/// The error, which `inspect` must tell in the same words if it can tell at all.
+/// The error; if `inspect` detects it, it must return the same message.
 #[track_caller]
 fn check(bytes: &[u8], expect: Expect) {
     let error = ENGINE.load("plugin.wasm", bytes).err().expect("it is refused").to_string();
@@ -113,7 +113,7 @@ fn what_producers_say_is_bounded_and_harmless() {
     let found = &found[1..];
     assert!(found[0].name.starts_with("tool-00\\u{1b}[31m") && found[0].name.len() < 120, "{}", found[0].name);
 
-    // What comes after too much is not looked at.
+    // Sections beyond the limit are skipped.
     let long = "x".repeat(70_000);
     let found =
         inspect("p", &produced(&[&[("language", "Go", "")], &[("language", &long, "")], &[("language", "C", "")]]));
@@ -155,7 +155,7 @@ fn imports_beside_the_contract_are_refused_by_name() {
 
 #[test]
 fn a_component_for_another_contract_is_rejected_by_its_version() {
-    // Whatever its manifest declares, and even if it imports things that no contract has.
+    // Whatever its manifest declares, and even if it has imports that no contract has.
     check(
         &text(
             r#"(component
@@ -232,7 +232,7 @@ fn features_of_webassembly_that_no_plugin_needs_are_off() {
     );
 }
 
-/// A component of one module, with the export of a controller by name.
+/// A component of one module, which has a controller's export by name only.
 fn module(fields: &str) -> Vec<u8> {
     text(&format!(
         r#"(component
@@ -315,7 +315,7 @@ fn a_small_function_that_would_keep_the_compiler_busy_is_refused() {
 
 #[test]
 fn a_component_that_begins_with_too_much_is_refused() {
-    // 1,024 pages are 64 MiB, what there is by default.
+    // 1,024 pages are 64 MiB, the default.
     check(
         &module("(memory 1025)"),
         expect![
@@ -411,7 +411,7 @@ fn compiled_code_is_used_again_and_damaged_code_is_not() {
     let middle = damaged.len() / 2;
     damaged[middle] ^= 1;
     for damage in [&damaged[..], &compiled[..1000], b""] {
-        // As a new file: plugins that run have the old one mapped.
+        // As a new file, because running plugins have the old one mapped.
         fs::remove_file(&code).unwrap();
         fs::write(&code, damage).unwrap();
         load_and_run();

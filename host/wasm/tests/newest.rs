@@ -1,4 +1,4 @@
-//! Other keys, more live reads, reviews and samples tied to writes, through a guest that uses all of it.
+//! Woken keys, further live reads, reviews and samples tied to writes, tested with a guest that uses all of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Guests that break a rule: what the host makes of it, and that nothing but the run suffers.
+//! Guests that break a rule: the resulting fault, and that it affects only the run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -67,7 +67,7 @@ fn another(name: &str, deadline_ms: u32) -> Arc<dyn Guest> {
     })
 }
 
-/// Starts a call, and counts how often it continues: an endless loop does with each tick that it gets.
+/// Starts a call, and counts its ticks: an endless loop continues with each tick that it gets.
 fn started(guest: &Arc<dyn Guest>, name: &'static str, n_ticks: &Arc<AtomicUsize>) -> JoinHandle<Run> {
     let (guest, n_ticks) = (guest.clone(), n_ticks.clone());
     tokio::spawn(async move {
@@ -86,7 +86,7 @@ fn endless_loops_of_a_plugin_delay_no_call_of_another() {
     const N_LOOPS: usize = 16;
     let (loops, quick) = (another("loops", LONG), another("quick", LONG));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    // A separate task, because tasks have their turns one after the other.
+    // A separate task, because the futures of one task run one after the other.
     let calling = runtime.spawn(async move {
         let [of_loops, of_quick] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
         for _ in 0..N_LOOPS {
@@ -98,7 +98,8 @@ fn endless_loops_of_a_plugin_delay_no_call_of_another() {
         [of_loops, of_quick].map(|n_ticks| n_ticks.load(Ordering::Relaxed))
     });
     let [of_loops, of_quick] = runtime.block_on(calling).unwrap();
-    // Once all have begun, the loops get ticks as if there was one. A tick of each between two quick calls would be many more.
+    // Once all have begun, the loops share ticks as if there was one loop. A tick of each between two quick calls would
+    // be many more.
     assert!(of_loops < 4 * (N_LOOPS + of_quick), "{of_loops} ticks of the loops, {of_quick} of the quick calls");
 }
 
@@ -109,7 +110,7 @@ fn waits_for_cpu_slots_do_not_count_against_the_deadline() {
     let key = key("loop");
     let runs = RUNTIME.block_on(join_all((0..4).map(|_| guest.reconcile(&key, Arc::new(TestView::default())))));
     assert!(runs.iter().all(|run| run.result.as_ref().is_err_and(|fault| fault.kind == FaultKind::Deadline)));
-    // One at a time, but for the first ticks of each.
+    // One at a time, except for the first ticks of each.
     assert!(started.elapsed() > Duration::from_millis(250), "{:?}", started.elapsed());
 }
 
@@ -140,7 +141,7 @@ fn deep_recursion_ends_at_the_stack_limit() {
         FaultKind::Memory,
         "stack overflow: functions called one another too deeply, or recursed without end (wasm trap: call stack exhausted)",
     );
-    // The part of the stack that compilers keep in linear memory lies at its beginning, so that it overflows into nowhere.
+    // Compilers put part of the stack at the start of linear memory, so that an overflow is out of bounds.
     check("recurse-with-arrays", FaultKind::Trap, OUT_OF_BOUNDS);
 }
 
@@ -207,7 +208,7 @@ fn instances_are_gone_after_a_fault_and_kept_only_by_pooled_plugins() {
         assert_eq!(guest.instance_bytes() > 0, n_kept > 0);
         for name in ["panic", "grow", "recurse", "too-big-output"] {
             fault(run(&*guest, name));
-            // A fault of the answer alone leaves the instance as it is.
+            // A fault in the answer alone leaves the instance usable.
             let n_kept = if name == "too-big-output" { n_kept } else { 0 };
             assert_eq!(guest.n_instances(), n_kept, "after {name}");
             assert_eq!(guest.instance_bytes() > 0, n_kept > 0, "after {name}");
@@ -230,7 +231,7 @@ fn the_limits_of_the_operator_bind() {
     let config = pintle_wasm::WasmConfig { max_limits, ..pintle_wasm::WasmConfig::default() };
     let engine = pintle_wasm::WasmEngine::new(config).unwrap();
     let load = |given| engine.load_with("faulty", support::component("faulty"), &limits(given));
-    // The manifest asks for 5 lines.
+    // The manifest requests 5 lines.
     assert_eq!(
         load(json!({})).err().unwrap().to_string(),
         "faulty: limits.logLines: 5 is more than the maximum of 3; request less, or raise the maximum with `--max-limits \
@@ -309,17 +310,17 @@ fn pooled() -> Arc<dyn Guest> {
     })
 }
 
-/// A pooled plugin for [`overlap`], whose calls wait for one another as often as they need.
+/// A pooled plugin for [`overlap`], whose calls may wait for one another without a limit.
 fn patient() -> Arc<dyn Guest> {
     loaded_with("faulty", |manifest| {
         manifest["instances"] = json!("pooled");
-        // An operator may give it more workers.
+        // An operator may configure more workers.
         manifest["queues"][0]["concurrency"] = json!(1);
         manifest["limits"]["hostCalls"] = json!(1_000_000);
     })
 }
 
-/// Calls that all begin before one ends.
+/// Calls that all begin before the first one ends.
 #[track_caller]
 fn overlap(guest: &dyn Guest, n_calls: usize) {
     let (key, meeting) = (key("await"), Meeting::of(n_calls));
@@ -328,7 +329,7 @@ fn overlap(guest: &dyn Guest, n_calls: usize) {
     assert!(runs.into_iter().all(|run| run.result.is_ok()));
 }
 
-/// How often the instance that answers has been called.
+/// The number of calls of the instance that answers.
 #[track_caller]
 fn calls(guest: &dyn Guest) -> u128 {
     outcome(run(guest, "calls")).requeue_after.unwrap().as_millis()
@@ -357,7 +358,7 @@ fn a_pooled_instance_that_leaks_is_replaced_before_it_meets_its_limit() {
     for _ in 0..10 {
         outcome(run(&*guest, "leak"));
     }
-    // 6 MiB a call: the second call passes half of the limit of 16 MiB, and the third has a new instance.
+    // 6 MiB per call: the second call exceeds half of the limit of 16 MiB, and the third gets a new instance.
     assert_eq!(calls(&*guest), 1);
 }
 
@@ -425,7 +426,7 @@ fn more_calls_than_permits_wait_for_their_turn() {
     assert!(runs.into_iter().all(|run| run.result.is_ok()));
 }
 
-/// Lines that the guest logged, one per event: level, fields and message.
+/// Lines logged by the guest, one per event: level, fields and message.
 fn logged(guest: &'static str, name: &str) -> Vec<String> {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);

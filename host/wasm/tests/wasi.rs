@@ -1,4 +1,4 @@
-//! Components that import WASI 0.2: what they get, that it is the same each time, and its limits.
+//! Components that import WASI 0.2: the results, their determinism, and the limits.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::{ENGINE, TestView, component, fault, loaded, loaded_with, outcome, run, run_with, text};
 
-/// The lines that a run wrote, which must not be a fault.
+/// The lines of a run, which must not be a fault.
 fn lines(guest: &dyn Guest, name: &str) -> Vec<String> {
     lines_of(run(guest, name))
 }
@@ -42,7 +42,7 @@ fn a_component_may_import_every_interface_of_the_list() {
     let names = |import: &String| import.split_once('@').map(|(name, _)| name.to_owned());
     let of_guest: Vec<String> = imports.iter().filter_map(names).filter(|name| name.starts_with("wasi:")).collect();
     for interface in WASI_INTERFACES {
-        // Nothing gives errors, terminals or sockets, so that a guest need not import their types.
+        // No function returns errors, terminals or sockets, so a guest need not import their types.
         let unused = ["wasi:http/outgoing-handler", "wasi:sockets/tcp", "wasi:sockets/udp"].contains(&interface.name);
         assert!(unused || of_guest.iter().any(|name| name == interface.name), "{} {of_guest:?}", interface.name);
     }

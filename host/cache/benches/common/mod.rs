@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 pub(crate) const N_PODS: usize = 20_000;
 pub(crate) const PODS_PER_OWNER: usize = 100;
 
-/// A server that has nothing but Pods, made when they are asked for.
+/// A server with Pods only, which are generated on request.
 #[derive(Default)]
 pub(crate) struct Server {
     watch: Mutex<Option<mpsc::Sender<Result<WatchFrame, ApiError>>>>,
@@ -28,7 +28,7 @@ pub(crate) fn uid(kind: u32, i: usize) -> String {
     format!("0f1e2d3c-4b5a-6978-{kind:04x}-{i:012x}")
 }
 
-/// About 2.5 KB, as an API server gives a small Pod.
+/// About 2.5 KB, as an API server returns for a small Pod.
 pub(crate) fn pod(i: usize, version: usize) -> String {
     let owner = i / PODS_PER_OWNER;
     let managed = |manager: &str| {
@@ -137,7 +137,7 @@ impl ApiReader for Server {
     }
 }
 
-/// Maps each change to keys, as a controller does, and counts.
+/// Maps each change to keys like a controller, and counts them.
 #[derive(Default)]
 pub(crate) struct Mapping {
     subscription: OnceLock<Arc<Subscription>>,
@@ -158,7 +158,7 @@ impl ChangeHandler for Mapping {
     fn on_progress(&self, _: &Kind) {}
 }
 
-/// A plugin that has these watches; its rules run if `with_rules`.
+/// A plugin with these watches; its rules run if `with_rules`.
 pub(crate) fn subscribe(
     caches: &Arc<Caches>,
     name: &str,
@@ -179,7 +179,7 @@ pub(crate) fn subscribe(
     (subscription, handler)
 }
 
-/// Sends changes of Pods to the watch, and gives the time until the handler has received them all, by this clock.
+/// Sends Pod changes to the watch; returns the time until the handler has received them all, by this clock.
 pub(crate) fn time_of_changes(
     server: &Server,
     handler: &Mapping,

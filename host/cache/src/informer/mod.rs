@@ -1,13 +1,13 @@
 //! An informer lists and watches one kind in one scope and keeps its store current, for all plugins that watch it.
 //!
-//! Flow: API server -> frames -> objects (outside the lock) -> store (under the lock, a batch at once) -> listeners.
+//! Flow: API server -> frames -> objects (outside the lock) -> store (under the lock, in batches) -> listeners.
 //!
 //! Invariants:
-//! 1. Only the informer's task changes its store; a list becomes visible at once and whole.
-//! 2. A listener first gets everything as `initial`, then every change, in order, each after the store shows it.
-//! 3. While the API server is away or a new list is under way, the old objects stay.
+//! 1. Only the informer's task changes its store; a list becomes visible as a whole.
+//! 2. A listener first receives all objects as `initial`, then every change, in order, after the store shows it.
+//! 3. During an outage of the API server or a new list, the old objects stay.
 //!
-//! Not here: which informers there are (`caches`), what to do next (`machine`).
+//! Not here: which informers exist (`caches`), the next step (`machine`).
 
 pub(crate) mod machine;
 pub(crate) mod plan;
@@ -31,7 +31,7 @@ use crate::store::set::{StoreId, StoreSet};
 use crate::supervisor::Supervisor;
 use crate::types::{CachesConfig, ChangeHandler};
 
-/// What all informers share.
+/// State shared by all informers.
 pub(crate) struct Env {
     pub(crate) reader: Arc<dyn ApiReader>,
     pub(crate) config: CachesConfig,
@@ -43,7 +43,7 @@ pub(crate) struct Env {
     pub(crate) back: watch::Sender<u64>,
 }
 
-/// What an informer reads; each scope has at most one.
+/// The objects that an informer reads; each scope has at most one informer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scope {
     pub(crate) kind: Kind,
@@ -56,32 +56,32 @@ pub(crate) struct Scope {
 /// All informers.
 pub(crate) type Informers = HashMap<Scope, Informer>;
 
-/// One subscription's interest in one informer.
+/// One subscription's use of one informer.
 pub(crate) struct Listener {
     pub(crate) handler: Arc<dyn ChangeHandler>,
     demand: Arc<Demand>,
-    /// The store must have been filled under this generation of the plan, or a later one, to have all of the demand.
+    /// Minimum generation of the plan under which the store must be filled to satisfy the demand.
     pub(crate) generation: u64,
     /// Reads the declared fields.
     pub(crate) fields: ObjectReader,
     /// Reads whole objects, if they are declared.
     pub(crate) whole: Option<ObjectReader>,
-    /// Its subscription is complete: it receives changes from now on.
+    /// Whether its subscription is complete: from then on it receives changes.
     registered: AtomicBool,
-    /// It has received the initial list.
+    /// Whether it has received the initial list.
     synced: AtomicBool,
-    /// The server has rejected the list for long, and the kind is optional for this listener.
+    /// Whether the server has rejected the list for long, and the kind is optional for this listener.
     skipped: AtomicBool,
-    /// Whether it does not need a kind that the server rejects to list.
+    /// Whether it can do without a kind that the server refuses to list.
     pub(crate) optional: bool,
-    /// It has left, and receives nothing more.
+    /// Whether it has left, and receives nothing more.
     cancelled: AtomicBool,
     /// Called once the listener is ready.
     pub(crate) on_ready: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Listener {
-    /// Reads as much as is declared.
+    /// The reader for the most that is declared.
     pub(crate) fn fullest(&self) -> &ObjectReader {
         self.whole.as_ref().unwrap_or(&self.fields)
     }
@@ -95,7 +95,7 @@ impl Listener {
     }
 }
 
-/// Counts of one informer, for metrics.
+/// Counters of one informer, for metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) lists: AtomicU64,
@@ -105,7 +105,7 @@ pub(crate) struct Counts {
     pub(crate) skipped: AtomicU64,
 }
 
-/// A running informer. Dropping it ends it and frees its store.
+/// A running informer. Dropping it stops it and frees its store.
 pub(crate) struct Informer {
     shared: Arc<Shared>,
     env: Arc<Env>,
@@ -118,16 +118,16 @@ pub(crate) struct Shared {
     pub(crate) store: StoreId,
     pub(crate) counts: Counts,
     state: Mutex<Interests>,
-    /// The message with which the server refuses to list the kind, since the last list.
+    /// The message of the server's refusal to list the kind, since the last list.
     refusal: Mutex<Option<String>>,
-    /// The watch seems to be silent or late.
+    /// Requests a new watch, because the current one seems to be silent or late.
     reopen: AtomicBool,
-    /// Wakes the task: interests have changed, or the watch is to be reopened.
+    /// Wakes the task after a change of demands, or a request to reopen the watch.
     changed: Notify,
 }
 
 impl Shared {
-    /// The message with which the server refuses to list the kind; absent while it may be listed soon.
+    /// The message of the server's refusal to list the kind; absent while the list may soon succeed.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.refusal.lock().clone()
     }
@@ -139,7 +139,7 @@ struct Interests {
 }
 
 impl Informer {
-    /// Starts an informer; it does nothing before the first listener joins.
+    /// Starts an informer; it is idle until the first listener joins.
     pub(crate) fn start(env: &Arc<Env>, scope: Scope) -> Self {
         let demand = FieldDemand::new(scope.kind.clone());
         let store = env.stores.add(demand.plan().0);
@@ -187,20 +187,20 @@ impl Informer {
         listener
     }
 
-    /// Sends the objects to a listener that has joined, and all changes from then on.
+    /// Sends the objects to a joined listener, and all changes from then on.
     pub(crate) fn register(&self, listener: &Listener) {
         if !listener.registered.swap(true, Ordering::AcqRel) {
             self.shared.changed.notify_one();
         }
     }
 
-    /// Has the watch reopened where it was.
+    /// Reopens the watch at its version.
     pub(crate) fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Release);
         self.shared.changed.notify_one();
     }
 
-    /// Removes a listener; true if it was the last one.
+    /// Removes a listener; returns true if it was the last one.
     pub(crate) fn leave(&self, listener: &Arc<Listener>) -> bool {
         listener.cancelled.store(true, Ordering::Release);
         let mut state = self.shared.state.lock();
@@ -220,7 +220,7 @@ impl Drop for Informer {
     }
 }
 
-/// What [`Informer::join`] needs of a listener.
+/// Parameters of [`Informer::join`].
 pub(crate) struct NewListener {
     pub(crate) handler: Arc<dyn ChangeHandler>,
     pub(crate) optional: bool,
@@ -246,7 +246,7 @@ mod tests {
         fn on_progress(&self, _: &Kind) {}
     }
 
-    /// The subscription has no table before that, and could not classify the objects.
+    /// Before that, the subscription has no table, and could not assign the objects to a watch.
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_complete_before_the_subscription_is_waits_for_it() {
         let config = CachesConfig::default();
@@ -267,7 +267,7 @@ mod tests {
         let heard = Arc::new(Count::default());
         let new = NewListener { handler: heard.clone(), optional: false, on_ready: Box::new(|| {}) };
         let listener = informer.join(&Arc::default(), new);
-        // Time passes only when every task has come to rest.
+        // The paused clock advances only when all tasks are idle.
         tokio::time::sleep(CachesConfig::default().stream_quiet_limit / 2).await;
         assert_eq!(env.stores.read(informer.shared().store, |store| store.len()), Some(1));
         assert_eq!((heard.0.load(Ordering::SeqCst), listener.is_ready()), (0, false));

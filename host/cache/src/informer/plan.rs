@@ -1,7 +1,7 @@
-//! What the subscribers of one informer need, merged into one ingest plan.
+//! Merges the demands of an informer's subscribers into one ingest plan.
 //!
-//! Invariant: the generation grows exactly when the plan changes: when something is needed that it does not take out of the objects,
-//! or in a separate text for which there is room again. Texts that are no longer needed stay until then.
+//! Invariant: the generation grows exactly when the plan changes: when a demand needs something that the plan does not
+//! extract, or a separate text for which there is room again. Texts that are no longer needed stay until then.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use pintle_core::object::ingest::{IngestPlan, Needs};
 use pintle_core::object::selector::SelectorForm;
 use pintle_core::object::texts::Projection;
 
-/// What one watch of one plugin needs of every object.
+/// The parts of every object that one watch of one plugin needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Demand {
     pub(crate) fields: FieldMask,
     pub(crate) whole: bool,
-    /// By name.
+    /// Indexes with their names.
     pub(crate) indexes: Vec<(Arc<str>, FieldPath)>,
     pub(crate) selects: Option<(FieldPath, SelectorForm)>,
 }
@@ -38,7 +38,7 @@ impl FieldDemand {
         (self.plan.clone(), self.generation)
     }
 
-    /// Adds a demand. Gives the generation: a store that was filled under it, or a later one, has all of the demand.
+    /// Adds a demand. Returns the minimum generation of a store that satisfies it.
     pub(crate) fn claim(&mut self, demand: Arc<Demand>) -> u64 {
         self.demands.push(demand);
         let mut needs = Needs::default();
@@ -119,7 +119,7 @@ mod tests {
         all.release(&first[0]);
         assert_eq!(all.claim(first[0].clone()), 5 + u64::from(n_texts(&all) < 4));
         assert_eq!(all.claim(demand(&["spec.f"], false)), 6);
-        // There is room again: the next one that comes gets its own text, and so do all others.
+        // There is room again: the next demand gets its own text, and so do all others.
         first[..4].iter().for_each(|demand| all.release(demand));
         all.claim(demand(&["spec.f.g"], false));
         assert!(

@@ -1,4 +1,4 @@
-//! The store against a naive model: a list of objects that is searched.
+//! The store compared with a naive model: a list that is searched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ proptest! {
             }
             agree(&store, &model);
         }
-        // Snapshots are not touched by what came later.
+        // Later changes do not affect snapshots.
         snapshots.iter().for_each(|(store, model)| agree(store, model));
         for key in model.keys() {
             store.remove(key);

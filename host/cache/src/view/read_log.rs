@@ -1,7 +1,7 @@
-//! Log of the reads of a run, in case it fails.
+//! Log of a run's reads, for the case that it fails.
 //!
-//! A view never changes, so logging the queries is enough: a replay gives the same answers. An entry costs a run a few references
-//! and short texts; objects are looked up only after a failure.
+//! A view never changes, so it is sufficient to log the queries: a replay has the same results. An entry costs a few
+//! references and short texts; objects are looked up only after a failure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use pintle_core::object::id::{Kind, ObjectKey};
 use pintle_core::policy::held::{Account, Held};
 use pintle_core::ports::view::{OwnedBy, Query};
 
-/// Maximum bytes of a run's log: some ten thousand reads of single objects.
+/// Maximum bytes of a run's log: about ten thousand reads of single objects.
 const MAX_BYTES: usize = 1 << 20;
 /// Maximum bytes of an entry: the longest selector, and names.
 const MAX_ENTRY_BYTES: usize = 20 << 10;
 /// Maximum logged bulk reads: a replay of each may scan all objects of a kind.
 const MAX_BULK_READS: usize = 64;
-/// Bytes of an entry besides its texts: the entry and its references.
+/// Bytes of an entry in addition to its texts.
 const ENTRY_BYTES: usize = 128;
 
 /// A read that may return many objects.
@@ -47,7 +47,7 @@ pub(super) struct LoggedReads {
     pub(super) is_incomplete: bool,
 }
 
-/// The log that a run writes.
+/// The log of a run.
 #[derive(Debug, Default)]
 pub(super) struct ReadLog(Mutex<Log>);
 
@@ -55,12 +55,12 @@ pub(super) struct ReadLog(Mutex<Log>);
 struct Log {
     reads: LoggedReads,
     n_bytes: usize,
-    /// Of the plugin's account.
+    /// Bytes in the plugin's account.
     held: Option<Held>,
 }
 
 impl ReadLog {
-    /// An empty log, which this account counts.
+    /// Creates an empty log that is counted in this account.
     pub(super) fn new(account: Option<&Arc<Account>>) -> Self {
         Self(Mutex::new(Log { held: account.map(Account::open), ..Log::default() }))
     }
@@ -110,7 +110,7 @@ impl ReadLog {
 }
 
 impl Log {
-    /// Reserves room for an entry with texts of this length; returns whether there was room.
+    /// Reserves room for an entry with texts of this length; returns false if there is none.
     fn has_room(&mut self, n_bytes: usize) -> bool {
         let n_bytes = n_bytes + ENTRY_BYTES;
         let fits = n_bytes <= MAX_ENTRY_BYTES && self.n_bytes + n_bytes <= MAX_BYTES;
@@ -158,7 +158,7 @@ mod tests {
         for i in 0..fitting {
             let object = ObjectKey::new("ns", &format!("{i:06}"));
             log.object(&pod(), &object);
-            // An immediate repetition is one read.
+            // An immediate repetition counts as one read.
             log.object(&pod(), &object);
         }
         assert_eq!((log.reads().objects.len(), log.reads().is_incomplete), (fitting, false));
@@ -185,7 +185,7 @@ mod tests {
         drop(one);
         other.state(&long(4));
         assert_eq!(of(&other).1, 4 * (16 << 10));
-        // No entry is longer than any read that finds something.
+        // An entry is at most as long as the longest read that can find an object.
         other.uid(&"x".repeat(MAX_ENTRY_BYTES));
         assert_eq!(other.reads().uids.len(), 0);
         drop(other);

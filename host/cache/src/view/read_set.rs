@@ -19,14 +19,14 @@ use crate::store::Store;
 /// Maximum bytes of the objects and answers of one run: a larger case is not useful for debugging.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
-/// Work of one read beside that of repeating all reads of one run, which delays no other work.
+/// The replay of all reads of a run may take this fraction of the work of one read, so that it delays no other work.
 const LESS_WORK: u64 = 8;
 
-/// The reads that were replayed so far.
+/// State of the replay.
 struct Replay<'v> {
     snapshot: &'v Snapshot,
     read_set: ReadSet,
-    /// Addresses of the objects: several reads may return the same one.
+    /// Addresses of the objects, because several reads may return the same one.
     known: HashSet<*const Object>,
     forms: Vec<Arc<Form>>,
     n_bytes: usize,
@@ -69,7 +69,7 @@ impl RunView {
     }
 
     fn replay_bulk_read(&self, bulk_read: &BulkRead, replay: &mut Replay<'_>) {
-        // A rejected read has returned nothing.
+        // A rejected read returned nothing.
         let (kind, objects) = match bulk_read {
             BulkRead::List(kind, query) => (kind, self.select(kind, query, &replay.work)),
             BulkRead::Selecting { kind, namespace, labels } => {
@@ -107,7 +107,7 @@ impl<'v> Replay<'v> {
         let Some(listener) = bound.listener() else { return };
         let form = self.form(bound, store);
         for object in objects {
-            // Further objects could not be kept.
+            // No further objects fit.
             if self.is_full {
                 return;
             }

@@ -1,4 +1,4 @@
-//! A subscription of the caches to the fake server, and what it hears.
+//! A subscription to caches on the fake server, and the changes it receives.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,12 +9,12 @@ use pintle_testing::FakeServer;
 use pintle_testing::server::settle;
 use serde_json::{Value, json};
 
-/// Writes down what it hears: `*ns/a@11` at first sight, `+`, `~`, `-` for changes, `.` for progress.
+/// Records what it receives: `*ns/a@11` for initial objects, `+`, `~`, `-` for changes, `.` for progress.
 #[derive(Default)]
 pub(crate) struct Heard(Mutex<Vec<String>>);
 
 impl Heard {
-    /// What was heard since the last call, progress left out.
+    /// The events since the last call, without progress.
     pub(crate) fn take(&self) -> String {
         std::mem::take(&mut *self.0.lock().unwrap()).join(" ")
     }
@@ -55,7 +55,7 @@ pub(crate) fn context() -> RunContext {
     RunContext { now: "2026-01-01T00:00:00.000000Z".into(), ..RunContext::default() }
 }
 
-/// A subscription that is synced, and what it hears from then on.
+/// A synced subscription, and its events from then on.
 pub(crate) async fn subscribe(caches: &Arc<Caches>, watches: Value) -> (Subscription, Arc<Heard>) {
     let heard = Arc::new(Heard::default());
     let subscription = caches.subscribe(manifest(watches), heard.clone());
@@ -76,7 +76,7 @@ pub(crate) fn listed(subscription: &Subscription, kind: &str) -> String {
     names.collect::<Vec<_>>().join(" ")
 }
 
-/// Writes down the keys that the rules give.
+/// Records the keys that the rules yield.
 #[derive(Default)]
 pub(crate) struct Keys {
     subscription: Mutex<Option<Arc<Subscription>>>,
@@ -101,7 +101,7 @@ impl ChangeHandler for Keys {
     fn on_progress(&self, _: &Kind) {}
 }
 
-/// A subscription that is synced, and the keys that changes give from then on.
+/// A synced subscription, and the keys of changes from then on.
 pub(crate) async fn with_rules(caches: &Arc<Caches>, watches: Value) -> (Arc<Subscription>, Arc<Keys>) {
     let keys = Arc::new(Keys::default());
     let subscription = Arc::new(caches.subscribe(manifest(watches), keys.clone()));

@@ -1,7 +1,7 @@
 //! Validates outcomes: sizes, counts, names and numbers that violate the contract are faults of the plugin.
 //!
-//! Invariant: a validated outcome needs no further checks of its shape; only grants and the JSON texts remain, which the
-//! writer checks.
+//! Invariant: a validated outcome needs no further checks of its shape; only grants and the JSON texts remain, which
+//! the writer checks.
 
 use std::borrow::Borrow;
 use std::ops::Deref;
@@ -31,7 +31,8 @@ const MAX_STATE_WRITES: usize = 1_000;
 const MAX_WAKES: usize = 10_000;
 /// Maximum labels of a run.
 const MAX_RUN_LABELS: usize = 16;
-/// Longest kind and name of a mapped key, in bytes. A longer name comes from an object, so it is dropped without a fault.
+/// Longest kind and name of a mapped key, in bytes. A longer name comes from an object, so it is dropped without a
+/// fault.
 const MAX_KEY_BYTES: usize = 1024;
 /// Maximum tolerated failures of one mutation: one per class.
 const MAX_TOLERATED: usize = 6;

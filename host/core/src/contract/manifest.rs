@@ -1,7 +1,7 @@
 //! The manifest: a plugin's metadata, readable without running it.
 //!
-//! A component contains it as JSON in the custom section [`SECTION`] at its top level. Authors write YAML (`manifest.yaml`
-//! next to the plugin's source); the build converts it to JSON.
+//! A component contains it as JSON in the custom section [`SECTION`] at its top level. Authors write YAML
+//! (`manifest.yaml` next to the plugin's source); the build converts it to JSON.
 
 mod bounds;
 mod built_in;

@@ -103,8 +103,8 @@ impl Default for Shadow {
     }
 }
 
-/// The probation of a new version. The version is proven when both the number of runs and the time are reached; until then
-/// the previous version stays compiled.
+/// The probation of a new version. The version is proven when both the number of runs and the time are reached; until
+/// then the previous version stays compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Probation {
@@ -238,8 +238,8 @@ pub struct SwapReport {
     pub to: Option<VersionInfo>,
     /// The result.
     pub result: SwapResult,
-    /// Reason as one word in CamelCase: `Requested`, `FaultsInProbation`, `ShadowDiffers`, `NotGranted`, `DigestMismatch` and
-    /// so on.
+    /// Reason as one word in CamelCase: `Requested`, `FaultsInProbation`, `ShadowDiffers`, `NotGranted`,
+    /// `DigestMismatch` and so on.
     pub reason: String,
     /// For humans.
     pub message: String,

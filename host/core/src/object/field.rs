@@ -177,7 +177,8 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// A set of paths: a projection. It always includes `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}`.
+/// A set of paths: a projection. It always includes `apiVersion`, `kind` and
+/// `metadata.{name,namespace,uid,resourceVersion}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldMask {
     paths: BTreeSet<FieldPath>,

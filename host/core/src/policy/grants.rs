@@ -1,7 +1,7 @@
 //! Permissions of a plugin for writes and reads.
 //!
-//! Flow: the manifest requests grants and the operator may restrict them; each mutation and need is checked before it leaves
-//! the process. Before a plugin is loaded, the manifest's requests are compared with the operator's grants.
+//! Flow: the manifest requests grants and the operator may restrict them; each mutation and need is checked before it
+//! leaves the process. Before a plugin is loaded, the manifest's requests are compared with the operator's grants.
 //!
 //! Invariants:
 //! 1. Everything that is allowed was requested by the manifest; the operator's grants can only restrict it.
@@ -98,7 +98,8 @@ pub struct Relation {
     pub adopt: bool,
     /// Whether objects that no selector of the key selects may be adopted: the grant lists names, or `*`.
     pub named: bool,
-    /// Whether a cluster-scoped key reaches objects in namespaces: [`Of::Controlled`] with a list of namespaces, or `*`.
+    /// Whether a cluster-scoped key reaches objects in namespaces: [`Of::Controlled`] with a list of namespaces, or
+    /// `*`.
     pub in_namespaces: bool,
 }
 

@@ -18,8 +18,8 @@
 //!
 //! Not here: the run itself, tasks and locks (the runtime's dispatcher); pausing the plugin (`lifecycle::supervisor`).
 //!
-//! Source: the work queue of client-go and the loop around `processNextWorkItem` of its controllers: `Forget` after a success,
-//! `AddRateLimited` after a failure, `Done` in each case.
+//! Source: the work queue of client-go and the loop around `processNextWorkItem` of its controllers: `Forget` after a
+//! success, `AddRateLimited` after a failure, `Done` in each case.
 
 mod queue;
 #[cfg(test)]

@@ -13,7 +13,8 @@
 //!
 //! Invariants:
 //! 1. A key waits for a kind only while at least one write of that kind is unseen.
-//! 2. A recheck examines one unseen write per waiting key, plus those that it finds seen: writes are checked newest first.
+//! 2. A recheck examines one unseen write per waiting key, plus those that it finds seen: writes are checked newest
+//!    first.
 //! 3. A key with an open wait is not free, whatever the caches show.
 //! 4. Time alone frees no key.
 //!

@@ -16,7 +16,8 @@
 //!    are ready, at most one is a suspect. So suspects never starve other keys, and are never starved.
 //! 6. The bytes of a key's text count once, as long as the key is in any list: the lists share the text.
 //!
-//! Not here: the delay of a failed key (`ratelimit`), the number of concurrent runs (the dispatcher), threads and locks.
+//! Not here: the delay of a failed key (`ratelimit`), the number of concurrent runs (the dispatcher), threads and
+//! locks.
 //!
 //! Source: client-go's `workqueue` (`queue.go`, `delaying_queue.go`). Deliberate differences: priorities, suspects, and
 //! `held`, the state of a key that has run but whose writes are not in the caches yet.

@@ -134,7 +134,8 @@ pub fn at_most(max_bytes: usize) -> impl Fn(usize) -> Result<(), String> + Send 
 pub trait ApiReader: Send + Sync {
     /// Fetches the server's resources.
     fn discover(&self) -> BoxFuture<'_, Result<Discovery, ApiError>>;
-    /// Lists one page of at most `limit` objects; `page` is the token of the previous page. Never uses `resource_version=0`.
+    /// Lists one page of at most `limit` objects; `page` is the token of the previous page. Never uses
+    /// `resource_version=0`.
     fn list<'a>(
         &'a self,
         target: &'a ListWatchTarget,
@@ -307,7 +308,8 @@ pub struct ApiClient {
     pub reader: Option<Arc<dyn ApiReader>>,
 }
 
-/// Observes every request to the API server, for metrics. It is called on the request path: it must be fast and never block.
+/// Observes every request to the API server, for metrics. It is called on the request path: it must be fast and never
+/// block.
 pub trait RequestObserver: Send + Sync {
     /// An attempt ended with this status code, or without an answer. `sent_bytes` is the length of the request body;
     /// absent for streams.
@@ -316,8 +318,8 @@ pub trait RequestObserver: Send + Sync {
     fn delayed(&self, method: &'static str, host: &str, waited: Duration);
     /// A request is sent again because the previous attempt was answered with this status code.
     fn repeated(&self, method: &'static str, host: &str, code: u16);
-    /// A request has ended, including all attempts and delays; not called for streams. `received_bytes` is absent without an
-    /// answer.
+    /// A request has ended, including all attempts and delays; not called for streams. `received_bytes` is absent
+    /// without an answer.
     fn finished(&self, method: &'static str, host: &str, took: Duration, received_bytes: Option<usize>);
 }
 

@@ -1,5 +1,5 @@
-//! Connections as operators have them: proxies, certificates and tokens that change, programs that provide credentials, several
-//! kubeconfigs, and peers that are dead without a word.
+//! Connections in real setups: proxies, rotating certificates and tokens, programs that provide credentials, several
+//! kubeconfigs, and silently dead peers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -42,8 +42,7 @@ impl Fixture {
         self.files.kubeconfig(cluster, user)
     }
 
-    /// Opens a connection through a gate, with the times that operators have. Files are not read again, because that takes
-    /// real time.
+    /// Opens a connection through a gate, with default times. Files are not reloaded, because that takes real time.
     async fn through(&self, gate: &Gate) -> Connection {
         let path = self.kubeconfig(json!({"server": format!("https://{}", gate.address())}), json!({"token": "t"}));
         let limits = Limits {
@@ -62,7 +61,7 @@ impl Fixture {
     }
 }
 
-/// Any read.
+/// Sends any read.
 async fn read(connection: &Connection) -> Result<(), (ApiErrorClass, String)> {
     connection.raw("/api", &at_most(1 << 20)).await.map(drop).map_err(|error| (error.class, error.message))
 }
@@ -81,7 +80,7 @@ async fn watch(connection: &Connection) -> WatchStream {
     stream
 }
 
-/// Lets the clock go on at once.
+/// Advances the clock immediately.
 async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
@@ -121,7 +120,7 @@ async fn an_idle_connection_that_is_answered_stays_open() {
     let mut stream = watch(&connection).await;
     let limits = Limits::default();
     for _ in 0..3 {
-        // A ping leaves. Its answer is there before that of the second request.
+        // A ping is sent. Its answer arrives before that of the second request.
         pass(limits.ping_interval).await;
         read(&connection).await.unwrap();
         read(&connection).await.unwrap();
@@ -147,7 +146,7 @@ async fn requests_share_connections_and_none_carries_more_than_api_servers_allow
     let connections: std::collections::BTreeSet<usize> = seen.iter().map(|one| one.connection).collect();
     let counts: Vec<usize> = connections.into_iter().map(n_of).collect();
     assert_eq!(counts, [64, 64, 22]);
-    // Ended watches leave room.
+    // Ended watches free their streams.
     drop(streams);
     let _again = watch(&connection).await;
     assert_eq!(fixture.server.last().connection, 0);
@@ -205,7 +204,7 @@ async fn client_certificates_are_read_again_when_their_files_change() {
     read(&connection).await.unwrap();
     assert_eq!(fixture.server.last().certificate, second);
     assert!(futures::poll!(open_watch.next()).is_pending(), "open watches continue");
-    // Files that do not fit each other leave the last credentials in use.
+    // If the files do not match each other, the last credentials stay in use.
     fixture.files.write("key", "no key");
     read(&connection).await.unwrap();
     assert_eq!(fixture.server.last().certificate, second);
@@ -220,7 +219,7 @@ async fn a_changed_certificate_authority_is_trusted_without_a_restart() {
     fixture.server.rotate(&next, &fixture.clients);
     fixture.files.write("ca", &next.pem());
     read(&connection).await.unwrap();
-    // The old one is not trusted any more.
+    // The old authority is no longer trusted.
     fixture.server.rotate(&fixture.authority, &fixture.clients);
     fixture.files.write("ca", &Authority::new("another").pem());
     let (_, message) = read(&connection).await.unwrap_err();

@@ -58,7 +58,7 @@ fn parsed((certificate, key): &(String, String)) -> (Vec<CertificateDer<'static>
     )
 }
 
-/// What a request came with.
+/// Properties of a received request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) connection: usize,
@@ -73,13 +73,14 @@ pub(crate) struct Seen {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
-    /// Tokens that are accepted; every one if empty.
+    /// Accepted tokens; any if empty.
     pub(crate) tokens: Arc<Mutex<Vec<String>>>,
     tls: watch::Sender<Arc<ServerConfig>>,
 }
 
 impl Server {
-    /// Starts a server with a certificate of `authority`, which accepts clients with certificates of `clients`, and without.
+    /// Starts a server with a certificate of `authority`, which accepts clients with certificates of `clients`, or
+    /// without one.
     pub(crate) async fn start(authority: &Authority, clients: &Authority) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -181,7 +182,7 @@ fn answer(accepted: bool, is_watch: bool) -> Response<BoxBody<Bytes, Infallible>
     Response::builder().status(code).body(body).unwrap()
 }
 
-/// A folder with a kubeconfig and the files that it names.
+/// A folder with a kubeconfig and the files that it refers to.
 pub(crate) struct Files(pub(crate) TempDir);
 
 impl Files {
@@ -195,7 +196,7 @@ impl Files {
 
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
-        // As kubelet and cert-manager do: the file changes at once.
+        // As with kubelet and cert-manager, the file is replaced atomically.
         let new = self.path("new");
         std::fs::write(&new, text).unwrap();
         std::fs::rename(new, &path).unwrap();
@@ -214,7 +215,7 @@ impl Files {
     }
 }
 
-/// Notices changed files at each request, and gives up no peer that is only slow.
+/// Detects changed files at each request, and does not give up slow peers.
 fn patient() -> Limits {
     Limits {
         ping_timeout: Duration::from_secs(600),
@@ -234,7 +235,7 @@ pub(crate) async fn open_with(path: &Path, limits: Limits) -> Connection {
     Connection::open_with(&source, limits).await.unwrap()
 }
 
-/// An HTTP or SOCKS5 proxy on loopback. Its log has one line for each connection: target and credentials.
+/// An HTTP or SOCKS5 proxy on loopback. Its log has one line per connection: target and credentials.
 pub(crate) async fn proxy(socks: bool) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -98,7 +98,8 @@ impl Controller {
         self.inner.lock().rollout.previous().map(|(version, _)| version.clone())
     }
 
-    /// Starts an attempt to replace the version; `None` while another one is in progress. A probation does not block it.
+    /// Starts an attempt to replace the version; `None` while another one is in progress. A probation does not block
+    /// it.
     pub(crate) fn attempt(self: &Arc<Self>) -> Option<Attempt> {
         let mut attempted = self.attempted.lock();
         if attempted.stage.is_some() {

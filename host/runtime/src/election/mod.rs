@@ -11,7 +11,8 @@
 //! 2. A term ends with [`Manager::stand_by`], and the next one begins after it has returned.
 //! 3. The Lease is released only after the last write of this process.
 //!
-//! Not here: the decisions (`pintle_core::policy::election`), the check of each request (the adapter to the API server).
+//! Not here: the decisions (`pintle_core::policy::election`), the check of each request (the adapter to the API
+//! server).
 
 mod candidate;
 pub(crate) mod leadership;

@@ -49,8 +49,9 @@ pub struct Component {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SwapError {
-    /// The reason as one word in CamelCase: `Busy`, `BadComponent`, `DigestMismatch`, `OtherPlugin`, `NotGranted`, `UnknownField`, `BadSpec`,
-    /// `NotSynced`, `ShadowDiffers`, `ShadowFaults`, `NotFound`, `NoPrevious`, `NoLoader`, `Stopping`.
+    /// The reason as one word in CamelCase: `Busy`, `BadComponent`, `DigestMismatch`, `OtherPlugin`, `NotGranted`,
+    /// `UnknownField`, `BadSpec`, `NotSynced`, `ShadowDiffers`, `ShadowFaults`, `NotFound`, `NoPrevious`, `NoLoader`,
+    /// `Stopping`.
     pub reason: &'static str,
     /// The problem, and the next step.
     pub message: String,

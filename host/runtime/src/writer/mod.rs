@@ -12,10 +12,11 @@
 //! 4. After a failed step, only steps marked `always` run.
 //! 5. In a slow start, the number of failed mutations exceeds the number of earlier successes by at most one.
 //!
-//! Not here: retries of the key (the controller), rate limits (the adapter behind `ApiWriter`), `Retry-After` (`throttle`).
+//! Not here: retries of the key (the controller), rate limits (the adapter behind `ApiWriter`), `Retry-After`
+//! (`throttle`).
 //!
-//! Source: the slow start is kube-controller-manager's `slowStartBatch` (1, 2, 4, ...) until a batch reaches the maximum in
-//! flight; from then on it does not wait for the last write of a batch.
+//! Source: the slow start is kube-controller-manager's `slowStartBatch` (1, 2, 4, ...) until a batch reaches the
+//! maximum in flight; from then on it does not wait for the last write of a batch.
 
 pub(crate) mod edit;
 mod ownership;

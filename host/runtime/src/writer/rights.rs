@@ -233,7 +233,8 @@ impl Rights<'_> {
         sets_only(&key, write)
     }
 
-    /// Checks that a write of an object without a controller is an adoption, and that the grant and the key's selector allow it.
+    /// Checks that a write of an object without a controller is an adoption, and that the grant and the key's selector
+    /// allow it.
     fn may_adopt(
         &self,
         key: &Controller,

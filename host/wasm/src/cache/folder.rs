@@ -1,9 +1,10 @@
-//! The folder of compiled code, held open: what is read and written is in this folder, whatever becomes of its path.
+//! The folder of compiled code. It is held open, so that reads and writes stay in it even if its path changes.
 //!
-//! *Invariants*: 1. The folder belongs to the host's user and is closed to all others; no other user can replace it
-//! on the way to it. 2. A file is read only if it is a regular file of the host's user that no other user may write to, and not a link.
+//! *Invariants*: 1. The folder belongs to the host's user and is closed to all others; no other user can replace a
+//! parent folder. 2. A file is read only if it is a regular file of the host's user, not writable by other users, and
+//! not a link.
 //!
-//! The file system is asked by way of `rustix`: it has `openat` with its flags, which the standard library lacks.
+//! The file system is accessed through `rustix`, which has `openat` with its flags; the standard library has not.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
@@ -27,13 +28,13 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder; creates it, and what is missing on the way to it.
+    /// Opens a folder; creates it and missing parents.
     pub(super) fn open(folder: &Path) -> Result<Self, EngineError> {
         let failed = |source| EngineError::CacheFolder { folder: folder.to_path_buf(), source };
         let user = rustix::process::geteuid().as_raw();
-        // Whatever the process' umask is, folders on the way to it are closed to others, too.
+        // Parent folders are closed to other users, too, regardless of the umask.
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        // Links on the way are followed here, once; the folders that they lead through are checked.
+        // Links in the path are resolved here, once; the resolved parent folders are checked.
         let path = fs::canonicalize(folder).map_err(failed)?;
         for ancestor in path.ancestors().skip(1) {
             let about = fs::symlink_metadata(ancestor).map_err(failed)?;
@@ -57,7 +58,7 @@ impl Folder {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// There is none, it is a link or not a regular file, or another user may change it.
+    /// If the file does not exist, is a link or not a regular file, or another user may change it.
     pub(super) fn file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.handle, name, flags, Mode::empty())?;
@@ -71,12 +72,12 @@ impl Folder {
         Ok(file.into())
     }
 
-    /// Writes a file atomically: readers see the old or the new one.
+    /// Writes a file atomically: readers see the old or the new file.
     pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let partial = format!("{name}.{}-{count}.partial", std::process::id());
-        // A process with the same number may have left one.
+        // A process with the same process id may have left one.
         let _ = unlinkat(&self.handle, &partial, AtFlags::empty());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.handle, &partial, flags, Mode::RUSR | Mode::WUSR)?;
@@ -94,13 +95,13 @@ impl Folder {
         Ok(unlinkat(&self.handle, name, AtFlags::empty())?)
     }
 
-    /// The files whose names end like this, the oldest first.
+    /// The files with this suffix, the oldest first.
     pub(super) fn by_age(&self, end: &str) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
         for entry in Dir::read_from(&self.handle)? {
             let name = entry?.file_name().to_owned();
             if let Some(text) = name.to_str().ok().filter(|text| text.ends_with(end)) {
-                // It may be gone already.
+                // It may have been deleted already.
                 let modified = statat(&self.handle, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW).ok();
                 found.push((modified.map(|about| (about.st_mtime, about.st_mtime_nsec)), text.to_owned()));
             }
@@ -110,13 +111,13 @@ impl Folder {
     }
 }
 
-/// A path to an open file: that of its path may lead to another one by now.
+/// The path of an open file by its descriptor, because its own path may lead to another file by now.
 pub(super) fn path_of(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Whether a folder is where another file system begins and root owns it, as a volume of a container: every process in there
-/// may write to it by its mode, and who else reaches it was decided by whoever mounted it.
+/// Whether a folder is a mount point owned by root, like a volume of a container: its mode lets every process in the
+/// container write to it, and other access was decided by the mount.
 fn is_volume(folder: &Path, about: &fs::Metadata) -> io::Result<bool> {
     let Some(parent) = folder.parent() else { return Ok(false) };
     Ok(about.uid() == 0 && fs::symlink_metadata(parent)?.dev() != about.dev())

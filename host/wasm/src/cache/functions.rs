@@ -1,12 +1,12 @@
-//! Compiled functions on disk, for components of which most stays the same from build to build: a language's run-time library.
+//! Compiled functions on disk, for components that mostly stay the same between builds, such as a language runtime.
 //!
 //! *Flow*: one file, read before a compilation and written after one that found functions missing.
 //!
 //! *Invariants*
-//! 1. The key of a function is Cranelift's: a SHA-256 over the function's code and the compiler's settings. So a component
-//!    gets the code that its functions compile to, whichever component had equal ones first.
-//! 2. The file is trusted as compiled code is: see [`super`]. It begins with the digest of the rest.
-//! 3. It holds at most [`MAX_BYTES`]: what the last compilation used, then what earlier ones did.
+//! 1. The key of a function is Cranelift's: a SHA-256 over the function's code and the compiler's settings. So the
+//!    cached code equals the compiled code of the function, even if it came from another component.
+//! 2. The file is trusted like compiled code: see [`super`]. It begins with the digest of the rest.
+//! 3. Its size is at most [`MAX_BYTES`]: the functions of the last compilation come first, then those of earlier ones.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -28,7 +28,7 @@ const MAX_BYTES: usize = 256 << 20;
 /// Bytes of the digest before the rest.
 const DIGEST_BYTES: usize = 32;
 
-/// The functions, while something is compiled; empty otherwise.
+/// The functions during a compilation; empty otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
     state: Mutex<State>,
@@ -36,19 +36,19 @@ pub(crate) struct Functions {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Compilations that run.
+    /// Number of running compilations.
     n_active: usize,
     /// The file's contents after the digest.
     file: Vec<u8>,
-    /// Key -> place of the function in the file.
+    /// Key -> range of the function in the file.
     places: HashMap<Vec<u8>, Range<usize>>,
-    /// Keys that were asked for and found in the file.
+    /// Keys that were requested and found in the file.
     used: HashSet<Vec<u8>>,
     added: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Functions {
-    /// Compiles with the functions of the file.
+    /// Compiles with the functions in the file.
     pub(super) fn with<T>(&self, folder: &Folder, compile: impl FnOnce() -> T) -> T {
         self.begin(folder);
         let compiled = compile();
@@ -60,7 +60,7 @@ impl Functions {
         let mut state = self.state.lock();
         state.n_active += 1;
         if state.n_active == 1 {
-            // Without it everything is compiled.
+            // If it cannot be read, everything is compiled.
             state.file = read(folder).unwrap_or_default();
             state.places = places(&state.file);
         }
@@ -107,7 +107,7 @@ impl CacheStore for Functions {
     }
 }
 
-/// The contents of the file after the digest; `None` if it is not there, not this user's, or damaged.
+/// The contents of the file after the digest; `None` if it is missing, belongs to another user, or is damaged.
 fn read(folder: &Folder) -> Option<Vec<u8>> {
     let mut contents = Vec::new();
     let limit = (MAX_BYTES + DIGEST_BYTES) as u64;
@@ -121,7 +121,7 @@ fn read(folder: &Folder) -> Option<Vec<u8>> {
     Some(contents)
 }
 
-/// Digest, and for each function the lengths of key and code, key and code.
+/// Format: the digest, then per function the lengths of key and code, the key and the code.
 fn packed<'a>(functions: impl Iterator<Item = (&'a [u8], &'a [u8])>, max_bytes: usize) -> Vec<u8> {
     let mut contents = vec![0; DIGEST_BYTES];
     for (key, function) in functions {
@@ -138,7 +138,7 @@ fn packed<'a>(functions: impl Iterator<Item = (&'a [u8], &'a [u8])>, max_bytes: 
     contents
 }
 
-/// Where each function is.
+/// The range of each function.
 fn places(file: &[u8]) -> HashMap<Vec<u8>, Range<usize>> {
     let number = |at: usize| Some(u32::from_le_bytes(file.get(at..at + 4)?.try_into().ok()?) as usize);
     let mut found = HashMap::new();

@@ -1,10 +1,10 @@
-//! Compiled code on disk, so that each version of the host compiles a plugin once per machine.
+//! Compiled code on disk, so that each version of the host compiles a plugin only once per machine.
 //!
 //! *Flow*: component -> key (its digest, wasmtime's settings and version) -> `<key>.cwasm` and `<key>.sha256`.
 //!
 //! *Invariants*
-//! 1. Compiled code has the rights of the host. It is loaded only from files of the host's user, in a folder that belongs to
-//!    this user, is closed to all others and is held open, and only if the bytes have the recorded digest.
+//! 1. Compiled code has the rights of the host. It is loaded only from files of the host's user, in a folder that
+//!    belongs to this user, is closed to all others and is held open, and only if the bytes have the recorded digest.
 //! 2. A file is created by a rename and never changed: running plugins have it mapped.
 //! 3. The cache never makes loading fail: after any error the component is compiled again.
 
@@ -32,19 +32,19 @@ use crate::inspect::hex;
 /// Maximum entries; the oldest are removed first. A Rust plugin takes 200 KB, a Python one 32 MB.
 const MAX_ENTRIES: usize = 64;
 
-/// Maximum files that are being written. More are of processes that ended meanwhile.
+/// Maximum files being written. Excess files are from processes that have ended.
 const MAX_PARTIAL: usize = 16;
 
-/// Ends of file names: code, the digest of it, and what is being written.
+/// File suffixes: code, its digest, and partially written files.
 const CODE: &str = ".cwasm";
 const PARTIAL: &str = ".partial";
 const DIGEST: &str = ".sha256";
 
-/// wasmtime's version is part of its compatibility hash as well; it is explicit in case that changes.
+/// wasmtime's version is also part of its compatibility hash; it is included here in case that changes.
 const WASMTIME: &str = "48.0.8";
 
-/// Cache folder of the user, from the environment: `None` without a folder that belongs to the user. Never the temporary folder,
-/// where any user can take the name first. `variable`: an environment variable.
+/// The user's cache folder, from the environment; `None` without a folder that belongs to the user. Never the temporary
+/// folder, where any user can take the name first. `variable` reads an environment variable.
 pub fn user_cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let of_user = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = of_user("XDG_CACHE_HOME").or_else(|| Some(of_user("HOME")?.join(".cache")));
@@ -55,13 +55,14 @@ pub fn user_cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
 #[derive(Debug)]
 pub(crate) struct CodeCache {
     folder: Folder,
-    /// Digest of the settings that compiled code depends on, besides the component.
+    /// Digest of the settings that compiled code depends on, in addition to the component.
     settings: [u8; 32],
     functions: Option<Arc<Functions>>,
 }
 
 impl CodeCache {
-    /// Opens a folder; creates it if it is missing. `functions` are those that the engine was made with, if any.
+    /// Opens a folder; creates it if it is missing. `functions`: the function cache that the engine was created with,
+    /// if any.
     pub(crate) fn open(folder: &Path, engine: &Engine, functions: Option<Arc<Functions>>) -> Result<Self, EngineError> {
         let folder = Folder::open(folder)?;
         let mut hasher = ShaHasher(Sha256::new());

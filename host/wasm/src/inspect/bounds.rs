@@ -1,5 +1,5 @@
-//! Size bounds of a component: the cost of reading, compiling and holding it must be bounded, since nothing interrupts a
-//! compiler.
+//! Size bounds of a component: they limit the cost of reading, compiling and holding it, because a compilation cannot
+//! be interrupted.
 
 use wasmparser::{FunctionBody, MemoryType, Payload};
 
@@ -12,12 +12,12 @@ const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 const MAX_MANIFEST_BYTES: u64 = 256 << 10;
 /// Maximum functions of all modules. CPython has about 20,000.
 const MAX_FUNCTIONS: u64 = 100_000;
-/// Maximum bytes of one function: compile time is more than linear. The interpreter loops of CPython and QuickJS have about
-/// 100 KB.
+/// Maximum bytes of one function: compile time grows faster than linearly. The interpreter loops of CPython and QuickJS
+/// have about 100 KB.
 const MAX_FUNCTION_BYTES: u64 = 512 << 10;
 /// Maximum nested modules and components.
 const MAX_PARTS: u64 = 64;
-/// Maximum instances of modules and components, and sets of names passed to them. CPython has about 110, QuickJS 75.
+/// Maximum instances of modules and components, and export sets passed to them. CPython has about 110, QuickJS 75.
 const MAX_INSTANCES: u64 = 256;
 /// Maximum memories of all modules. Language runtimes share one; QuickJS has two more, which stay empty.
 const MAX_MEMORIES: u64 = 4;
@@ -32,7 +32,7 @@ pub(super) struct Size {
     n_instances: u64,
     n_memories: u64,
     n_names: u64,
-    /// Units of work for the compiler.
+    /// Compiler work in units.
     work: u64,
     /// The largest initial memory of a module.
     pub(super) memory_bytes: u64,
@@ -70,7 +70,7 @@ impl Size {
             Payload::MemorySection(section) => {
                 self.n_memories += u64::from(section.count());
                 check("memories", self.n_memories, MAX_MEMORIES)?;
-                // The reader of this section reports parse errors.
+                // The parser of this section reports errors.
                 for memory in section.clone().into_iter().flatten() {
                     self.memory_bytes = self.memory_bytes.max(initial_bytes(memory));
                 }

@@ -20,14 +20,14 @@ use crate::wasi;
 pub struct Inspection {
     /// Its manifest.
     pub manifest: Arc<Manifest>,
-    /// The manifest as the component contains it: JSON.
+    /// The manifest as contained in the component: JSON.
     pub manifest_json: String,
     /// Names of imported interfaces and functions, without types.
     pub imports: Vec<String>,
     /// Names of exported functions and interfaces.
     pub exports: Vec<String>,
-    /// Version of the contract that the component was built with, for example `0.1.0`; empty if it imports nothing of the
-    /// contract.
+    /// Version of the contract that the component was built with, for example `0.1.0`; empty if it imports nothing from
+    /// the contract.
     pub contract: String,
     /// Length of the component in bytes.
     pub size_bytes: usize,
@@ -35,7 +35,7 @@ pub struct Inspection {
     pub memory_bytes: u64,
     /// SHA-256 of the component, in hexadecimal.
     pub digest: String,
-    /// The tools that built it, by its own account.
+    /// The tools that built it, according to the component itself.
     pub producers: Producers,
 }
 
@@ -49,7 +49,7 @@ impl Inspection {
 /// Reads a component's metadata, and checks its manifest, imports and exports. Errors contain `name` (a name or path).
 ///
 /// # Errors
-/// [`LoadError`] if the host would reject it, as far as that is known without compiling.
+/// [`LoadError`] if the host would reject it, as far as this can be checked without compiling.
 pub fn inspect(name: &str, bytes: &[u8]) -> Result<Inspection, LoadError> {
     look(bytes).map_err(|problem| LoadError { name: name.to_owned(), problem })
 }
@@ -119,7 +119,8 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Names of the outermost component only: sections of nested modules and components do not describe the plugin.
+    /// Reads the names of the outermost component only: sections of nested modules and components do not describe the
+    /// plugin.
     fn read(&mut self, bytes: &'a [u8]) -> Result<(), LoadProblem> {
         let damaged = |error: wasmparser::BinaryReaderError| LoadProblem::Damaged(error.message().to_owned());
         let mut depth = 0_usize;
@@ -147,7 +148,7 @@ impl<'a> Found<'a> {
             Payload::ComponentImportSection(section) => {
                 for import in section {
                     let import = import?;
-                    // A `use` of a type in a WIT world is an import too, and requests nothing.
+                    // A `use` of a type in a WIT world is also an import, but requests nothing.
                     if !matches!(import.ty, ComponentTypeRef::Type(_)) {
                         self.imports.push(import.name.name.to_owned());
                     }

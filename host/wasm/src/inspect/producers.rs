@@ -1,4 +1,4 @@
-//! The tools that built a component: its `producers` sections, and those of its modules.
+//! The tools that built a component, from the `producers` sections of the component and its modules.
 //!
 //! The result is informative only, so malformed sections are skipped and excess names are left out.
 //!
@@ -13,9 +13,9 @@ use wasmparser::{BinaryReader, CustomSectionReader, ProducersSectionReader};
 pub(super) const SECTION: &str = "producers";
 /// Maximum names kept per component. Tools write about five.
 const MAX_NAMES: usize = 32;
-/// Longest name and longest version, in bytes.
+/// Maximum bytes of a name or a version.
 const MAX_TEXT_BYTES: usize = 100;
-/// Maximum bytes of all sections of a component; further ones are skipped. Tools write a few hundred bytes.
+/// Maximum bytes of all sections of a component; further sections are skipped. Tools write a few hundred bytes.
 const MAX_BYTES: usize = 64 << 10;
 
 /// A language or a tool, with its version, which may be empty.
@@ -27,10 +27,10 @@ pub struct Producer {
     pub version: String,
 }
 
-/// The producers of a component, by name, each once.
+/// The distinct producers of a component, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Producers {
-    /// The source language, as the component's own section names it, else as its modules' sections do.
+    /// The source language, from the component's own section, else from its modules.
     pub languages: Vec<Producer>,
     /// Compilers and other tools, including those that built the language's runtime.
     pub tools: Vec<Producer>,
@@ -39,9 +39,9 @@ pub struct Producers {
 /// The sections read so far.
 #[derive(Debug, Default)]
 pub(super) struct Sections {
-    /// Of the component itself.
+    /// Languages of the component itself.
     own: BTreeMap<String, String>,
-    /// Of its nested modules and components.
+    /// Languages of its nested modules and components.
     inner: BTreeMap<String, String>,
     tools: BTreeMap<String, String>,
     n_bytes: usize,
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// The section of a module, taken in.
+    /// Adds the section of a module.
     fn add(sections: &mut Sections, language: &str, own: bool) {
         let mut module = wasm_encoder::Module::HEADER.to_vec();
         let mut values = ProducersField::new();

@@ -1,9 +1,9 @@
-//! Estimates how much work a function is for the compiler, beyond its length.
+//! Estimates the compiler work of a function, beyond its length.
 //!
-//! Cranelift tracks each local through each branch and each loop, so a function of a few kilobytes can occupy it for hours:
-//! 200 nested loops that write 200 locals take 10 s, and twice as many of both take minutes. Nothing interrupts the compiler,
-//! so such functions are rejected. One unit is about a millisecond, measured with up to 10,000 locals, 64 nested loops and
-//! 4,000 branches.
+//! Cranelift tracks each local through each branch and each loop, so a function of a few kilobytes can occupy it for
+//! hours: 200 nested loops that write 200 locals take 10 s, and twice as many of both take minutes. A compilation
+//! cannot be interrupted, so such functions are rejected. One unit is about a millisecond, measured with up to 10,000
+//! locals, 64 nested loops and 4,000 branches.
 
 use wasmparser::{BlockType, FunctionBody, Operator};
 

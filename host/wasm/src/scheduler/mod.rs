@@ -1,6 +1,7 @@
 //! CPU scheduling of calls: a call waits here for a CPU slot before it runs, and after each tick once it is slow.
 //!
-//! *Flow*: `Member::begin` -> [`Slot`] -> the guest runs -> ticks -> `Slot::yield_slot` -> the guest runs -> ... -> drop.
+//! *Flow*: `Member::begin` -> [`Slot`] -> the guest runs -> ticks -> `Slot::yield_slot` -> the guest runs -> ... ->
+//! drop.
 //!
 //! Not here: the scheduling policy (`rules`), preemption of a guest (`crate::ticker`, `crate::guest`).
 

@@ -1,10 +1,10 @@
-//! Clocks and timers: the time of the run, which only waiting moves forward.
+//! Clocks and timers: the time of the run, which only advances by waiting.
 //!
-//! A wait ends at once. It moves both clocks to the time of the first timer that was waited for, so that the same view gives
-//! the same outcome, a program that sleeps sees that it slept, and no thread waits.
+//! A wait returns immediately. It advances both clocks to the time of the first awaited timer, so that the same view
+//! leads to the same outcome, a program that sleeps sees the time pass, and no thread waits.
 //!
-//! While an instance is created, the wall clock begins at 1970, and the monotonic clock just above zero. The monotonic clock of an instance never goes back, also not when
-//! the time of a later run is earlier.
+//! While an instance is created, the wall clock starts at 1970, and the monotonic clock just above zero. The monotonic
+//! clock of an instance never goes back, even if the time of a later run is earlier.
 
 use wasmtime::Result;
 use wasmtime::component::Resource;
@@ -14,22 +14,22 @@ use wasmtime_wasi::p2::bindings::sync::io::poll;
 
 use super::Wasi;
 
-/// The number of a pollable that is always ready. Timers have higher ones.
+/// The number of a pollable that is always ready. Timers have higher numbers.
 pub(super) const READY: u32 = 0;
-/// What the clocks say of their resolution: that of `lister.now`, in nanoseconds.
+/// Reported resolution of the clocks: that of `lister.now`, in nanoseconds.
 const RESOLUTION_NS: u32 = 1_000;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The clocks of an instance, in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Clocks {
-    /// Wall clock at the begin of the run, since 1970.
+    /// Wall clock at the start of the run, since 1970.
     wall: u64,
-    /// Monotonic clock at the begin of the run.
+    /// Monotonic clock at the start of the run.
     monotonic: u64,
-    /// What this run waited for.
+    /// Time that this run has waited.
     waited: u64,
-    /// Times of the monotonic clock; the number of a timer is its index and one more.
+    /// Times of the monotonic clock; the number of a timer is its index plus one.
     timers: Vec<Option<u64>>,
     /// Indexes of dropped timers.
     free: Vec<u32>,
@@ -37,7 +37,7 @@ pub(super) struct Clocks {
 
 impl Default for Clocks {
     fn default() -> Self {
-        // Go's run-time library ends a program that reads zero from it.
+        // Go's runtime aborts if it reads zero.
         Self { wall: 0, monotonic: RESOLUTION_NS.into(), waited: 0, timers: Vec::new(), free: Vec::new() }
     }
 }
@@ -77,7 +77,7 @@ impl Clocks {
         }
     }
 
-    /// When a pollable is ready.
+    /// Time at which a pollable is ready.
     fn due(&self, number: u32) -> u64 {
         let index = number.checked_sub(1).map(|index| index as usize);
         index.and_then(|index| self.timers.get(index).copied().flatten()).unwrap_or(0)
@@ -87,7 +87,7 @@ impl Clocks {
         self.due(number) <= self.monotonic_now()
     }
 
-    /// Positions of those that are ready; if none is, waits for the first.
+    /// Positions of the ready pollables; if there are none, waits for the first.
     fn wait(&mut self, numbers: &[u32]) -> Vec<u32> {
         let first = numbers.iter().map(|&number| self.due(number)).min().unwrap_or(0);
         self.waited = self.waited.saturating_add(first.saturating_sub(self.monotonic_now()));

@@ -1,7 +1,7 @@
-//! What a plugin does not have: an environment, terminals, files, sockets and an end of its process.
+//! Interfaces without a function in plugins: environment, terminals, files, sockets and process exit.
 //!
-//! Programs import these because their run-time libraries do. No descriptor and no socket ever exists, so that the functions
-//! of those, which are the library's own, are never reached.
+//! Programs import these because their runtimes do. Descriptors and sockets never exist, so their functions, which are
+//! implemented by the library, are never reached.
 
 use wasmtime::Result;
 use wasmtime::component::types::ComponentItem;
@@ -23,7 +23,7 @@ use crate::store::StoreState;
 
 const HTTP: &str = "wasi:http/";
 const HTTP_TYPES: &str = "wasi:http/types@";
-/// Resources of wasi:io, by the names that wasi:http has for them.
+/// Resources of wasi:io, by their names in wasi:http.
 const OF_IO: [&str; 4] = ["pollable", "input-stream", "output-stream", "io-error"];
 
 impl environment::Host for Wasi<'_> {
@@ -97,8 +97,8 @@ impl terminal_stderr::Host for Wasi<'_> {
     }
 }
 
-/// Adds what a component imports of wasi:http, for which there are no traits without an implementation: each function ends the
-/// run.
+/// Adds a component's imports from wasi:http, for which the library has no traits without an implementation: each
+/// function ends the run.
 pub(super) fn add_http(linker: &mut Linker<StoreState>, component: &Component) -> Result<()> {
     let engine = component.engine();
     for (interface, import) in component.component_type().imports(engine) {
@@ -113,7 +113,7 @@ pub(super) fn add_http(linker: &mut Linker<StoreState>, component: &Component) -
                     let called = format!("{interface}#{name}");
                     into.func_new(name, move |_, _, _, _| Err(HostTrap::Network(called.clone()).into()))?;
                 }
-                // Those of other interfaces are defined there.
+                // Resources of other interfaces are defined there.
                 ComponentItem::Resource(_) if interface.starts_with(HTTP_TYPES) && !OF_IO.contains(&name) => {
                     into.resource(name, ResourceType::host::<()>(), |_, _| Ok(()))?;
                 }

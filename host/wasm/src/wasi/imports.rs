@@ -1,12 +1,12 @@
-//! The interfaces of WASI 0.2 that a component may import, and what each gives. The check at load, `pintle inspect` and the
-//! page for authors use this list.
+//! The interfaces of WASI 0.2 that a component may import, with their effects. The check at load, `pintle inspect` and
+//! the page for authors use this list.
 
 /// An interface of WASI 0.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WasiInterface {
     /// Its name without a version, for example `wasi:cli/stdout`. Every version 0.2.x is accepted.
     pub name: &'static str,
-    /// What a plugin gets from it.
+    /// What it provides to a plugin.
     pub gives: &'static str,
 }
 
@@ -14,7 +14,7 @@ const fn gives(name: &'static str, gives: &'static str) -> WasiInterface {
     WasiInterface { name, gives }
 }
 
-/// Packages of WASI that are for networks.
+/// WASI packages for networks.
 const NETWORK: [&str; 3] = ["wasi:http/", "wasi:sockets/", "wasi:tls/"];
 
 const EMPTY: &str = "none";
@@ -61,7 +61,7 @@ pub(crate) fn is_wasi(import: &str) -> bool {
     import.starts_with("wasi:")
 }
 
-/// The interface that an import names, if it is accepted: with any version 0.2.x, without pre-releases.
+/// The accepted interface of an import: with any version 0.2.x, without pre-releases.
 pub fn wasi_interface(import: &str) -> Option<&'static WasiInterface> {
     let (name, version) = import.split_once('@')?;
     let patch = version.strip_prefix("0.2.")?;
@@ -71,7 +71,7 @@ pub fn wasi_interface(import: &str) -> Option<&'static WasiInterface> {
     WASI_INTERFACES.iter().find(|interface| interface.name == name)
 }
 
-/// What the author of a component with these imports can do, as the rest of a sentence; empty if none of them is of WASI.
+/// What the author of a component with these imports can do, as the end of a sentence; empty if no import is from WASI.
 pub(crate) fn advice(refused: &[String]) -> String {
     let (mut version, mut network, mut other) = (false, false, false);
     for import in refused.iter().filter(|import| is_wasi(import)) {

@@ -1,16 +1,18 @@
 //! WASI 0.2 for components of any toolchain: a closed, deterministic operating system.
 //!
-//! *Flow*: a component that imports WASI -> linker with these interfaces -> calls of the guest -> clocks, random numbers, the log.
+//! *Flow*: a component that imports WASI -> linker with these interfaces -> calls of the guest -> clocks, random
+//! numbers, the log.
 //!
 //! *Invariants*
-//! 1. The same view gives the same answers: clocks show the time of the run, random numbers depend on the key and its object.
+//! 1. The same view leads to the same answers: clocks show the time of the run, random numbers depend on the key and
+//!    its object.
 //! 2. Nothing waits and nothing leaves the sandbox: no files, no sockets, no environment.
 //! 3. A guest cannot make the host hold memory: a stream is a number, and timers are bounded.
 //! 4. Calls count against `limits.hostCalls`, except writes, which have the limits of the log.
-//! 5. A component without these imports has none of it: not the functions, not the state.
+//! 5. A component without these imports has neither their functions nor their state.
 //!
-//! *Source*: the types and traits are those of `wasmtime-wasi`. Its implementation is used for what cannot be reached (files,
-//! sockets) only: its clocks wait for the machine's time, and its calls cannot be counted.
+//! *Source*: the types and traits are those of `wasmtime-wasi`. Its implementation is used only for unreachable
+//! functions (files, sockets): its clocks wait in real time, and its calls cannot be counted.
 
 mod clock;
 mod closed;
@@ -32,23 +34,23 @@ use crate::fault::HostTrap;
 use crate::logs::About;
 use crate::store::{Run, StoreState};
 
-/// Maximum streams, timers and networks that an instance holds at once.
+/// Maximum streams, timers and networks held by an instance.
 const MAX_HANDLES: u32 = 4096;
 
-/// What an instance has of WASI; created by its first call.
+/// WASI state of an instance; created by its first call.
 #[derive(Default)]
 pub(crate) struct WasiState {
     clocks: clock::Clocks,
-    /// The run whose time the clocks have.
+    /// The run that the clocks belong to.
     clocks_of: u32,
-    /// The generator, and the run for which it was made.
+    /// The random generator, and the run that it belongs to.
     random: Option<(u32, ChaCha12Rng)>,
     output: output::Output,
     n_handles: u32,
     closed: Closed,
 }
 
-/// State of the library for what no guest reaches.
+/// State of the library for unreachable functions.
 #[derive(Default)]
 struct Closed {
     files: WasiFilesystemCtx,
@@ -57,12 +59,12 @@ struct Closed {
 }
 
 impl WasiState {
-    /// Ends a run, or the creation of the instance. Returns the last lines that it wrote to stderr.
+    /// Ends a run, or the creation of the instance. Returns its last lines on stderr.
     pub(crate) fn end(&mut self, run: Option<&mut Run>) -> Option<String> {
         self.output.end(run.map(|run| &mut run.logs))
     }
 
-    /// Whether the guest leaks handles, so that the instance is to be replaced before it reaches the limit.
+    /// Whether the guest leaks handles, so that the instance should be replaced before it reaches the limit.
     pub(crate) fn is_worn(&self) -> bool {
         self.n_handles > MAX_HANDLES / 2
     }
@@ -92,7 +94,7 @@ impl Wasi<'_> {
         self.0.count_host_call(HostTrap::WasiCalls)
     }
 
-    /// Counts a call that gives the guest a handle.
+    /// Counts a call that returns a handle to the guest.
     fn give_handle(&mut self) -> Result<()> {
         self.count()?;
         let state = self.state();
@@ -109,7 +111,7 @@ impl Wasi<'_> {
         state
     }
 
-    /// Counts a call, and gives the clocks of the current run.
+    /// Counts a call, and returns the clocks of the current run.
     fn clocks(&mut self) -> Result<&mut clock::Clocks> {
         self.count()?;
         let n_run = self.0.n_runs();
@@ -123,7 +125,7 @@ impl Wasi<'_> {
         Ok(&mut self.state().clocks)
     }
 
-    /// Counts a call, and gives the random numbers of the current run.
+    /// Counts a call, and returns the random generator of the current run.
     fn random(&mut self) -> Result<&mut ChaCha12Rng> {
         self.count()?;
         let n_run = self.0.n_runs();
@@ -149,7 +151,7 @@ impl Wasi<'_> {
     }
 }
 
-/// Adds what a component imports of WASI to a linker.
+/// Adds a component's WASI imports to a linker.
 pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>, component: &Component) -> Result<()> {
     let l = linker;
     cli::environment::add_to_linker::<_, Interfaces>(l, wasi)?;

@@ -1,4 +1,4 @@
-//! stdin, stdout and stderr: lines of output go to the log of the run, with its limits.
+//! stdin, stdout and stderr: output lines go to the log of the run, within its limits.
 
 use std::collections::VecDeque;
 
@@ -17,17 +17,17 @@ const STDIN: u32 = 0;
 /// Numbers of the outputs.
 const STDOUT: u32 = 1;
 const STDERR: u32 = 2;
-/// Bytes that one call may write.
+/// Maximum bytes written by one call.
 const MAX_WRITE_BYTES: u64 = 64 << 10;
-/// Bytes that one blocking call may write, by the rules of WASI.
+/// Maximum bytes written by one blocking call, as defined by WASI.
 const MAX_BLOCKING_BYTES: u64 = 4096;
-/// Last bytes of stderr that are kept for the message of a fault.
+/// Maximum bytes at the end of stderr that are kept for the message of a fault.
 const MAX_TAIL_BYTES: usize = 1024;
 
-/// What a run wrote.
+/// The output of a run.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    /// Lines without an end, as far as the log shows them.
+    /// Incomplete lines, up to the length that the log shows.
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     /// The last lines of stderr.
@@ -43,7 +43,7 @@ impl Output {
             let end = memchr::memchr(b'\n', rest);
             let (more, next) = rest.split_at(end.unwrap_or(rest.len()));
             let line = if stream == STDERR { &mut self.stderr } else { &mut self.stdout };
-            // One byte more than the log shows makes it cut the line.
+            // One byte more than the maximum makes the log truncate the line.
             let room = (MAX_LINE_BYTES + 1).saturating_sub(line.len());
             line.extend_from_slice(&more[..more.len().min(room)]);
             if end.is_some() {
@@ -81,8 +81,8 @@ impl Output {
         line.clear();
     }
 
-    /// Ends the run, or the creation of the instance: lines without an end are complete. Returns the last lines of stderr as one, for
-    /// the message of a fault.
+    /// Ends the run, or the creation of the instance: incomplete lines count as complete. Returns the last lines of
+    /// stderr as one, for the message of a fault.
     pub(super) fn end(&mut self, mut logs: Option<&mut Logs>) -> Option<String> {
         self.end_line(STDOUT, logs.as_deref_mut());
         self.end_line(STDERR, logs);
@@ -177,7 +177,7 @@ impl streams::HostInputStream for Wasi<'_> {
     }
 }
 
-/// Writes do not count as host calls: the limits of the log bound what they cost, as for the contract's own log.
+/// Writes do not count as host calls: the limits of the log bound their cost, as for the contract's own log.
 impl streams::HostOutputStream for Wasi<'_> {
     fn check_write(&mut self, _: Resource<DynOutputStream>) -> StreamResult<u64> {
         Ok(MAX_WRITE_BYTES)
@@ -230,7 +230,7 @@ impl streams::HostOutputStream for Wasi<'_> {
     }
 }
 
-/// No stream fails, so that there is no error to look at.
+/// No stream fails, so there are no errors to inspect.
 impl error::Host for Wasi<'_> {}
 
 impl error::HostError for Wasi<'_> {

@@ -1,10 +1,10 @@
 //! Random numbers that are a function of the run: of the plugin, the key and the resourceVersion of the key's object.
 //!
-//! A retry draws the numbers of the run before it, as long as the object is the same: a child with a random name is created
-//! once. Another run of the same key with the same object draws them too.
+//! A retry gets the same numbers as the previous run, as long as the object is the same: a child with a random name is
+//! created only once. Another run of the same key with the same object gets the same numbers as well.
 //!
-//! What a guest draws while its instance is created is the same in every instance. `insecure-seed` is the same always: programs
-//! ask for it once and keep what they make of it (the order of hash maps) for all runs of an instance.
+//! The numbers during the creation of an instance are the same in every instance. `insecure-seed` always has the same
+//! value: programs read it once, and use the result (the order of hash maps) in all runs of an instance.
 
 use rand::rngs::ChaCha12Rng;
 use rand::{Rng as _, SeedableRng as _};
@@ -15,17 +15,17 @@ use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
 use super::Wasi;
 use crate::fault::HostTrap;
 
-/// Maximum bytes of one call.
+/// Maximum bytes per call.
 const MAX_BYTES: u64 = 1 << 20;
-/// The answer of `insecure-seed`: digits of pi.
+/// The value of `insecure-seed`: digits of pi.
 const SEED: (u64, u64) = (0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344);
 
-/// The generator of a run, or of the creation of an instance if there are no parts. Its algorithm has the same output in each
-/// version of the host.
+/// The generator of a run; without parts, of the creation of an instance. The output of its algorithm is the same in
+/// every version of the host.
 pub(super) fn generator(parts: &[&str]) -> ChaCha12Rng {
     let mut digest = Sha256::new();
     for part in parts {
-        // With lengths, so that no two lists are the same text.
+        // Lengths are included, so that different lists never have the same input.
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }

@@ -1,4 +1,4 @@
-//! Guests, engines and views for the tests of the sandbox.
+//! Guests, engines and views for the sandbox tests.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, missing_docs, unreachable_pub, reason = "only tests are served")]
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use wasm_encoder::{ComponentSection, CustomSection};
 
-/// Name -> component. Built on first use if their sources have changed.
+/// Name -> component. Built on first use, if the sources have changed.
 static GUESTS: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| {
     let built = xtask::guests::build(xtask::guests::Set::TestGuests).expect("test guests build");
     built.into_iter().map(|guest| (guest.name, std::fs::read(guest.path).expect("a built guest can be read"))).collect()
@@ -60,12 +60,12 @@ pub fn without_manifest(component: &[u8]) -> Vec<u8> {
     component.strip_suffix(section.as_slice()).expect("the manifest is the last section").to_vec()
 }
 
-/// A component in text, with a manifest.
+/// A component from text, with a manifest.
 pub fn text(wat: &str) -> Vec<u8> {
     with_manifest(&wat::parse_str(wat).expect("valid text"), &minimal_manifest())
 }
 
-/// A manifest of the least size.
+/// The smallest manifest.
 pub fn minimal_manifest() -> String {
     serde_json::json!({
         "name": "minimal", "version": "1.0.0", "contract": "0.2", "watches": [], "queues": [{"name": "widgets"}],
@@ -94,7 +94,7 @@ pub fn outcome(run: Run) -> Outcome {
     run.result.expect("no fault").expect("no declared error").into_inner()
 }
 
-/// `kind: message` of the fault, or what came instead.
+/// `kind: message` of the fault, or the result if there was none.
 pub fn fault(run: Run) -> (Option<FaultKind>, String) {
     match run.result {
         Err(fault) => (Some(fault.kind), fault.message),
@@ -102,7 +102,7 @@ pub fn fault(run: Run) -> (Option<FaultKind>, String) {
     }
 }
 
-/// A view with fixed answers that tells what it was asked.
+/// A view with fixed answers that records its reads.
 #[derive(Default)]
 pub struct TestView {
     pub objects: Vec<Arc<str>>,
@@ -111,9 +111,9 @@ pub struct TestView {
     pub answers: Answers,
     pub attempt: u32,
     pub count: Option<usize>,
-    /// The resourceVersion of any object, for the host itself.
+    /// The resourceVersion of any object, for the host's own reads.
     pub version: Option<u64>,
-    /// Panic when asked for the time.
+    /// Whether to panic when the time is read.
     pub broken: bool,
     pub asked: Arc<Mutex<Vec<String>>>,
     /// No object exists before all calls of the meeting have begun.
@@ -132,7 +132,7 @@ impl Meeting {
         Arc::new(Self { n_calls, n_begun: Mutex::new(0), all_have_begun: Condvar::new() })
     }
 
-    /// Whether all have begun. Waits for it, but not so long that a call keeps its processor from the others.
+    /// Whether all calls have begun. Waits for it, but not long enough to keep the processor from other calls.
     fn is_complete(&self, is_first_read: bool) -> bool {
         let mut n_begun = self.n_begun.lock().unwrap();
         if is_first_read {

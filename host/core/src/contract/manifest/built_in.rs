@@ -6,7 +6,8 @@
 //!
 //! Not here: the command line (`pintle`), the mapping of names to accounts (`account`).
 //!
-//! Source: `cmd/kube-controller-manager/app/options`, and the clients' names and limits in `cmd/kube-controller-manager/app`.
+//! Source: `cmd/kube-controller-manager/app/options`, and the clients' names and limits in
+//! `cmd/kube-controller-manager/app`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

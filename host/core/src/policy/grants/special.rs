@@ -27,7 +27,8 @@ pub fn special_verb(access: &Access<'_>) -> Option<&'static str> {
     }
 }
 
-/// Whether a grant must list the subresource, because `*` does not include it: it gives a credential, or leads into a Pod.
+/// Whether a grant must list the subresource, because `*` does not include it: it gives a credential, or leads into a
+/// Pod.
 pub fn must_be_listed(subresource: &str) -> bool {
     subresource == "token" || INTO_PODS.contains(&subresource)
 }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Runs a script of `add K`, `low K`, `after K MS`, `at MS`, `get`, `done K`, `fault K` (and done), `hold K`, `release K`,
-/// and prints the results.
+/// Runs a script of `add K`, `low K`, `after K MS`, `at MS`, `get`, `done K`, `fault K` (and done), `hold K`, `release
+/// K`, and prints the results.
 fn check(script: &str, expect: expect_test::Expect) {
     let start = Instant::now();
     let mut now = start;

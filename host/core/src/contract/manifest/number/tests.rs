@@ -276,8 +276,8 @@ fn a_setting_knows_the_numbers_that_it_gives() {
     assert!(manifest.driven_by("workers").is_empty());
 }
 
-/// Flags of kube-controller-manager that set numbers of queues and rules, of controllers that were not built when settings could do that:
-/// flag, default, the place, another value.
+/// Flags of kube-controller-manager that set numbers of queues and rules, of controllers that were not built when
+/// settings could do that: flag, default, the place, another value.
 const FLAGS: [(&str, &str, &str, &str); 16] = [
     ("concurrent-endpoint-syncs", "5", "concurrency", "10"),
     ("concurrent-service-endpoint-syncs", "5", "concurrency", "10"),
