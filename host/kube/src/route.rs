@@ -20,7 +20,7 @@ use tower::Service;
 pub struct Dial(Arc<dyn Fn() -> io::Result<DuplexStream> + Send + Sync>);
 
 impl Dial {
-    /// Creates a route on which `open` opens each connection.
+    /// Creates a dialer that opens each connection with `open`.
     pub fn new(open: impl Fn() -> io::Result<DuplexStream> + Send + Sync + 'static) -> Self {
         Self(Arc::new(open))
     }

@@ -125,7 +125,7 @@ pub struct Probation<K> {
     before: Before<K>,
     /// Keys that count and ran.
     ran: HashSet<K>,
-    /// Those of them that faulted.
+    /// Keys that count and faulted.
     faulted: HashSet<K>,
 }
 

@@ -17,7 +17,7 @@ pub struct FileAccess {
     pub mode: u32,
 }
 
-/// The access of other users than root and the host's user that may change a file.
+/// Why users other than root and the host's user can change a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangedBy {
     /// The owner is another user.

@@ -44,7 +44,7 @@ pub(super) struct HealthChange {
 
 impl ControllerState {
     /// Processes the end of a run. `is_present`: it ran with the current version. Returns `None` if this host is no
-    /// longer the leader: the next leader processes the key again.
+    /// longer the leader: the next leader runs the key again.
     pub(super) fn run_ended(
         &mut self,
         queue: usize,

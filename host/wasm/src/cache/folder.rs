@@ -4,7 +4,7 @@
 //! parent folder. 2. A file is read only if it is a regular file of the host's user, not writable by other users, and
 //! not a link.
 //!
-//! The file system is accessed through `rustix`, which has `openat` with its flags; the standard library has not.
+//! The file system is accessed through `rustix`, which has `openat` with its flags; the standard library lacks it.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};

@@ -160,7 +160,7 @@ pub enum Action {
 struct Seen {
     /// Absent if it does not exist.
     lease: Option<Lease>,
-    /// Time when its spec last changed.
+    /// Time when this process saw its spec change last.
     since: Instant,
     /// Time of the last read.
     read: Instant,

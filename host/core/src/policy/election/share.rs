@@ -26,7 +26,7 @@ pub const WANTED_BY: &str = "pintle.dev/wanted-by";
 /// Annotation of a released Lease: identity of the host that it is reserved for.
 pub const RESERVED_FOR: &str = "pintle.dev/reserved-for";
 
-/// Maximum length of a group name; the name of the Lease also contains `-` and the group.
+/// Maximum length of a group name, which becomes part of the name of a Lease.
 const MAX_GROUP: usize = 63;
 
 /// A group, by its index in [`Groups`].
