@@ -60,8 +60,8 @@ pub struct Manifest {
     /// One sentence.
     #[serde(default)]
     pub description: String,
-    /// `source.component` of its events, if the host carries a controller of this name in itself; else that is the name, so that
-    /// no component passes for another one.
+    /// `source.component` of its events, if a controller of this name is built into the host. Otherwise it is the
+    /// plugin's name, so that no component can impersonate another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_source: Option<String>,
     /// Whether it records Events. Default true.
@@ -92,8 +92,8 @@ pub struct Manifest {
     /// Limits that it requests, within the operator's maximum.
     #[serde(default)]
     pub limits: Limits,
-    /// Additions to the host. Only for controllers that the host's binary carries: in any other component the host ignores
-    /// this, with a warning.
+    /// Additions to the host. Only for controllers built into the host's binary; in other components the host ignores
+    /// it with a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in: Option<BuiltIn>,
 }
@@ -116,8 +116,8 @@ pub enum Instances {
 pub struct Queue {
     /// Name of the queue, unique within the plugin, and the `name` label of its `workqueue_*` metrics unless `metric` is set.
     pub name: String,
-    /// The `name` label of its `workqueue_*` metrics. Queues with the same label, of other plugins too, add up; the longest run is that
-    /// of any.
+    /// The `name` label of its `workqueue_*` metrics. Queues with the same label, also those of other plugins, share
+    /// one series: values are summed, and the longest run is the maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     /// Concurrent runs: a number, or `{config: SETTING}`. Default 5, at most 1,000.
@@ -254,7 +254,7 @@ pub struct Metric {
     /// Source of its values.
     #[serde(default, skip_serializing_if = "MetricSource::is_observations")]
     pub of: MetricSource,
-    /// For gauges: what the host keeps a value for. Otherwise a series has the last value that any run has set.
+    /// For gauges: the unit that has its own value. Otherwise a series has the last value that any run has set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<Per>,
 }
@@ -271,9 +271,9 @@ impl Metric {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
-    /// A key. A series is the sum of its keys' values, and ends when no key has one. An outcome that is accepted replaces all values of
-    /// its key: what it does not observe is gone. A run that ends with an error or a fault keeps them. Samples count when the outcome is
-    /// accepted (`now`); other moments are a fault.
+    /// A key. A series is the sum of its keys' values, and ends when no key has one. An accepted outcome replaces all
+    /// values of its key: values that it does not observe are removed. A run that ends with an error or a fault keeps
+    /// them. Samples count when the outcome is accepted (`now`); other moments are a fault.
     Key,
 }
 
@@ -284,9 +284,9 @@ pub enum MetricSource {
     /// The plugin's observations.
     #[default]
     Observations,
-    /// The host: a counter counts the runs of keys, a histogram observes their duration in seconds, including writes. The
-    /// host knows the labels `code` (200 if nothing failed, otherwise the HTTP status code of the first failed write, or 500) and `result`
-    /// (`success` or `error`); the values of others are those that the run names.
+    /// The host: a counter counts the runs of keys, a histogram observes their duration in seconds, including writes.
+    /// The host sets the labels `code` (200 if nothing failed, otherwise the HTTP status code of the first failed
+    /// write, or 500) and `result` (`success` or `error`); the run sets the values of other labels.
     Runs,
 }
 

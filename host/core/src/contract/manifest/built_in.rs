@@ -35,8 +35,8 @@ pub struct BuiltIn {
     /// Settings without which the host does not start it, which is not an error. They have no default.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
-    /// Kinds on whose objects it acts beside the controller that reconciles them, such as Jobs that it deletes once they have finished:
-    /// without that controller, nothing reconciles them.
+    /// Kinds that another controller reconciles and that it also acts on, such as Jobs that it deletes once they
+    /// finish. Without the other controller, nothing reconciles them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Kind>,
     /// Rate limits of its client.
@@ -186,7 +186,7 @@ pub struct Sets {
     /// `file`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub secret: bool,
-    /// Of an authority, which file it is.
+    /// Which file of an authority it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<AuthorityPart>,
     /// Whether it enables or disables the plugin; a `bool`.

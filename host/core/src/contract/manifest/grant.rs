@@ -16,11 +16,11 @@ const MAX_VALUE_BYTES: usize = 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grant {
-    /// One of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no grants
-    /// for its watches, which request them implicitly; an operator grants them as `list` and `watch`. Writes that can give rights
-    /// to others take a verb more, which `*` does not include: `escalate` of a Role or ClusterRole that is written, `bind` of the
-    /// Role or ClusterRole in the `roleRef` of a binding, `approve` and `sign` of the `approval` and the `status` of a
-    /// certificate request, `attest` of a ClusterTrustBundle.
+    /// One of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. A manifest needs no
+    /// grants for its watches, which request them implicitly; an operator grants them as `list` and `watch`. Writes
+    /// that can give rights to others need an additional verb, which `*` does not include: `escalate` for the Role or
+    /// ClusterRole that is written, `bind` for the Role or ClusterRole in the `roleRef` of a binding, `approve` and
+    /// `sign` for the `approval` and the `status` of a certificate request, `attest` for a ClusterTrustBundle.
     pub verbs: Vec<String>,
     /// Kinds in text form, or `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -29,8 +29,8 @@ pub struct Limits {
     /// Bytes that the lister returns. Default 256 MiB, at most 1 GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
-    /// Bytes of one answer of the API server to a need, instead of those that the contract names. Default 8 MiB, at most 64 MiB; a run
-    /// has 64 MiB for all of them.
+    /// Bytes of one answer of the API server to a need, instead of the contract's limit. Default 8 MiB, at most 64 MiB;
+    /// a run has 64 MiB for all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_bytes: Option<u64>,
     /// Log lines. Default 100, at most 1,000.
@@ -39,8 +39,8 @@ pub struct Limits {
     /// Bytes of the plugin's whole keyed state. Default 1 MiB, at most 64 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<u64>,
-    /// Combinations of label values of each of the plugin's metrics; samples of further ones are dropped. All metrics together have at
-    /// most twice as many. Default 1,000, at most 20,000.
+    /// Label combinations of each of the plugin's metrics; samples of further combinations are dropped. All metrics
+    /// together have at most twice this number. Default 1,000, at most 20,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<u32>,
 }

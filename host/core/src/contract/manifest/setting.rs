@@ -21,7 +21,7 @@ pub struct Setting {
     /// Value if the operator sets none; without a default the setting is required, unless it is `optional`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// Whether there may be no value: then the configuration that the plugin sees does not have the setting.
+    /// Whether the setting may have no value; the plugin's configuration then does not contain it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
     /// Smallest number; of a duration, in milliseconds.
@@ -36,8 +36,8 @@ pub struct Setting {
     /// Whether a file may provide the (string) value on the host's command line, as `--set CONTROLLER.SETTING={"file": "/path"}`.
     #[serde(default)]
     pub from_file: bool,
-    /// Whether the host looks at that file every minute. A change is a new configuration, as if an operator had edited it: every
-    /// key runs again. Only with `fromFile`.
+    /// Whether the host checks that file for changes every minute. A change has the effect of an edited configuration:
+    /// every key runs again. Only with `fromFile`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
 }

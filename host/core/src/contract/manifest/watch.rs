@@ -31,10 +31,11 @@ pub struct Watch {
     /// Field selector in kubectl's syntax.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<String>,
-    /// The projection: paths of fields to keep. `apiVersion`, `kind` and `metadata.{name,namespace,uid,resourceVersion}` are
-    /// always kept. A path is names joined by dots; a name with a dot or slash is written as `['...']`: `spec.nodeName`,
-    /// `metadata.annotations['example.com/x']`. A path has at most 32 names and 1,024 bytes, and continues into each element of a list. A path that the kind does not have is an
-    /// error: of a built-in kind always, of a custom kind if its CustomResourceDefinition is known.
+    /// The projection: paths of fields to keep. `apiVersion`, `kind` and
+    /// `metadata.{name,namespace,uid,resourceVersion}` are always kept. A path is names joined by dots; a name with a
+    /// dot or slash is written as `['...']`: `spec.nodeName`, `metadata.annotations['example.com/x']`. A path has at
+    /// most 32 names and 1,024 bytes, and continues into each element of a list. A path that the kind does not have is
+    /// an error: always for a built-in kind, and for a custom kind if its CustomResourceDefinition is available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
     /// Keep whole objects (without managedFields), so that `get` can return them.
@@ -46,7 +47,7 @@ pub struct Watch {
     /// The object's own selector, for `lister.selecting`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selects: Option<Selects>,
-    /// The keys that a change of such an object maps to.
+    /// Rules that map a change of such an object to keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub enqueue: Vec<Enqueue>,
 }
@@ -130,8 +131,9 @@ pub struct Enqueue {
     /// For `indexed`: the path whose values are looked up; the object's name if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// For `field`, if the namespace is a field as well: its path. `field` then has only the name. Both belong together if they
-    /// are fields of the same object, in lists too. Where it is absent, the namespace is that of the changed object.
+    /// For `field`: the path of the namespace, if it is a separate field; `field` then contains only the name. In
+    /// lists, the name and namespace of the same element form a pair. If the namespace is absent, it is that of the
+    /// changed object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_field: Option<String>,
     /// For `indexed`: an index that the watch of `kind` declares.
@@ -183,9 +185,9 @@ pub enum To {
     Dependents,
     /// Objects of `kind` in its namespace whose own selector matches its labels.
     Selecting,
-    /// Objects of `kind` whose declared `index` has the object's name, or a value of `field`, in its namespace (in all, if
-    /// either is cluster-scoped). The caches decide, when the rule is evaluated: what comes into the index later needs rules of the
-    /// watch of `kind`, mostly `self`.
+    /// Objects of `kind` whose declared `index` has the object's name, or a value of `field`, in its namespace (in all,
+    /// if either is cluster-scoped). The index is read when the rule is evaluated: objects that enter it later need
+    /// rules in the watch of `kind`, mostly `self`.
     Indexed,
     /// The object of `kind` that a field names.
     Field,
