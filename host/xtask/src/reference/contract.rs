@@ -17,10 +17,10 @@ pub(super) fn page(folder: &Path) -> anyhow::Result<String> {
     about(&mut page, &package.docs);
     let _ = writeln!(
         page,
-        "\nSDKs hide most of it; their names are the same, in each language's own case.\n\
+        "\nSDKs wrap most of it, with the same names in each language's own case.\n\
          This page is generated from `wit/`: `cargo xtask generate pages`.\n\n\
-         `wit/CHANGES.md` says what was added to 0.1. A host loads components of both. The manifest that `pintle new` \
-         writes names the contract that the SDK speaks."
+         `wit/CHANGES.md` lists the changes of each version. The manifest that `pintle new` writes names the version \
+         of the SDK."
     );
     for world in package.worlds.values() {
         let world = &contract.worlds[*world];
