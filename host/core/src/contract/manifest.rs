@@ -267,7 +267,7 @@ impl Metric {
     }
 }
 
-/// What a value of a gauge belongs to.
+/// Unit that has its own value of a gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {

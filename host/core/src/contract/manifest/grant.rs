@@ -53,8 +53,8 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// The objects that a grant covers, by their relation to the key of the run. The plugin's caches decide: `of` requires a
-/// watch of the key's kind, and `controlled` also one of the written kind.
+/// The objects that a grant covers, by their relation to the key of the run. The host checks the plugin's caches:
+/// `of` requires a watch of the key's kind, and `controlled` also one of the written kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
