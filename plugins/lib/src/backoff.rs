@@ -1,20 +1,20 @@
-//! Delays that double.
+//! Exponential delays.
 //!
 //! *Source*: `util/flowcontrol/backoff.go` and `util/workqueue/default_rate_limiters.go` of client-go.
 
 use std::time::Duration;
 
-/// A delay after a failure that doubles with each failure after it.
+/// A delay that doubles with each consecutive failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Exponential {
-    /// After the first failure.
+    /// Delay after the first failure.
     pub first: Duration,
-    /// At most.
+    /// Upper bound of the delay.
     pub longest: Duration,
 }
 
 impl Exponential {
-    /// The delay after so many failures in a row; none after none.
+    /// The delay after `n_failures` consecutive failures; `None` after none.
     #[doc(alias = "ItemExponentialFailureRateLimiter")]
     pub fn after(&self, n_failures: u32) -> Duration {
         let Some(n_doublings) = n_failures.checked_sub(1) else { return Duration::ZERO };
@@ -22,7 +22,7 @@ impl Exponential {
         self.first.saturating_mul(factor).min(self.longest)
     }
 
-    /// The delay after one more failure, from that after the last one.
+    /// The delay that follows `last`.
     #[doc(alias = "Next")]
     pub fn next(&self, last: Option<Duration>) -> Duration {
         last.map_or(self.first, |last| last.saturating_mul(2).min(self.longest))

@@ -1,19 +1,20 @@
-//! As many writes as one run makes.
+//! Limits the writes of one run.
 //!
-//! The number is upstream's, the bytes are the memory of a run: the objects of a user may be large. What is left is for the next run,
-//! which follows as soon as the caches show these. The limits of an outcome are no concern of a controller: the SDK keeps them.
+//! The number of writes is upstream's; the bytes bound the memory of a run, because users' objects may be large. The
+//! next run, which follows as soon as the caches show these writes, does the rest. Controllers ignore the limits of an
+//! outcome: the SDK keeps them.
 
 use std::time::Duration;
 
 use pintle_sdk::Mutation;
 
-/// Most bytes of the objects that one run makes: half of what an outcome may have by default.
+/// Most bytes of objects that one run creates: half of the default limit of an outcome.
 const MAX_BYTES: usize = 4 << 20;
 
-/// When a run that leaves work to another one is followed by it: as soon as the caches show what it wrote.
+/// Delay before the next run when a run leaves work to it. It starts as soon as the caches show the writes.
 pub const SOON: Duration = Duration::from_millis(5);
 
-/// What a run may still write.
+/// Remaining writes of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     n_writes: usize,
@@ -21,22 +22,22 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// That of a run that makes so many writes.
+    /// The budget of a run that makes at most `n_writes` writes.
     pub const fn new(n_writes: usize) -> Self {
         Self { n_writes, n_bytes: MAX_BYTES }
     }
 
-    /// How many writes are left.
+    /// Number of writes left.
     pub fn n_left(&self) -> usize {
         self.n_writes
     }
 
-    /// Whether no other write should be added.
+    /// Whether no further write should be added.
     pub fn is_spent(&self) -> bool {
         self.n_writes == 0 || self.n_bytes == 0
     }
 
-    /// Takes the room of a write, also if there is not enough.
+    /// Takes the room of a write, even if there is not enough.
     pub fn spend(&mut self, write: &Mutation) {
         self.n_writes = self.n_writes.saturating_sub(1);
         self.n_bytes = self.n_bytes.saturating_sub(write.n_bytes());
@@ -48,20 +49,20 @@ impl Budget {
 pub struct Batch {
     /// The writes.
     pub mutations: Vec<Mutation>,
-    /// Whether some are left for another run.
+    /// Whether some writes are left for another run.
     pub is_partial: bool,
     budget: Budget,
 }
 
 impl Default for Batch {
-    /// One of any number of writes.
+    /// A batch without a limit on the number of writes.
     fn default() -> Self {
         Self { mutations: Vec::new(), is_partial: false, budget: Budget::new(usize::MAX) }
     }
 }
 
 impl Batch {
-    /// The first of these writes, at least one. They are made one by one, and no more than are taken.
+    /// The first of these writes, at least one. `writes` is consumed lazily, up to the last write taken.
     pub fn of(most: usize, writes: impl IntoIterator<Item = Mutation>) -> Self {
         let mut batch = Self { budget: Budget::new(most), ..Self::default() };
         for write in writes {
@@ -72,7 +73,7 @@ impl Batch {
         batch
     }
 
-    /// Adds a write, if there is room. The first one always has.
+    /// Adds a write if there is room. The first one always fits.
     pub fn add(&mut self, write: Mutation) -> bool {
         let fits = self.budget.n_writes > 0 && write.n_bytes() <= self.budget.n_bytes;
         if fits || self.mutations.is_empty() {

@@ -6,24 +6,24 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use pintle_sdk::time::Timestamp;
 
-/// When a token expires.
+/// Expiration of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiration {
-    /// Not at all.
+    /// It never expires.
     Never,
-    /// Later.
+    /// It expires at this time.
     At(Timestamp),
-    /// It has expired, or its time cannot be read.
+    /// It has expired, or its time cannot be parsed.
     Expired,
 }
 
-/// A value of a Secret's `data`, which the API has in base64; empty if it is absent.
+/// A value of a Secret's `data`, decoded from base64; empty if it is absent.
 #[doc(alias = "GetData")]
 pub fn value(data: Option<&str>) -> Vec<u8> {
     data.and_then(|data| BASE64_STANDARD.decode(data).ok()).unwrap_or_default()
 }
 
-/// When a token expires, by the entry `expiration` of its `data`.
+/// The expiration in the entry `expiration` of the token's `data`.
 ///
 /// ```
 /// use pintle_sdk::time::Timestamp;

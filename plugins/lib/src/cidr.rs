@@ -1,4 +1,4 @@
-//! Ranges of IP addresses: containing, overlapping, and handing out parts of one.
+//! IP address ranges: containment, overlap, and allocation of subranges.
 //!
 //! ```
 //! use plugin_lib::cidr::{self, Allocator};
@@ -9,7 +9,7 @@
 //! # Ok::<(), pintle_sdk::Error>(())
 //! ```
 //!
-//! Addresses and ranges are those of the crate `ipnet`, which is part of this module.
+//! Addresses and ranges are types of the crate `ipnet`, which this module re-exports.
 //!
 //! *Source*: Kubernetes' `pkg/controller/nodeipam/ipam/cidrset/cidr_set.go` and `pkg/api/servicecidr/servicecidr.go`.
 
@@ -22,10 +22,10 @@ use pintle_sdk::Error;
 /// Most parts of an IPv6 range, as a power of two.
 const MOST_BITS_V6: u8 = 16;
 
-/// Most parts of an IPv4 range, as a power of two. Upstream has no limit; more parts would need more than 2 MiB.
+/// Most parts of an IPv4 range, as a power of two. Upstream has no limit; more parts would take more than 2 MiB.
 const MOST_BITS_V4: u8 = 24;
 
-/// A range in the form `10.0.0.0/8`. Bits beyond the prefix become zero.
+/// Parses a range such as `10.0.0.0/8`. Bits beyond the prefix become zero.
 ///
 /// # Errors
 /// Terminal, if it is not a range.
@@ -43,21 +43,21 @@ pub fn contains(outer: &IpNet, inner: &IpNet) -> bool {
     outer.contains(inner)
 }
 
-/// Whether they have an address in common.
+/// Whether two ranges overlap.
 pub fn overlaps(a: &IpNet, b: &IpNet) -> bool {
     a.contains(b) || b.contains(a)
 }
 
-/// Whether a Service can have this address of the range: not the first, and not the last of an IPv4 range.
+/// Whether a Service can have this address: not the first of the range, and not the last of an IPv4 range.
 #[doc(alias = "PrefixContainsIP")]
 pub fn serves(range: &IpNet, address: IpAddr) -> bool {
     range.contains(&address) && address != range.network() && !(address.is_ipv4() && address == range.broadcast())
 }
 
-/// Hands out parts of equal size of a range, such as the Pod addresses of Nodes.
+/// Allocates parts of equal size from a range, such as the Pod CIDRs of Nodes.
 ///
-/// It is made for each run: occupy what the objects show **and** what earlier runs of the queue reserved in the plugin's
-/// state, because read-your-writes holds for one key, and two keys must not get the same part.
+/// Make one for each run: occupy the ranges of the objects **and** those that earlier runs of the queue reserved in the
+/// plugin's state. Read-your-writes holds for one key only, and two keys must not get the same part.
 #[derive(Clone, Debug)]
 #[doc(alias = "CidrSet")]
 pub struct Allocator {
@@ -69,7 +69,7 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// Parts with prefixes of `size` bits.
+    /// An allocator of parts with prefixes of `size` bits.
     ///
     /// # Errors
     /// Terminal: the parts are larger than the range, or there are too many (2^24, 2^16 for IPv6).
@@ -93,13 +93,13 @@ impl Allocator {
         1 << (self.size - self.range.prefix_len())
     }
 
-    /// Number of parts that are not used.
+    /// Number of free parts.
     pub fn n_free(&self) -> u32 {
         self.n_parts() - self.n_used
     }
 
-    /// The next free part, which is used from now on; `None` if there is none. The search begins after the part that was handed out
-    /// last, so that a part that was released is not used again at once.
+    /// Allocates the next free part; `None` if there is none. The search starts after the last allocated part, so that
+    /// a released part is not reused immediately.
     #[doc(alias = "AllocateNext")]
     pub fn allocate(&mut self) -> Option<IpNet> {
         let n_parts = self.n_parts();
@@ -109,7 +109,7 @@ impl Allocator {
         self.part(index)
     }
 
-    /// Lets the next search begin at this part, where an earlier run ended: the part after the one that it handed out.
+    /// Starts the next search after `last`, the part that an earlier run allocated last.
     #[must_use]
     pub fn starting_after(mut self, last: &IpNet) -> Self {
         if let Ok((_, end)) = self.indices(last) {

@@ -1,4 +1,4 @@
-//! Conditions of the statuses of built-in kinds. Each has its own rule for a condition that is there already:
+//! Conditions of built-in kinds. Each kind has its own rule for updating an existing condition:
 //!
 //! | conditions | rule | place | transition time |
 //! | --- | --- | --- | --- |
@@ -11,8 +11,8 @@ use pintle_sdk::api::meta::Condition;
 pub use pintle_sdk::conditions::*;
 use pintle_sdk::time::Timestamp;
 
-/// Sets a condition as the controllers of `apps` do: nothing happens if status and reason are the same already;
-/// otherwise it becomes the last one, with the old transition time if only the reason differs.
+/// Sets a condition by the rule of the `apps` controllers: a no-op if status and reason are unchanged; otherwise the
+/// condition moves to the end, and keeps its transition time if only the reason differs.
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
     if let Some(current) = find(conditions, &condition.type_) {
         if current.status == condition.status && current.reason == condition.reason {
@@ -26,8 +26,8 @@ pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
     conditions.push(condition);
 }
 
-/// Sets a condition of a Pod as the host's components do: in place, with the old transition time if the status is the same.
-/// Whether anything changed.
+/// Sets a condition of a Pod by the rule of Kubernetes' own components: in place, with the old transition time if the
+/// status is unchanged. Returns whether anything changed.
 ///
 /// *Source*: `UpdatePodCondition` of Kubernetes' `pkg/api/v1/pod/util.go`.
 #[doc(alias = "UpdatePodCondition")]
@@ -38,8 +38,8 @@ pub fn set_pod_condition(conditions: &mut Vec<Condition>, condition: Condition, 
     is_changed
 }
 
-/// Sets a condition of a Job: any difference replaces it, with `now` as its times. A condition that is not there is not added with
-/// the status `False`. Whether anything changed.
+/// Sets a condition of a Job: any difference replaces it, with `now` as its times. An absent condition is not added
+/// with the status `False`. Returns whether anything changed.
 ///
 /// *Source*: `ensureJobConditionStatus` of Kubernetes' `pkg/controller/job/job_controller.go`.
 #[doc(alias = "ensureJobConditionStatus")]

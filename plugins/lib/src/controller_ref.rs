@@ -1,14 +1,14 @@
-//! Claiming: which objects belong to a controller, by owner reference and selector.
+//! Claiming: adopts and releases objects by controller reference and selector.
 //!
-//! An object without a controller that the selector matches is *adopted*; one of ours that it no longer matches is *released*.
-//! Before the first adoption the owner is read from the API server itself, because the cache may not know yet that it is
-//! being deleted, and an object adopted then would be deleted with it.
+//! A matching object without a controller is *adopted*; an owned object that no longer matches is *released*. Before
+//! the first adoption the owner is read from the API server, because the cache may not show yet that it is being
+//! deleted, and an object adopted then would be deleted with it.
 //!
-//! The manifest asks for `{verbs: [patch], kinds: [...], of: controlled, adopt: true}`. If the watch of the owner's kind declares
-//! `selects`, the host refuses to adopt what that selector does not match.
+//! The manifest needs `{verbs: [patch], kinds: [...], of: controlled, adopt: true}`. If the watch of the owner's kind
+//! declares `selects`, the host rejects the adoption of objects that the selector does not match.
 //!
-//! Source: `BaseControllerRefManager` of Kubernetes' `pkg/controller`. There a claim is a write in the middle of a sync;
-//! here the patches are a step of the outcome, and what is to be adopted counts as owned already.
+//! Source: `BaseControllerRefManager` of Kubernetes' `pkg/controller`. Upstream, a claim is a write in the middle of a
+//! sync; here the patches are a step of the outcome, and the objects to adopt already count as owned.
 
 use pintle_sdk::Error;
 use pintle_sdk::Kind;
@@ -21,23 +21,23 @@ use serde_json::json;
 /// Result of [`claim`].
 #[derive(Clone, Debug)]
 pub struct Claimed<T> {
-    /// The owner's objects, with those that `mutations` adopt.
+    /// The owner's objects, including those that `mutations` adopt.
     pub owned: Vec<T>,
-    /// Patches that adopt and release. They belong into a step before all others.
+    /// Patches that adopt and release. Put them into a step before all others.
     pub mutations: Vec<Mutation>,
 }
 
 impl<T> Claimed<T> {
-    /// The step of the patches: all are tried, and a failure stops what follows.
+    /// The step of the patches. All are tried; a failure skips the following steps.
     pub fn step(&mut self) -> Step {
         Step::parallel(std::mem::take(&mut self.mutations))
     }
 }
 
-/// Sorts out which of `objects` belong to `owner`, a `O` that was read from `lister`.
+/// Claims `objects` for `owner`, an `O` that was read from `lister`.
 ///
 /// `objects` are usually those of [`Query::controlled_by_or_orphans`](pintle_sdk::Query::controlled_by_or_orphans).
-/// Those of other controllers are left out. Nothing is adopted or released by an owner that is being deleted.
+/// Objects of other controllers are left out. An owner that is being deleted neither adopts nor releases.
 ///
 /// # Errors
 /// [`Error::Needs`] for the live read before an adoption: pass it on with `?`.
@@ -55,8 +55,8 @@ where
     claim_where::<O, T>(lister, owner, selector, objects, |_| true)
 }
 
-/// As [`claim`], for an owner whose objects are only those that `may_belong` accepts, as upstream's filters do: others are released
-/// and not adopted, whatever the selector matches.
+/// As [`claim`], limited to the objects that `may_belong` accepts, as upstream's filters do: others are released and
+/// never adopted, whatever the selector matches.
 ///
 /// # Errors
 /// As for [`claim`].
@@ -94,21 +94,22 @@ where
     Ok(claimed)
 }
 
-/// What an object is to an owner.
+/// Relation of an object to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// It is the owner's, and the selector matches it.
+    /// The owner controls it, and the selector matches it.
     Owned,
-    /// It has no controller, and becomes the owner's: [`recheck`] the owner, then [`adopt`].
+    /// It has no controller and should be adopted: [`recheck`] the owner, then [`adopt`].
     Adopt,
-    /// It is the owner's, and no longer should be: [`release`].
+    /// The owner controls it, and should no longer: [`release`].
     Release,
-    /// Another object controls it, or none, and it stays so.
+    /// It is unrelated: another object controls it, or none, and that stays so.
     None,
 }
 
-/// What an object is to an owner, by its controller reference and its labels. An owner that is being deleted neither adopts nor
-/// releases, an object that is being deleted is not adopted, and a namespaced owner adopts only in its namespace.
+/// Relation of an object to an owner, by its controller reference and labels. An owner that is being deleted neither
+/// adopts nor releases, an object that is being deleted is not adopted, and a namespaced owner adopts only in its
+/// namespace.
 #[doc(alias = "ClaimObject")]
 pub fn relation(
     owner: &impl HasDeletionTimestamp,
@@ -136,7 +137,8 @@ fn is_deleting(object: &impl HasDeletionTimestamp) -> bool {
     object.deletion_timestamp().is_some()
 }
 
-/// Succeeds if the API server itself still has the owner, with the same uid and not being deleted. Call it before the first adoption.
+/// Succeeds if the API server still has the owner, with the same uid and not being deleted. Call it before the first
+/// adoption.
 ///
 /// # Errors
 /// [`Error::Needs`] for the read: pass it on with `?`. A retry if the owner was replaced or is being deleted.
@@ -165,7 +167,8 @@ where
     Ok(())
 }
 
-/// A patch that makes `owner` the controller of an object. The API server refuses it if there is another.
+/// A patch that makes `owner` the controller of an object. The API server rejects it if the object has another
+/// controller.
 pub fn adopt(owner_kind: &Kind, owner: &impl Metadata, kind: &Kind, object: &impl Metadata) -> Mutation {
     let body = json!({"metadata": {"ownerReferences": [OwnerReference::controller(owner_kind, owner)]}});
     Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body).uid(object.uid()).tolerate([Refusal::NotFound])
@@ -174,8 +177,8 @@ pub fn adopt(owner_kind: &Kind, owner: &impl Metadata, kind: &Kind, object: &imp
 /// A patch that removes the owner reference with this uid from an object.
 pub fn release(kind: &Kind, object: &impl Metadata, owner_uid: &str) -> Mutation {
     let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}});
-    // Invalid: the object has no owner reference any more. A conflict is not tolerated: it need not come from a namesake, whose arrival
-    // would run this key again.
+    // Invalid: the object no longer has the owner reference. A conflict is not tolerated: it need not come from another
+    // object of this name, whose arrival would run this key again.
     Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body)
         .uid(object.uid())
         .tolerate([Refusal::NotFound, Refusal::Invalid])

@@ -1,13 +1,13 @@
-//! What failed of the last run of a key.
+//! Failed writes of a key's last run.
 
 use pintle_sdk::{Kind, MutationFailure};
 
 /// Writes of the last run that failed and were not tolerated, by [`Lister::failures`](pintle_sdk::Lister::failures).
 pub trait Failures {
-    /// Those of a verb (`create`, `update`, `patch`, `delete`, `delete-collection`) and a kind.
+    /// The failures with a verb (`create`, `update`, `patch`, `delete`, `delete-collection`) and a kind.
     fn of(&self, verb: &str, kind: &Kind) -> impl Iterator<Item = &MutationFailure>;
 
-    /// Whether there are any of a verb and a kind.
+    /// Whether there are failures with a verb and a kind.
     fn any(&self, verb: &str, kind: &Kind) -> bool {
         self.of(verb, kind).next().is_some()
     }
@@ -19,7 +19,7 @@ impl Failures for [MutationFailure] {
     }
 }
 
-/// Whether the API server refused because the namespace is being deleted: a refusal that is not worth a report.
+/// Whether the API server rejected the write because the namespace is being deleted. Such failures need no report.
 #[doc(alias = "HasStatusCause")]
 pub fn is_namespace_terminating(failure: &MutationFailure) -> bool {
     failure.causes.iter().any(|cause| cause == "NamespaceTerminating")

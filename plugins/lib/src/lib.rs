@@ -1,27 +1,28 @@
-//! What the controllers of kube-controller-manager share, as `pkg/controller` has it. What every author needs is in the SDK.
+//! Code shared by the controllers of kube-controller-manager, like `pkg/controller`. The SDK has what every author
+//! needs.
 //!
 //! | module | task | upstream |
 //! | --- | --- | --- |
-//! | [`backoff`] | delays that double | `flowcontrol/backoff.go` of client-go |
-//! | [`batch`] | as many writes as one run makes | |
-//! | `bootstrap_token` (a feature) | when a token expires | `util/secrets` of cluster-bootstrap |
-//! | [`cidr`] | ranges of IP addresses, and parts of them for Nodes | `nodeipam/ipam/cidrset` |
+//! | [`backoff`] | exponential delays | `flowcontrol/backoff.go` of client-go |
+//! | [`batch`] | limits the writes of one run | |
+//! | `bootstrap_token` (a feature) | expiration of tokens | `util/secrets` of cluster-bootstrap |
+//! | [`cidr`] | IP address ranges, and Pod CIDRs of Nodes | `nodeipam/ipam/cidrset` |
 //! | [`conditions`] | set conditions by the rules of each kind | `controller_utils.go`, `job/job_controller.go` |
 //! | [`controller_ref`] | adopt and release objects by a selector | `controller_ref_manager.go` |
-//! | `cron` (a feature) | when a schedule is due next, in a time zone | `robfig/cron` |
-//! | [`failures`] | what failed of the last run | |
-//! | [`history`] | ControllerRevisions: patches, names, which one is current, which ones go | `history/controller_history.go` |
+//! | `cron` (a feature) | next time of a schedule, in a time zone | `robfig/cron` |
+//! | [`failures`] | failed writes of the last run | |
+//! | [`history`] | ControllerRevisions: patches, names, the current one, truncation | `history/controller_history.go` |
 //! | [`namespace`] | whether a namespace is being deleted | |
 //! | [`nodes`] | node selectors, node affinity, taints, tolerations, zones | `component-helpers/scheduling`, `daemon/util` |
-//! | [`number`] | numbers of objects | |
-//! | [`pods`] | states and ranks of Pods, and writes of them | `controller_utils.go` |
-//! | [`protection`] | finalizers that protect what is in use | `util/protectionutil` |
-//! | [`replicaset`] | a number of Pods of one template: the controller of ReplicaSets and ReplicationControllers | `replicaset/replica_set.go` |
+//! | [`number`] | conversions of API numbers | |
+//! | [`pods`] | states and ranks of Pods; creating and deleting them | `controller_utils.go` |
+//! | [`protection`] | finalizers that protect objects in use | `util/protectionutil` |
+//! | [`replicaset`] | the ReplicaSet and ReplicationController controllers | `replicaset/replica_set.go` |
 //! | [`selector`] | label selectors with upstream's errors | `labels/selector.go` of apimachinery |
-//! | [`state`] | what is kept between runs, by uid | |
-//! | [`status`] | writes of a status | |
+//! | [`state`] | state kept between runs, by uid | |
+//! | [`status`] | status updates | |
 //!
-//! All of them are pure: the same input gives the same result on every host.
+//! All modules are pure: the same input gives the same result on every host.
 
 pub mod backoff;
 pub mod batch;

@@ -4,7 +4,7 @@ use pintle_sdk::{Error, Lister};
 
 pintle_sdk::types!("v1/Namespace": ["status.phase"]);
 
-/// Whether a namespace is being deleted, as far as the cache shows: the API server would refuse to create anything in it.
+/// Whether a namespace is being deleted, according to the cache: the API server would reject creates in it.
 ///
 /// # Errors
 /// If it does not fit its type.

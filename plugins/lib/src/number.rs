@@ -1,11 +1,11 @@
-//! Numbers of objects, in the API's 32 bits and in 64 for sums.
+//! Conversions of API numbers: 32 bits in objects, 64 for sums.
 
-/// A number in the API's width: at the end of the range if it is beyond it.
+/// Converts to the API's width; saturates.
 pub fn narrow(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// How many there are.
+/// A length as an API number.
 pub fn count(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

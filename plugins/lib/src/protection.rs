@@ -1,25 +1,25 @@
-//! A finalizer that protects an object while others use it: the controller has it on every object, and removes it from one that is being
-//! deleted once nothing uses it.
+//! Finalizers that protect objects in use: the controller adds the finalizer to every object, and removes it from an
+//! object that is being deleted once nothing uses it.
 
 use pintle_sdk::api::meta::{HasDeletionTimestamp, HasFinalizers};
 use pintle_sdk::document::Document;
 use pintle_sdk::{Error, Kind, Mutation, add_finalizer, has_finalizer, remove_finalizer};
 
-/// What a finalizer that protects an object while it is in use needs.
+/// Change of a protection finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Nothing: it is there, or gone from an object that is being deleted.
+    /// None: the finalizer is set, or already removed from an object that is being deleted.
     Unchanged,
     /// The object is not being deleted and does not have it.
     Add,
     /// The object is being deleted, and nothing uses it.
     Remove,
-    /// The object is being deleted, and waits for those that use it: run again when they change.
+    /// The object is being deleted and still in use: run again when its users change.
     Wait,
 }
 
-/// Decides about a finalizer that protects an object while it is in use. `is_used` is asked only about an object that is being
-/// deleted and has the finalizer.
+/// Decides on a protection finalizer. `is_used` is called only for an object that is being deleted and has the
+/// finalizer.
 ///
 /// ```
 /// use pintle_sdk::api::meta::ObjectMeta;
@@ -51,7 +51,7 @@ pub fn protection(
 }
 
 impl Protection {
-    /// The patch, if there is something to change. The grant needs `patch`.
+    /// The patch, if something changes. The grant needs `patch`.
     pub fn patch(self, kind: &Kind, object: &impl HasFinalizers, name: &str) -> Option<Mutation> {
         match self {
             Self::Add => Some(add_finalizer(kind, object, name)),
@@ -60,7 +60,7 @@ impl Protection {
         }
     }
 
-    /// The update of the whole object, if there is something to change. The grant needs `update`, and the watch `whole`.
+    /// The update of the whole object, if something changes. The grant needs `update`, and the watch `whole`.
     pub fn update(
         self,
         kind: &Kind,
@@ -115,7 +115,7 @@ mod tests {
         let decide = |finalizers: &[&str], deleting: bool, used: Option<bool>| {
             let mut object = widget(finalizers);
             object.deletion_timestamp = deleting.then_some(pintle_sdk::time::Timestamp::from_micros(0));
-            // Without an answer it must not be asked.
+            // Without an answer, `is_used` must not be called.
             protection(&object, "b", || Ok(used.unwrap())).unwrap()
         };
         assert_eq!(decide(&["a"], false, None), Protection::Add);

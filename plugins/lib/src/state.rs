@@ -1,23 +1,24 @@
-//! What a controller keeps between its runs, by the name of an object or by one name for all. It ends with the host.
+//! State that a controller keeps between runs, under an object's name or one name for all. It is lost when the host
+//! stops.
 //!
 //! *Invariants*
-//! 1. What is kept of an object belongs to its uid: a later object of the same name starts without it.
-//! 2. A name fits, however long that of the object is.
-//! 3. What another version of the controller has kept, and this one cannot read, counts as absent.
-//! 4. Only a change is written.
+//! 1. State about an object belongs to its uid: a later object with the same name starts without it.
+//! 2. Names fit the limit, however long the object's name is.
+//! 3. State that another version of the controller kept and this one cannot decode counts as absent.
+//! 4. Only changes are written.
 
 use pintle_sdk::{Lister, ObjectKey, Outcome, json, log};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A value by name, as the run found it.
+/// A value under a name, as read at the start of the run.
 #[derive(Debug)]
 pub struct Record<T> {
     name: String,
     old: Option<T>,
 }
 
-/// A value of an object, with its uid.
+/// A value about an object, with its uid.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound<T> {
     #[serde(default)]
@@ -27,7 +28,7 @@ pub struct Bound<T> {
 }
 
 impl<T: Serialize + DeserializeOwned + PartialEq> Record<T> {
-    /// Reads what is kept under a name.
+    /// Reads the value under a name.
     pub fn read(lister: &impl Lister, name: impl Into<String>) -> Self {
         let name = name.into();
         let old = lister.state(&name).and_then(|text| match serde_json::from_str(&text) {
@@ -40,29 +41,29 @@ impl<T: Serialize + DeserializeOwned + PartialEq> Record<T> {
         Self { name, old }
     }
 
-    /// The value; `None` if none is kept.
+    /// The value; `None` if there is none.
     pub fn get(&self) -> Option<&T> {
         self.old.as_ref()
     }
 
-    /// Keeps a value from now on.
+    /// Stores a value.
     #[must_use]
     pub fn keep(&self, outcome: Outcome, new: &T) -> Outcome {
         if self.old.as_ref() == Some(new) { outcome } else { outcome.keep(&self.name, json(new)) }
     }
 
-    /// Keeps none from now on.
+    /// Removes the value.
     #[must_use]
     pub fn forget(&self, outcome: Outcome) -> Outcome {
         if self.old.is_some() { outcome.forget(&self.name) } else { outcome }
     }
 }
 
-/// What is kept of one object.
+/// State about one object.
 pub type ObjectRecord<T> = Record<Bound<T>>;
 
 impl<T: Serialize + DeserializeOwned + PartialEq> ObjectRecord<T> {
-    /// Reads what is kept of an object about a subject.
+    /// Reads the state of an object about a subject.
     pub fn of(lister: &impl Lister, subject: &str, object: &ObjectKey) -> Self {
         Self::read(lister, object.state_name(subject))
     }
@@ -72,7 +73,7 @@ impl<T: Serialize + DeserializeOwned + PartialEq> ObjectRecord<T> {
         self.get().filter(|kept| kept.uid == uid).map(|kept| &kept.value)
     }
 
-    /// Keeps a value of the object with this uid from now on.
+    /// Stores a value for the object with this uid.
     #[must_use]
     pub fn keep_of(&self, outcome: Outcome, uid: &str, value: T) -> Outcome {
         self.keep(outcome, &Bound { uid: uid.to_owned(), value })
@@ -94,7 +95,7 @@ mod tests {
         n: u32,
     }
 
-    /// Counts the runs of an object, whose uid is the name of the queue.
+    /// Counts the runs of an object whose uid is the name of the queue.
     fn count(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         let record = ObjectRecord::<Count>::of(lister, "count", &key.object());
         let n = record.of_uid(&key.queue).map_or(0, |kept| kept.n);

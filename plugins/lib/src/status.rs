@@ -1,12 +1,12 @@
-//! Writing a status.
+//! Status updates.
 
 use pintle_sdk::api::meta::Raw;
 use pintle_sdk::document::Document;
 use pintle_sdk::{Mutation, Resource, json};
 use serde::Serialize;
 
-/// The update that gives the status of an object, a `T`, these fields: as `new` has them, and absent where it has none. What a newer
-/// API server has beside them stays.
+/// The update that sets these status fields of an object, a `T`, to those of `new`; fields that `new` lacks become
+/// absent. Other fields, such as those of a newer API server, stay.
 ///
 /// A conflict is a failure: it need not come from a newer object, whose arrival would run the key again.
 pub fn update<T: Resource>(mut object: Document, fields: &[&str], new: &impl Serialize) -> Mutation {
@@ -22,7 +22,7 @@ pub fn update<T: Resource>(mut object: Document, fields: &[&str], new: &impl Ser
     Mutation::update_status(&T::KIND, object)
 }
 
-/// The update that gives an object, a `T`, this status and no other fields. For kinds of which nobody else writes the status.
+/// The update that replaces the status of an object, a `T`. For kinds whose status only this controller writes.
 pub fn replace<T: Resource>(mut object: Document, new: &impl Serialize) -> Mutation {
     object.set(&["status"], new);
     Mutation::update_status(&T::KIND, object)

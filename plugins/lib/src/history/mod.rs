@@ -1,7 +1,7 @@
 //! ControllerRevisions: the history of the Pod template of a StatefulSet, a DaemonSet or a custom kind.
 //!
-//! A revision holds a patch that brings a template back. Controllers find the revision of the current template by the patch, so
-//! another controller that continues the history must write the same bytes: [`template_patch`].
+//! A revision holds a patch that restores a template. Controllers find the revision of the current template by
+//! comparing patches, so another controller that continues the history must write the same bytes: [`template_patch`].
 //!
 //! ```
 //! use plugin_lib::history::{self, Proposal};
@@ -19,10 +19,11 @@
 //!
 //! In the manifest, watch `apps/v1/ControllerRevision` as `whole`, and with [`ControllerRevision`]'s fields for lists.
 //!
-//! *Source*: Kubernetes' `pkg/controller/history/controller_history.go`, `statefulset/stateful_set_utils.go` (`getPatch`,
-//! `newRevision`, `nextRevision`, `ApplyRevision`), `statefulset/stateful_set_control.go` (`getStatefulSetRevisions`,
-//! `truncateHistory`), `daemon/update.go` (`constructHistory`, `cleanupHistory`). There the name of a DaemonSet's revision is a hash
-//! of a dump of Go's structs; here it is the same as for a StatefulSet. DaemonSets find revisions by content, not by name.
+//! *Source*: Kubernetes' `pkg/controller/history/controller_history.go`, `statefulset/stateful_set_utils.go`
+//! (`getPatch`, `newRevision`, `nextRevision`, `ApplyRevision`), `statefulset/stateful_set_control.go`
+//! (`getStatefulSetRevisions`, `truncateHistory`), `daemon/update.go` (`constructHistory`, `cleanupHistory`). Upstream,
+//! the name of a DaemonSet's revision is a hash of a dump of Go's structs; here it is built as for a StatefulSet.
+//! DaemonSets find revisions by content, not by name.
 
 use std::collections::BTreeMap;
 
@@ -51,16 +52,16 @@ pintle_sdk::types!("apps/v1/ControllerRevision": [
 #[doc(alias = "ControllerRevisionHashLabel")]
 pub const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 
-/// Label of Pods that names their revision: for a StatefulSet the name of the revision, for a DaemonSet the hash in it, which
-/// DaemonSets also note on the revision.
+/// Label of Pods with their revision: the revision's name for a StatefulSet, the hash in it for a DaemonSet. DaemonSets
+/// also set it on the revision.
 #[doc(alias = "ControllerRevisionHashLabelKey")]
 #[doc(alias = "DefaultDaemonSetUniqueLabelKey")]
 pub const POD_LABEL: &str = "controller-revision-hash";
 
-/// Where the template is in the data.
+/// Path of the template in the data.
 const TEMPLATE: &str = "/spec/template";
 
-/// Bytes of the owner's name in the name of a revision.
+/// Most bytes of the owner's name in a revision's name.
 const LONGEST_PREFIX: usize = 223;
 
 /// The patch that replaces `spec.template`: byte for byte what kube-controller-manager writes for this template.
@@ -82,7 +83,7 @@ pub fn template_patch<T: Serialize + ?Sized>(template: &T) -> Result<String, Err
     Ok(text)
 }
 
-/// Writes as Go's `encoding/json` writes what it has decoded without a type.
+/// Writes a value as Go's `encoding/json` writes a value decoded without a type.
 fn write(value: &Value, text: &mut String) {
     match value {
         Value::Object(members) => write_object(members, text),
@@ -118,7 +119,7 @@ fn write_object(members: &Map<String, Value>, text: &mut String) {
 }
 
 fn write_string(string: &str, text: &mut String) {
-    // Quotes, backslashes and control characters are escaped as JSON's usual writers do it.
+    // Quotes, backslashes and control characters are escaped as in other JSON writers.
     for character in json(string).chars() {
         match character {
             '<' => text.push_str("\\u003c"),
@@ -131,7 +132,7 @@ fn write_string(string: &str, text: &mut String) {
     }
 }
 
-/// Numbers pass through a 64-bit float there, so integers beyond 2^53 lose digits.
+/// Go decodes numbers as 64-bit floats, so integers beyond 2^53 lose digits.
 fn go_number(number: &Number) -> String {
     let float = number.as_f64().unwrap_or_default();
     if float != 0.0 && !(1e-6..1e21).contains(&float.abs()) {
@@ -141,7 +142,8 @@ fn go_number(number: &Number) -> String {
     float.to_string()
 }
 
-/// The hash in the name of a revision: of its data, and how often that name was taken. A StatefulSet begins with `Some(0)`.
+/// The hash in a revision's name: of its data, and of the number of name collisions. A StatefulSet begins with
+/// `Some(0)`.
 #[doc(alias = "HashControllerRevision")]
 pub fn hash(data: &str, collision_count: Option<i32>) -> String {
     let mut bytes = data.as_bytes().to_vec();
@@ -151,14 +153,14 @@ pub fn hash(data: &str, collision_count: Option<i32>) -> String {
     safe_encode(&fnv32(&bytes).to_string())
 }
 
-/// Name of a revision: that of the owner, shortened to 223 bytes, and the hash.
+/// Name of a revision: the owner's name, shortened to 223 bytes, and the hash.
 #[doc(alias = "ControllerRevisionName")]
 pub fn name(owner: &str, hash: &str) -> String {
     let end = (0..=owner.len().min(LONGEST_PREFIX)).rev().find(|end| owner.is_char_boundary(*end)).unwrap_or(0);
     format!("{}-{hash}", &owner[..end])
 }
 
-/// Sorts by number, then by time of creation, then by name.
+/// Sorts by number, then creation time, then name.
 #[doc(alias = "SortControllerRevisions")]
 pub fn sort(revisions: &mut [ControllerRevision]) {
     let order = |revision: &ControllerRevision| (revision.revision, revision.metadata.creation_timestamp);
@@ -177,11 +179,11 @@ pub fn is_identical(revision: &ControllerRevision, data: &str) -> bool {
     revision.data.text() == data
 }
 
-/// Whether a revision means the same template, whatever the order of its fields, its escapes, its absent and empty lists, and fields
+/// Whether a revision has the same template, ignoring the order of fields, escapes, absent and empty lists, and fields
 /// that an older version did not default.
 ///
-/// Upstream restores the newest revision of a StatefulSet, lets its own defaults complete it, and compares again (feature gate
-/// `StatefulSetSemanticRevisionComparison`).
+/// Upstream restores the newest revision of a StatefulSet, completes it with its own defaults, and compares again
+/// (feature gate `StatefulSetSemanticRevisionComparison`).
 #[doc(alias = "setMatchesLatestExistingRevision")]
 pub fn is_equivalent(revision: &ControllerRevision, data: &str) -> bool {
     if is_identical(revision, data) {
@@ -196,7 +198,7 @@ pub fn is_equivalent(revision: &ControllerRevision, data: &str) -> bool {
     equality::semantic(&stored, &data)
 }
 
-/// The Pod template that a revision brings back.
+/// The Pod template that a revision restores.
 ///
 /// # Errors
 /// Terminal, if its data is not a patch of `spec.template`.
@@ -206,7 +208,7 @@ pub fn template(revision: &ControllerRevision) -> Result<Value, Error> {
     let template = data.pointer_mut(TEMPLATE).and_then(Value::as_object_mut).map(std::mem::take);
     match template {
         Some(mut template) if template.get("$patch").is_some_and(|patch| patch == "replace") => {
-            // The order of the other fields stays.
+            // Keeps the order of the other fields.
             template.shift_remove("$patch");
             Ok(Value::Object(template))
         }
@@ -226,19 +228,19 @@ pub struct Proposal {
     pub hash: String,
     /// The patch.
     pub data: String,
-    /// Place in the history.
+    /// Number in the history.
     pub number: i64,
 }
 
 impl Proposal {
-    /// A revision of an owner. `collision_count` is that of the owner's status.
+    /// A revision of an owner. `collision_count` comes from the owner's status.
     pub fn new(owner: &str, data: String, number: i64, collision_count: Option<i32>) -> Self {
         let hash = hash(&data, collision_count);
         Self { name: name(owner, &hash), hash, data, number }
     }
 
-    /// Whether an object that has this name already is another revision, so that the collision count must grow. Otherwise an
-    /// earlier run made it, and it is the one.
+    /// Whether an existing object with this name is another revision, so that the collision count must grow. Otherwise
+    /// an earlier run created it, and it is this revision.
     pub fn collides_with(&self, existing: &ControllerRevision) -> bool {
         !is_identical(existing, &self.data)
     }
@@ -278,14 +280,14 @@ impl Proposal {
     }
 }
 
-/// How the history changes so that its newest revision is that of the current template.
+/// Change that makes the current template's revision the newest one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change<'a> {
-    /// The newest one is.
+    /// It is the newest one already.
     None(&'a ControllerRevision),
-    /// An older one is: it gets this number.
+    /// It is an older one, which gets this number.
     Renumber(&'a ControllerRevision, i64),
-    /// None is.
+    /// It does not exist.
     Create(Proposal),
 }
 
@@ -294,7 +296,7 @@ pub enum Change<'a> {
 pub fn change<'a>(history: &'a [ControllerRevision], proposal: Proposal) -> Change<'a> {
     let newest = history.last();
     match history.iter().rfind(|revision| is_identical(revision, &proposal.data)) {
-        // Several may be identical: what counts is whether the newest is one of them.
+        // Several may be identical: the question is whether the newest is one of them.
         Some(found) if newest.is_some_and(|newest| newest.data == found.data) => Change::None(newest.unwrap_or(found)),
         Some(found) => Change::Renumber(found, proposal.number),
         None => match newest {
@@ -304,8 +306,8 @@ pub fn change<'a>(history: &'a [ControllerRevision], proposal: Proposal) -> Chan
     }
 }
 
-/// The oldest revisions of a [sorted](sort) history that are beyond the limit. Those that are live, because they are the current or
-/// the update revision or a Pod has them, neither count nor go: the rule of StatefulSets. A negative limit keeps all.
+/// The oldest revisions of a [sorted](sort) history beyond the limit. Live revisions (the current one, the update
+/// revision, and those of Pods) are neither counted nor deleted: the rule of StatefulSets. A negative limit keeps all.
 #[doc(alias = "truncateHistory")]
 pub fn surplus(
     history: &[ControllerRevision],
@@ -318,7 +320,7 @@ pub fn surplus(
     dead.into_iter().take(n_surplus).collect()
 }
 
-/// As [`surplus`], but live revisions count: the rule of DaemonSets, whose history here is without the current revision.
+/// As [`surplus`], but live revisions count: the rule of DaemonSets, whose history here excludes the current revision.
 #[doc(alias = "cleanupHistory")]
 pub fn surplus_with_live(
     history: &[ControllerRevision],

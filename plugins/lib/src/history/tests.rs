@@ -74,9 +74,9 @@ fn the_newest_equal_revision_is_the_update_revision() {
     assert_eq!(describe(&history, &b), "none two");
     assert_eq!(describe(&history, &a), "one becomes 3");
     assert!(describe(&history, &patch("{}")).starts_with("create 3 web-"));
-    // Two are the same: the newest counts.
+    // Two are identical: the newest counts.
     assert_eq!(describe(&[revision("one", 1, &a), revision("same", 2, &a)], &a), "none same");
-    // Other bytes, the same template. Only the newest is compared in this way.
+    // Other bytes, the same template. Only the newest is compared this way.
     let spaced = r#"{"spec": {"template": {"spec": {"b": null}, "$patch": "replace"}}}"#;
     assert_eq!(describe(&[revision("one", 1, &a), revision("two", 2, spaced)], &b), "none two");
     assert!(describe(&[revision("one", 1, spaced), revision("two", 2, &a)], &b).starts_with("create 3"));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Target;
 use crate::selector::valid::{key_flaws, value_flaws};
 
-/// `nodeAffinity` of a Pod, as far as it is required.
+/// The required part of a Pod's `nodeAffinity`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "Kubernetes' own fields")]
@@ -25,7 +25,7 @@ impl NodeAffinity {
     }
 }
 
-/// Terms of which one must hold. PersistentVolumes have it too.
+/// Terms, one of which must match. PersistentVolumes have it too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "Kubernetes' own fields")]
@@ -35,14 +35,14 @@ pub struct NodeSelector {
 }
 
 impl NodeSelector {
-    /// Whether one of the terms holds. A term without requirements, or one that does not parse, never holds.
+    /// Whether one of the terms matches. A term without requirements, or one that does not parse, never matches.
     #[doc(alias = "MatchNodeSelectorTerms")]
     pub fn matches(&self, node: &Target<'_>) -> bool {
         self.node_selector_terms.iter().filter_map(Term::parse).any(|term| term.matches(node))
     }
 }
 
-/// Requirements all of which must hold.
+/// Requirements, all of which must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "Kubernetes' own fields")]
@@ -53,7 +53,7 @@ pub struct NodeSelectorTerm {
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-/// A requirement of a label or a field.
+/// A requirement on a label or a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "Kubernetes' own fields")]
@@ -64,23 +64,23 @@ pub struct NodeSelectorRequirement {
     pub values: Vec<String>,
 }
 
-/// What a Pod requires of a Node's labels and name.
+/// A Pod's requirements on a Node's labels and name.
 #[derive(Clone, Debug)]
 pub struct Required {
     /// The node selector.
     labels: Selector,
-    /// `None`: no affinity, which every Node has.
+    /// `None`: no affinity, which every Node satisfies.
     terms: Option<Vec<Term>>,
 }
 
 impl Required {
-    /// From a Pod's node selector and its required node affinity.
+    /// The requirements of a node selector and of the required node affinity.
     pub fn new(node_selector: &BTreeMap<String, String>, affinity: Option<&NodeSelector>) -> Self {
         let parse = |selector: &NodeSelector| selector.node_selector_terms.iter().filter_map(Term::parse).collect();
         Self { labels: Selector::from_map(node_selector), terms: affinity.map(parse) }
     }
 
-    /// Whether a Node has it.
+    /// Whether a Node meets the requirements.
     pub fn matches(&self, node: &Target<'_>) -> bool {
         self.labels.matches(node.labels)
             && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
@@ -91,7 +91,7 @@ impl Required {
 #[derive(Clone, Debug)]
 struct Term {
     expressions: Vec<(String, Test)>,
-    /// Key, value, and whether it must be that.
+    /// Key, value, and whether it must be equal.
     fields: Vec<(String, String, bool)>,
 }
 
@@ -117,7 +117,7 @@ impl Term {
 
     fn matches(&self, node: &Target<'_>) -> bool {
         let label_holds = |(key, test): &(String, Test)| test.holds(node.labels.get(key).map(String::as_str));
-        // A Node has one field. One without a name is not compared.
+        // A Node has one field. A Node without a name is not compared.
         let field_holds = |(key, value, wanted): &(String, String, bool)| {
             node.name.is_empty()
                 || (if key == "metadata.name" { node.name == value } else { value.is_empty() }) == *wanted
@@ -167,8 +167,8 @@ fn field(requirement: &NodeSelectorRequirement) -> Option<(String, String, bool)
     Some((requirement.key.clone(), value.clone(), wanted))
 }
 
-/// Makes `spec.affinity` of a Pod require the Node of this name, instead of what its node affinity required. What it prefers, and
-/// affinities to Pods, stay.
+/// Replaces the required node affinity in a Pod's `spec.affinity` by one for the Node of this name. Preferred node
+/// affinity and affinities to Pods stay.
 #[doc(alias = "ReplaceDaemonSetPodNodeNameNodeAffinity")]
 pub fn pin_to_node(affinity: &mut Value, node: &str) {
     let term = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]});
@@ -181,10 +181,10 @@ pub fn pin_to_node(affinity: &mut Value, node: &str) {
     affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({"nodeSelectorTerms": [term]});
 }
 
-/// The Node that a Pod of a DaemonSet is for: that of its `spec.nodeName`, or of its [affinity](pin_to_node).
+/// The Node of a DaemonSet's Pod: from its `spec.nodeName`, or its [affinity](pin_to_node).
 ///
 /// # Errors
-/// Terminal, if it names none, or several.
+/// Terminal, if there is none, or several.
 #[doc(alias = "GetTargetNodeName")]
 pub fn pinned_node<'a>(node_name: &'a str, affinity: Option<&'a NodeAffinity>) -> Result<&'a str, Error> {
     if !node_name.is_empty() {

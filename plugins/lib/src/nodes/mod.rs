@@ -17,9 +17,10 @@
 //! ```
 //!
 //! *Source*: Kubernetes' `component-helpers/scheduling/corev1/helpers.go`, `.../nodeaffinity/nodeaffinity.go`,
-//! `component-helpers/node/topology/helpers.go`, `api/core/v1/toleration.go`, `pkg/controller/daemon/daemon_controller.go`
-//! (`NodeShouldRunDaemonPod`) and `pkg/controller/daemon/util/daemonset_util.go`. There a term that does not parse is also reported
-//! as an error, which those who ask whether a Pod fits ignore.
+//! `component-helpers/node/topology/helpers.go`, `api/core/v1/toleration.go`,
+//! `pkg/controller/daemon/daemon_controller.go` (`NodeShouldRunDaemonPod`) and
+//! `pkg/controller/daemon/util/daemonset_util.go`. Upstream also returns an error for a term that does not parse, which
+//! callers that check whether a Pod fits ignore.
 
 mod affinity;
 
@@ -31,7 +32,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A Node, as far as placement reads it.
+/// The fields of a Node that placement reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// `metadata.name`.
@@ -71,7 +72,7 @@ pub struct Toleration {
 }
 
 impl Toleration {
-    /// Tolerates a taint of this key and effect, whatever its value, without end.
+    /// Tolerates taints with this key and effect, with any value and without a time limit.
     pub fn exists(key: &str, effect: &str) -> Self {
         Self { key: key.into(), operator: "Exists".into(), effect: effect.into(), ..Self::default() }
     }
@@ -94,7 +95,7 @@ impl Toleration {
         }
     }
 
-    /// Whether they are for the same taints. The time does not count.
+    /// Whether both are for the same taints, ignoring the time.
     #[doc(alias = "MatchToleration")]
     fn is_for_the_same(&self, other: &Self) -> bool {
         (&self.key, &self.effect, &self.operator, &self.value)
@@ -102,14 +103,14 @@ impl Toleration {
     }
 }
 
-/// A whole number without plus sign or leading zeros.
+/// Parses a whole number without plus sign or leading zeros.
 fn decimal(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_plain = digits == "0" && !text.starts_with('-') || digits.starts_with(|c: char| ('1'..='9').contains(&c));
     if is_plain { text.parse().ok() } else { None }
 }
 
-/// The first of the taints with one of these effects that no toleration tolerates.
+/// The first taint with one of these effects that no toleration tolerates.
 #[doc(alias = "FindMatchingUntoleratedTaint")]
 pub fn untolerated<'a>(
     taints: &'a [Taint],
@@ -123,7 +124,7 @@ pub fn untolerated<'a>(
         .find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint, comparisons)))
 }
 
-/// The part of a Pod's spec that decides where it may run.
+/// The part of a Pod's spec that decides on its placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "Kubernetes' own fields")]
@@ -139,7 +140,7 @@ pub struct Placement {
     pub tolerations: Vec<Toleration>,
 }
 
-/// `spec.affinity` of a Pod, as far as it is about Nodes.
+/// The node affinity in a Pod's `spec.affinity`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "Kubernetes' own fields")]
@@ -147,44 +148,46 @@ pub struct Affinity {
     pub node_affinity: Option<NodeAffinity>,
 }
 
-/// Whether a Node should have a Pod of a DaemonSet.
+/// Whether a DaemonSet should have a Pod on a Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DaemonFit {
     /// A Pod should be created if there is none.
     pub should_run: bool,
-    /// A Pod that is there may stay.
+    /// An existing Pod may stay.
     pub should_continue: bool,
 }
 
 impl Placement {
-    /// What it requires of a Node's labels and name: its node selector and its required node affinity. Parse once, match many Nodes.
+    /// Requirements on a Node's labels and name: the node selector and the required node affinity. Parse once, match
+    /// many Nodes.
     #[doc(alias = "GetRequiredNodeAffinity")]
     pub fn required(&self) -> Required {
         let selector = self.affinity.node_affinity.as_ref().and_then(NodeAffinity::required);
         Required::new(&self.node_selector, selector)
     }
 
-    /// The same with the tolerations that Pods of DaemonSets get.
+    /// The same placement with the tolerations of DaemonSet Pods.
     #[must_use]
     pub fn for_daemon(mut self) -> Self {
         add_daemon_tolerations(&mut self.tolerations, self.host_network);
         self
     }
 
-    /// Whether a Node should have a Pod like this of a DaemonSet. Call it [`for_daemon`](Self::for_daemon).
+    /// Whether a DaemonSet should have a Pod like this on a Node. Call it on the result of
+    /// [`for_daemon`](Self::for_daemon).
     ///
-    /// [`required`](Self::required) is parsed in each call. For many Nodes, see [`Daemon`].
+    /// Each call parses [`required`](Self::required). For many Nodes, use [`Daemon`].
     pub fn daemon_fit(&self, node: &Target<'_>, comparisons: bool) -> DaemonFit {
         Daemon { required: self.required(), placement: self, comparisons }.fit(node)
     }
 }
 
-/// The placement of a DaemonSet, prepared for many Nodes.
+/// A DaemonSet's placement, prepared for many Nodes.
 #[derive(Clone, Debug)]
 pub struct Daemon<'a> {
     /// Its placement, with the tolerations of DaemonSets.
     pub placement: &'a Placement,
-    /// Made by [`Placement::required`].
+    /// Result of [`Placement::required`].
     pub required: Required,
     /// See [`Toleration::tolerates`].
     pub comparisons: bool,
@@ -206,7 +209,7 @@ impl Daemon<'_> {
     }
 }
 
-/// Adds the tolerations that Pods of DaemonSets get, in place of those for the same taints.
+/// Adds the tolerations of DaemonSet Pods, in place of those for the same taints.
 #[doc(alias = "AddOrUpdateDaemonPodTolerations")]
 pub fn add_daemon_tolerations(tolerations: &mut Vec<Toleration>, host_network: bool) {
     let added = [
@@ -228,7 +231,7 @@ pub fn add_daemon_tolerations(tolerations: &mut Vec<Toleration>, host_network: b
     }
 }
 
-/// Region and zone of a Node as one text, for grouping; empty if the labels have neither. The old labels take precedence.
+/// Region and zone of a Node as one grouping key; empty if the labels have neither. The old labels take precedence.
 #[doc(alias = "GetZoneKey")]
 pub fn zone_key(labels: &BTreeMap<String, String>) -> String {
     let label = |old: &str, new: &str| labels.get(old).or_else(|| labels.get(new)).map_or("", String::as_str);

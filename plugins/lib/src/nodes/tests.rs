@@ -126,7 +126,7 @@ fn tolerations_tolerate_as_upstream() {
     }
 }
 
-/// As `TestNodeShouldRunDaemonPod`, without what the scheduler looks at.
+/// As `TestNodeShouldRunDaemonPod`, without the scheduler's checks.
 #[test]
 fn daemons_run_where_upstream_runs_them() {
     let production = |value: &str| {

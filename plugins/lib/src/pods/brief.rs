@@ -13,8 +13,9 @@ use serde::{Deserialize, Deserializer};
 
 use super::{HasPhase, HasReadiness, MayBeDeleting};
 
-/// A Pod of a list, with the fields that counting needs: labels, controller, deletion, phase and readiness. Several times cheaper
-/// than the plugin's own type `P`, which it [can become](Self::full), and which must have these fields:
+/// A Pod of a list, with the fields that counting needs: labels, controller, deletion, phase and readiness. Decoding it
+/// is several times cheaper than the plugin's own type `P`, to which it [can be converted](Self::full), and which must
+/// have these fields:
 ///
 /// ```compile_fail
 /// # use plugin_lib::pods::Brief;
@@ -30,7 +31,7 @@ pub struct Brief<'a, P> {
     full: PhantomData<fn() -> P>,
 }
 
-/// What is decoded.
+/// The decoded fields.
 const FIELDS: &[&str] = &[
     "metadata.labels",
     "metadata.ownerReferences.uid",
@@ -90,12 +91,12 @@ impl<'a, P: Projection> Brief<'a, P> {
         const { assert_declared(FIELDS, P::FIELDS) };
         match serde_json::from_str(text) {
             Ok(parts) => Ok(Self { text, parts, full: PhantomData }),
-            // The full type names the object in its error.
+            // The error of the full type names the object.
             Err(error) => Err(decode::<P>(&P::KIND, text).err().unwrap_or_else(|| error.into())),
         }
     }
 
-    /// All fields.
+    /// Decodes all fields.
     ///
     /// # Errors
     /// If it does not fit the type.
@@ -138,7 +139,7 @@ impl<P> HasReadiness for Brief<'_, P> {
     }
 }
 
-/// The first item of a list that is of interest.
+/// The first matching item of a list.
 #[derive(Clone, Debug)]
 struct First<T>(Option<T>);
 
@@ -209,7 +210,7 @@ mod tests {
         "status.phase",
     ]);
 
-    /// A Pod that is ready for `ready` seconds, or not ready.
+    /// A Pod that has been ready for `ready` seconds, or is not ready.
     fn texts(ready: Option<&str>) -> String {
         let condition = match ready {
             None => r#"{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}"#.to_owned(),

@@ -1,4 +1,4 @@
-//! Writes of the Pods of an owner, with the events that report them.
+//! Creates and deletes the Pods of an owner, with the events that report it.
 //!
 //! *Source*: `RealPodControl` of Kubernetes' `pkg/controller/controller_utils.go`.
 
@@ -11,20 +11,21 @@ const POD: Kind = Kind::new("", "v1", "Pod");
 /// Longest name of an object, in bytes.
 const LONGEST_NAME: usize = 253;
 
-/// What the generated names of an owner's Pods begin with: the dash is left out where it would make the prefix too long to be a name.
+/// Prefix of the generated names of an owner's Pods. The dash is left out if it would make the prefix too long for a
+/// name.
 #[must_use]
 pub fn name_prefix(owner: &str) -> String {
     if owner.len() < LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }
 }
 
-/// Creates a Pod in the namespace of its owner, a `kind`; events of the owner report it.
+/// Creates a Pod in the namespace of its owner, a `kind`, with an event on the owner.
 pub fn create(kind: &Kind, owner: &impl Metadata, pod: impl Body) -> Mutation {
     Mutation::create(&POD, owner.namespace(), pod)
         .on_success(Event::normal(kind, owner, "SuccessfulCreate", "Created pod: {name}"))
         .on_failure(Event::warning(kind, owner, "FailedCreate", "Error creating: {error}"))
 }
 
-/// Deletes a Pod of an owner, a `kind`; events of the owner report it. A Pod that is already gone is not an error.
+/// Deletes a Pod of an owner, a `kind`, with an event on the owner. A Pod that is already deleted is not an error.
 pub fn delete(kind: &Kind, owner: &impl Metadata, pod: &impl Metadata) -> Mutation {
     let name = pod.name();
     Mutation::delete(&POD, pod.namespace(), name)

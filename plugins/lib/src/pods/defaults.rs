@@ -1,6 +1,7 @@
-//! What the API server adds to a template of Pods.
+//! Defaults that the API server adds to Pod templates.
 //!
-//! Not here: what depends on the API server (quantities in another form), and what only Pods get (requests that follow from limits).
+//! Excluded: defaults that depend on the API server (other forms of quantities), and those of Pods only (requests
+//! derived from limits).
 //!
 //! *Source*: Kubernetes' `pkg/apis/core/v1/defaults.go` and `SetObjectDefaults_StatefulSet`, 1.37.
 
@@ -8,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
 
-/// Completes a template of Pods as the API server does: fields that have a default and are absent.
+/// Completes a Pod template as the API server does: sets absent fields to their defaults.
 ///
-/// A template that an older version stored inside of another object, such as a ControllerRevision, may lack some.
+/// A template that an older version stored in another object, such as a ControllerRevision, may lack some fields.
 #[doc(alias = "SetDefaults_PodSpec")]
 pub fn complete_template(template: &mut Value) {
     let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { return };
@@ -27,7 +28,7 @@ pub fn complete_template(template: &mut Value) {
     }
 }
 
-/// Sets the fields that are absent.
+/// Sets absent fields.
 fn fill(object: &mut Object, defaults: Value) {
     let Value::Object(defaults) = defaults else { return };
     for (name, value) in defaults {
@@ -46,7 +47,7 @@ fn items<'a>(object: &'a mut Object, name: &str) -> impl Iterator<Item = &'a mut
     object.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Fills an object inside of another one, if it is there.
+/// Fills a nested object, if it exists.
 fn fill_inner(object: &mut Object, name: &str, defaults: Value) {
     if let Some(inner) = inner(object, name) {
         fill(inner, defaults);
@@ -100,7 +101,7 @@ fn container(container: &mut Object) {
         container,
         json!({
             "imagePullPolicy": policy, "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
-            // Always there in what the API server serves.
+            // The API server always sets it.
             "resources": {},
         }),
     );
@@ -130,7 +131,7 @@ fn http_get(handler: &mut Object) {
     fill_inner(handler, "httpGet", json!({"path": "/", "scheme": "HTTP"}));
 }
 
-/// By the tag of the image in a field: one without a tag and a digest is the latest.
+/// Default pull policy by the image's tag: an image without tag and digest is the latest.
 fn pull_policy(object: &Object, image: &str) -> &'static str {
     let image = object.get(image).and_then(Value::as_str).unwrap_or_default();
     let (name, has_digest) = image.split_once('@').map_or((image, false), |(name, _)| (name, true));

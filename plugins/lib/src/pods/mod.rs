@@ -1,4 +1,4 @@
-//! Pods of an owner: their states, their ranks, and writes of them.
+//! Pods of an owner: states, ranks, and writes.
 //!
 //! | question | function |
 //! | --- | --- |
@@ -28,7 +28,7 @@ use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::api::meta::{Metadata, ObjectMeta, OwnerReference};
 use pintle_sdk::time::Timestamp;
 
-/// The metadata of a Pod that is made from the template of its owner, a `kind`.
+/// The metadata of a Pod created from the template of its owner, a `kind`.
 #[doc(alias = "GetPodFromTemplate")]
 pub fn metadata_from_template(kind: &Kind, owner: &impl Metadata, template: &PodTemplateSpec) -> ObjectMeta {
     ObjectMeta {
@@ -41,8 +41,8 @@ pub fn metadata_from_template(kind: &Kind, owner: &impl Metadata, template: &Pod
     }
 }
 
-/// When to look again for one of these Pods to become available, if some are ready and not available; `None` if no time makes a Pod
-/// available.
+/// Delay until one of these Pods may become available, if some are ready and not available; `None` if time alone makes
+/// no Pod available.
 #[doc(alias = "FindMinNextPodAvailabilityCheck")]
 pub fn next_availability<'a, P: HasReadiness + 'a>(
     pods: impl IntoIterator<Item = &'a P>,

@@ -6,11 +6,11 @@ use pintle_sdk::time::Timestamp;
 
 use super::{HasPhase, HasReadiness, is_ready, ready_since};
 
-/// A Pod with what its rank depends on. Implement it for the plugin's own type.
+/// The fields of a Pod that determine its rank. Implement it for the plugin's own type.
 pub trait HasRank: HasPhase + HasReadiness {
     /// `metadata.uid`.
     fn uid(&self) -> &str;
-    /// `spec.nodeName`; empty if it is not on a Node yet.
+    /// `spec.nodeName`; empty if the Pod is not scheduled yet.
     fn node_name(&self) -> &str;
     /// `metadata.creationTimestamp`.
     fn created(&self) -> Option<Timestamp>;
@@ -21,8 +21,8 @@ pub trait HasRank: HasPhase + HasReadiness {
     fn restarts(&self) -> Vec<(i32, bool)>;
 }
 
-/// Sorts Pods so that those which are missed least come first: delete from the front. `neighbours` counts the Pods on the same Node
-/// that do the same work, such as those of all ReplicaSets of a Deployment.
+/// Sorts Pods so that those to delete first come first. `neighbours` counts the Pods on the same Node that do the same
+/// work, such as those of all ReplicaSets of a Deployment.
 ///
 /// The first rule that distinguishes two Pods decides; the Pod that
 ///
@@ -35,8 +35,8 @@ pub trait HasRank: HasPhase + HasReadiness {
 /// 7. has restarted more often, and after that whose sidecars have,
 /// 8. was created later
 ///
-/// goes first. The times of 6 and 8 are compared by the logarithm of the age, and by uid within the same power of two, so that
-/// it does not always hit the Pods of the newest node.
+/// goes first. The times of 6 and 8 are compared by the logarithm of the age, and by uid within the same power of two,
+/// so that Pods of the newest Node are not always chosen.
 ///
 /// *Source*: `ActivePodsWithRanks` of Kubernetes' `pkg/controller/controller_utils.go`.
 #[doc(alias = "ActivePodsWithRanks")]
@@ -45,7 +45,7 @@ pub fn rank<P: HasRank>(pods: &[P], neighbours: impl Fn(&P) -> usize, now: Times
     sort(candidates, now).into_iter().map(|candidate| candidate.pod).collect()
 }
 
-/// A Pod with what the rules look at.
+/// A Pod with the values that the rules compare.
 struct Candidate<'a, P> {
     pod: &'a P,
     unassigned: bool,
@@ -104,7 +104,7 @@ impl<'a, P: HasRank> Candidate<'a, P> {
         created != other_created && self.is_younger(other, created, other_created, now)
     }
 
-    /// Compares by times that differ. No time counts as later than any.
+    /// Compares times that differ. An absent time counts as later than any.
     fn is_younger(&self, other: &Self, own: Option<Timestamp>, others: Option<Timestamp>, now: Timestamp) -> bool {
         let (Some(own), Some(others)) = (own, others) else { return own.is_none() };
         match magnitude(now, own).cmp(&magnitude(now, others)) {
@@ -114,14 +114,14 @@ impl<'a, P: HasRank> Candidate<'a, P> {
     }
 }
 
-/// Power of two of the age in nanoseconds; `None`, the smallest, if it has not aged yet.
+/// The age in nanoseconds as a power of two; `None`, the smallest, for an age of zero or less.
 fn magnitude(now: Timestamp, since: Timestamp) -> Option<u32> {
     now.since(since).as_nanos().checked_ilog2()
 }
 
 fn cost(annotation: Option<&str>) -> i32 {
     let Some(text) = annotation else { return 0 };
-    // Neither a plus sign nor leading zeros are valid, although they would parse.
+    // Plus signs and leading zeros are invalid, although they would parse.
     let plain = text == "0" || text.starts_with(|first: char| first == '-' || ('1'..='9').contains(&first));
     if plain { text.parse().unwrap_or(0) } else { 0 }
 }
@@ -135,8 +135,8 @@ fn most(restarts: &[(i32, bool)]) -> (i32, i32) {
     (most(false), most(true))
 }
 
-/// Sorts by merging; works, in some order, even where the rules contradict one another. Rules 6 to 8 together are no total order, so
-/// the sort must not rely on one: std's may panic.
+/// Merge sort. It terminates with some order even where the rules contradict one another. Rules 6 to 8 together are no
+/// total order, so the sort must not require one: that of std may panic.
 fn sort<P: HasRank>(mut candidates: Vec<Candidate<'_, P>>, now: Timestamp) -> Vec<Candidate<'_, P>> {
     if candidates.len() < 2 {
         return candidates;
@@ -203,8 +203,8 @@ mod tests {
         }
     }
 
-    /// `name uid=.. node=.. phase=.. ready=AGE created=AGE cost=.. restarts=.. sidecar=.. rank=..`; ages are in seconds, `ready=?`
-    /// is ready without a time.
+    /// `name uid=.. node=.. phase=.. ready=AGE created=AGE cost=.. restarts=.. sidecar=.. rank=..`; ages are in
+    /// seconds, `ready=?` is ready without a time.
     fn pod(text: &str, now: Timestamp) -> (Pod, usize) {
         let mut words = text.split_whitespace();
         let mut pod = Pod {

@@ -1,4 +1,4 @@
-//! Making Pods from a template.
+//! Creates Pods from a template.
 
 use pintle_sdk::api::meta::{ObjectMeta, Raw};
 use pintle_sdk::{Error, Step, json};
@@ -15,7 +15,7 @@ struct NewPod<'a> {
     spec: &'a Raw,
 }
 
-/// A step that creates this many Pods of the owner, or as many of them as one run can.
+/// A step that creates this many Pods of the owner, up to the limit of one run.
 pub(crate) fn step<O: Owner>(owner: &O, number: usize) -> Result<Step, Error> {
     let meta = owner.metadata();
     let template = owner.spec().template;

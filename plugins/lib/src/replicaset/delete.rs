@@ -1,4 +1,4 @@
-//! Choosing Pods to delete, and deleting them.
+//! Chooses and deletes Pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use super::owner::{HasSelector as _, Owner};
 use super::{Brief, Pod};
 use crate::pods;
 
-/// Histogram for the ages of Pods chosen for deletion in relation to the youngest.
+/// Histogram of the ages of the Pods chosen for deletion, relative to the youngest.
 const AGE_RATIO_METRIC: &str = "replicaset_controller_sorting_deletion_age_ratio";
 
-/// Adds a step that deletes this many of the owner's active Pods, those first that are missed least. `costs_count`: whether the costs
-/// in their annotations are part of that.
+/// Adds a step that deletes this many of the owner's active Pods, by rank. `costs_count`: whether their annotated
+/// deletion costs count.
 pub(crate) fn push<O: Owner>(
     outcome: &mut Outcome,
     lister: &impl Lister,
@@ -42,8 +42,8 @@ pub(crate) fn push<O: Owner>(
     Ok(())
 }
 
-/// Active Pods per node of all owners that have the same controller as this one (the ReplicaSets of one Deployment).
-/// Without a controller nobody is related.
+/// Active Pods per Node of all owners with the same controller as this one (the ReplicaSets of one Deployment). Empty
+/// without a controller.
 fn neighbours<O: Owner>(lister: &impl Lister, owner: &O) -> Result<BTreeMap<String, usize>, Error> {
     let mut per_node = BTreeMap::new();
     let meta = owner.metadata();
@@ -61,7 +61,7 @@ fn neighbours<O: Owner>(lister: &impl Lister, owner: &O) -> Result<BTreeMap<Stri
     Ok(per_node)
 }
 
-/// How much older than the youngest ready Pod the chosen ones are, in whole numbers as upstream has it.
+/// Records the ages of the chosen Pods relative to the youngest ready one, in whole numbers as upstream does.
 fn observe_ages(outcome: &mut Outcome, sorted: &[&Pod], number: usize, now: Timestamp) {
     let age = |pod: &Pod| pod.metadata.creation_timestamp.map(|created| now.since(created).as_millis());
     let youngest = sorted.iter().filter(pods::is_ready).filter_map(|pod| age(pod)).min();

@@ -1,18 +1,19 @@
-//! Keeps a number of Pods that are made from one template: what ReplicaSets and ReplicationControllers have in common.
+//! Keeps a number of Pods that are created from one template: the common part of ReplicaSets and
+//! ReplicationControllers.
 //!
-//! *Flow*: the owner -> its Pods and the orphans that it could adopt -> claim -> create or delete -> status.
+//! *Flow*: the owner -> its Pods and adoptable orphans -> claim -> create or delete -> status.
 //!
-//! 1. Claims come first, and nothing is created or deleted before all of them are carried out.
-//! 2. At most [`BURST`] Pods are created or deleted in one run, fewer large ones; the host runs the key again when the caches have seen
-//!    them.
-//! 3. The status is written only when it differs, also when a create or delete was refused, but not when a claim was.
-//! 4. An owner that is being deleted only gets its status.
-//! 5. No Pod is created in a namespace that terminates: the API server would refuse it until the namespace is gone. If the cache shows
-//!    this late, the refusal is an ordinary failure, of which the host records no event.
+//! 1. Claims come first; nothing is created or deleted before all of them have succeeded.
+//! 2. A run creates or deletes at most [`BURST`] Pods, fewer large ones; the host runs the key again when the caches
+//!    show them.
+//! 3. The status is written only when it differs, also after a failed create or delete, but not after a failed claim.
+//! 4. For an owner that is being deleted, only the status is written.
+//! 5. No Pod is created in a terminating namespace: the API server would reject it. If the cache shows the termination
+//!    late, the rejection is an ordinary failure, for which the host records no event.
 //!
-//! *Source*: Kubernetes' `pkg/controller/replicaset`. There a refusal is known before the status is written; here the
-//! condition `ReplicaFailure` comes with the next run, which follows at once. There are no expectations, because the host
-//! keeps read-your-writes.
+//! *Source*: Kubernetes' `pkg/controller/replicaset`. Upstream, the error of a create is known before the status is
+//! written; here the condition `ReplicaFailure` is set by the next run, which follows immediately. There are no
+//! expectations, because the host guarantees read-your-writes.
 
 mod create;
 mod delete;
@@ -35,22 +36,22 @@ use crate::{controller_ref, namespace, pods};
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Config {
-    /// Whether the status reports `terminatingReplicas`. Of a kind that does not have it, there is no such setting.
+    /// Whether the status reports `terminatingReplicas`. Kinds without this field have no such setting.
     #[serde(default)]
     terminating_replicas: bool,
-    /// Whether the annotation with the cost of a Pod's deletion counts.
+    /// Whether the annotation with a Pod's deletion cost counts.
     pod_deletion_cost: bool,
 }
 
 type Brief<'a> = pods::Brief<'a, Pod>;
 
-/// Most Pods that one run creates or deletes, as upstream's `BurstReplicas`.
+/// Most Pods that one run creates or deletes; upstream's `BurstReplicas`.
 pub const BURST: usize = 500;
 
-/// Computes the changes for the owner that the key names.
+/// Computes the changes for one owner.
 ///
 /// # Errors
-/// If an object does not fit its type, or a Pod cannot be adopted at this time.
+/// If an object does not fit its type, or a Pod cannot be adopted now.
 pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((owner, document)) = lister.get_document::<O>(&key.namespace, &key.name)? else {
         return Ok(Outcome::new());
@@ -74,7 +75,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
     let terminating = all.iter().filter(|pod| pods::is_terminating(*pod) && is_own(pod) && matches(pod)).count();
     let (mut active, others): (Vec<_>, Vec<_>) =
         all.into_iter().filter(pods::is_active).partition(|pod| is_own(pod) && matches(pod));
-    // What is neither the owner's nor like it, such as any other Pod of the namespace without a controller, stays out.
+    // Skips Pods that are neither the owner's nor match, such as other orphans of the namespace.
     let unclear = others.into_iter().filter(|pod| is_own(pod) || matches(pod)).collect();
     let claims = claim::<O>(lister, meta, &selector, unclear, &mut active)?;
     let is_certain = claims.mutations.is_empty();
@@ -82,7 +83,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
 
     let excess = i64::try_from(active.len()).unwrap_or(i64::MAX) - i64::from(spec.replicas);
     let failure = Failure::of_last_run(lister, excess);
-    // The refusal may be seen before the cache shows the namespace terminating.
+    // The rejection may come before the cache shows that the namespace is terminating.
     let is_refused = failure == Some(Failure::NamespaceTerminating);
     if meta.deletion_timestamp().is_none() && !is_refused {
         let number = usize::try_from(excess.unsigned_abs()).unwrap_or(usize::MAX).min(BURST);
@@ -97,7 +98,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
 
     let terminating = (O::COUNTS_TERMINATING && config.terminating_replicas).then_some(terminating);
     let new = status::calculate(&owner, &active, terminating, failure.as_ref(), now);
-    // What could not be claimed must not be counted.
+    // Pods whose claim failed must not be counted.
     outcome.push(Step { always: is_certain, ..Step::sequential(status::update(&owner, document, &new)) });
 
     if new.ready_replicas != new.available_replicas {
@@ -107,7 +108,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
     Ok(outcome)
 }
 
-/// Adopts and releases. Few Pods get here, because those whose case is clear already do not.
+/// Adopts and releases. Clear cases are decided before, so few Pods get here.
 fn claim<'a, O: Owner>(
     lister: &impl Lister,
     owner: &O::Metadata,
@@ -122,12 +123,12 @@ fn claim<'a, O: Owner>(
     Ok(claimed.step())
 }
 
-/// What went wrong with the Pods in the previous run, if this run would try the same again.
+/// Failure of the previous run with Pods, if this run would try the same again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Failure {
     Create(String),
     Delete(String),
-    /// Not worth telling: the Pods will go anyway.
+    /// Not reported: the Pods will be deleted anyway.
     NamespaceTerminating,
 }
 

@@ -1,4 +1,4 @@
-//! What the engine needs of an owner of Pods.
+//! The engine's requirements on an owner of Pods.
 
 use pintle_sdk::api::Listed;
 use pintle_sdk::api::core::PodTemplateSpec;
@@ -12,10 +12,10 @@ use super::types::{
 
 /// An object that selects Pods.
 pub trait HasSelector {
-    /// Which Pods are its own.
+    /// The selector of its Pods.
     ///
     /// # Errors
-    /// If the selector in the object does not make sense.
+    /// If the selector in the object is invalid.
     fn selector(&self) -> Result<Selector, Error>;
 }
 
@@ -24,27 +24,27 @@ pub trait Owner: HasSelector + Resource<Metadata: HasController + HasDeletionTim
     /// Whether its status can have `terminatingReplicas`; the manifest then has the setting of this name.
     const COUNTS_TERMINATING: bool;
 
-    /// The kind with what lists have of it.
+    /// The kind with its fields for lists.
     type Listed: HasSelector + Listed;
 
     /// `metadata.generation`.
     fn generation(&self) -> i64;
 
-    /// What is wanted.
+    /// The desired state.
     fn spec(&self) -> Spec<'_>;
 
-    /// What was last reported.
+    /// The last reported status.
     fn status(&self) -> &ReplicaSetStatus;
 }
 
-/// What is wanted.
+/// The desired state.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec<'a> {
-    /// How many Pods.
+    /// Number of Pods.
     pub replicas: i32,
     /// How long a Pod must be ready before it counts as available.
     pub min_ready_seconds: i32,
-    /// What the Pods are made from.
+    /// Template of the Pods.
     pub template: &'a PodTemplateSpec,
 }
 

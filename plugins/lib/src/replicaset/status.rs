@@ -13,7 +13,7 @@ use crate::{conditions, number, pods, status};
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What is to be reported.
+/// Computes the new status.
 pub(crate) fn calculate<O: Owner>(
     owner: &O,
     active: &[Brief<'_>],
@@ -33,7 +33,7 @@ pub(crate) fn calculate<O: Owner>(
     };
     match failure {
         None => conditions::remove(&mut conditions, REPLICA_FAILURE),
-        // The first failure stays until there is none, whatever the later ones say.
+        // The first failure stays until there is none, whatever later ones are.
         Some(_) if conditions::find(&conditions, REPLICA_FAILURE).is_some() => {}
         Some((reason, message)) => conditions.push(Condition {
             type_: REPLICA_FAILURE.into(),
@@ -65,7 +65,7 @@ const FIELDS: [&str; 7] = [
     "conditions",
 ];
 
-/// The update to a new status, unless nothing differs. Zero and none are written as absence, as upstream does.
+/// The status update, if anything differs. Zero and `None` are written as absent fields, as upstream does.
 pub(crate) fn update<O: Owner>(owner: &O, document: Document, new: &ReplicaSetStatus) -> Option<Mutation> {
     let is_changed = owner.status() != new;
     is_changed.then(|| status::update::<O>(document, &FIELDS, new).tolerate([Refusal::NotFound]))

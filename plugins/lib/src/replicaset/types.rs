@@ -1,4 +1,4 @@
-//! What the engine reads. The plugins check that their manifests declare it.
+//! The types that the engine reads. The plugins check that their manifests declare them.
 
 use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::time::Timestamp;
@@ -43,7 +43,7 @@ pintle_sdk::types!(
         "spec.minReadySeconds",
         "spec.selector",
         "spec.template": PodTemplateSpec,
-        // It has the fields of a ReplicaSet's status, but `terminatingReplicas`.
+        // It has the fields of a ReplicaSet's status except `terminatingReplicas`.
         "status": ReplicaSetStatus,
     ],
     "v1/ReplicationController" as ListedReplicationController: ["spec.selector"],

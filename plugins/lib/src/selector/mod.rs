@@ -1,6 +1,6 @@
-//! Label selectors with the texts of upstream, errors included.
+//! Label selectors with upstream's texts, including errors.
 //!
-//! The selector of a scale is text that users can write for custom kinds, so it is checked before anything reads by it.
+//! A scale's selector is text that users can write for custom kinds, so it is validated before it is used.
 //!
 //! *Source*: `labels/selector.go` of apimachinery, and `LabelSelectorAsSelector`.
 
@@ -14,7 +14,7 @@ use pintle_sdk::api::meta::LabelSelector;
 
 use valid::{check, values_flaw};
 
-/// A selector. `None`: it matches nothing.
+/// A selector. `None` matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Option<Vec<Requirement>>);
 
@@ -42,15 +42,15 @@ impl Selector {
     /// Parses the syntax of kubectl.
     ///
     /// # Errors
-    /// The text of upstream's error.
+    /// Upstream's error text.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse::parse(text).map(Self::sorted)
     }
 
-    /// The selector of an object's spec; absent selects nothing.
+    /// The selector in an object's spec; an absent one matches nothing.
     ///
     /// # Errors
-    /// The text of upstream's error.
+    /// Upstream's error text.
     #[doc(alias = "LabelSelectorAsSelector")]
     pub fn from_label_selector(selector: Option<&LabelSelector>) -> Result<Self, String> {
         let Some(selector) = selector else { return Ok(Self(None)) };
@@ -80,8 +80,8 @@ impl Selector {
         self.0.as_ref().is_some_and(|all| all.iter().all(|requirement| requirement.matches(labels)))
     }
 
-    /// Whether a selector with this text, as it is printed, certainly does not match: it wants another value of a label. Answers `false`
-    /// without looking closer if there are other conditions than equality and presence.
+    /// Whether a selector with this printed text certainly does not match, because it requires another value of a
+    /// label. Returns `false` without further checks if the selector has conditions other than equality and presence.
     pub fn excludes(text: &str, labels: &BTreeMap<String, String>) -> bool {
         let differs = |(key, value): (&str, &str)| labels.get(key).is_none_or(|label| label != value);
         !text.contains(['!', '(', '<', '>'])
@@ -89,7 +89,7 @@ impl Selector {
             && text.split(',').filter_map(|condition| condition.split_once('=')).any(differs)
     }
 
-    /// The part of the conditions that any reader of selectors understands, to narrow a list down.
+    /// The conditions that every selector parser supports, to narrow down a list.
     pub fn hint(&self) -> String {
         let simple = |requirement: &&Requirement| match requirement.operator {
             Operator::Equals | Operator::DoubleEquals => requirement.values.iter().all(|value| !value.is_empty()),
@@ -108,7 +108,7 @@ impl Selector {
 }
 
 impl Operator {
-    /// What it does not accept about its values. The parser gives one value to each operator that compares numbers.
+    /// The operator's error for its values. The parser gives one value to each operator that compares numbers.
     fn flaw(self, values: &[String]) -> Option<String> {
         let why = match self {
             Self::In | Self::NotIn if values.is_empty() => "for 'in', 'notin' operators, values set can't be empty",
@@ -131,7 +131,7 @@ impl Operator {
 
 impl Requirement {
     /// # Errors
-    /// All that is wrong with it.
+    /// All errors.
     fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, String> {
         check(key, operator.flaw(&values), &values)?;
         Ok(Self { key: key.to_owned(), operator, values })
@@ -173,7 +173,7 @@ impl fmt::Display for Requirement {
 }
 
 impl fmt::Display for Selector {
-    /// As it is sent. One that matches nothing is empty, as upstream's.
+    /// The text that is sent. A selector that matches nothing is empty, as upstream's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, requirement) in self.0.iter().flatten().enumerate() {
             let comma = if i == 0 { "" } else { "," };

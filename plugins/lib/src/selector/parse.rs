@@ -1,4 +1,4 @@
-//! The parser, whose errors are those of upstream.
+//! The parser, with upstream's errors.
 
 use std::collections::BTreeSet;
 
@@ -50,10 +50,10 @@ fn is_space(c: char) -> bool {
     " \t\r\n".contains(c)
 }
 
-/// All tokens; the last one is the end.
+/// All tokens; the last one marks the end.
 fn scan(text: &str) -> Vec<(Token, String)> {
     let mut tokens = Vec::new();
-    // Upstream's lexer takes a zero byte for the end.
+    // Upstream's lexer treats a zero byte as the end.
     let mut rest = text.split('\0').next().unwrap_or_default();
     loop {
         rest = rest.trim_start_matches(is_space);
@@ -74,7 +74,7 @@ fn scan(text: &str) -> Vec<(Token, String)> {
     tokens
 }
 
-/// Length of the longest operator at the beginning. Every special character is one.
+/// Length of the longest operator at the start. Every special character is an operator.
 fn special(text: &str) -> usize {
     if text.get(..2).and_then(token).is_some() { 2 } else { 1 }
 }
@@ -91,7 +91,7 @@ impl Parser {
         (*token, literal)
     }
 
-    /// Operators can be keys and values, too.
+    /// Operators are also valid as keys and values.
     fn as_value((token, literal): (Token, &str)) -> (Token, String) {
         let token = if matches!(token, Token::In | Token::NotIn) { Token::Identifier } else { token };
         (token, literal.to_owned())
@@ -131,7 +131,7 @@ impl Parser {
         }
         let flaws = key_flaws(&literal);
         if !flaws.is_empty() {
-            // Upstream's parser has no path of the key.
+            // Upstream's parser has no path for the key.
             return Err(format!("<nil>: Invalid value: {literal:?}: {}", flaws.join("; ")));
         }
         if matches!(self.look().0, Token::End | Token::Comma) {
@@ -164,7 +164,7 @@ impl Parser {
         match token {
             Token::Identifier | Token::Comma => {
                 let values = self.list()?;
-                // Upstream shows the first of the values here.
+                // Upstream's error has the first of the values here.
                 if self.take().0 == Token::Close {
                     Ok(values)
                 } else {

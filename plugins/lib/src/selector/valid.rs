@@ -1,4 +1,4 @@
-//! What is wrong with a label selector, in upstream's words, which contain the selector as Go prints it.
+//! Label selector errors in upstream's wording, which contains the selector as Go prints it.
 //!
 //! *Source*: `NewRequirement` of apimachinery's `labels`, `IsLabelKey` and `IsLabelValue` of its `api/validate/content`, `ErrorBody` of its
 //! `util/validation/field`, and the generated `String` of `LabelSelector`.
@@ -27,10 +27,11 @@ pub fn printed(selector: Option<&LabelSelector>) -> String {
     )
 }
 
-/// Checks the key and each value of a condition. `of_values` is what the operator does not accept about its values; see [`values_flaw`].
+/// Checks the key and each value of a condition. `of_values` is the operator's error for its values; see
+/// [`values_flaw`].
 ///
 /// # Errors
-/// All flaws.
+/// All errors.
 pub fn check(key: &str, of_values: Option<String>, values: &[String]) -> Result<(), String> {
     let mut flaws = Vec::new();
     let why = key_flaws(key);
@@ -51,12 +52,12 @@ pub fn check(key: &str, of_values: Option<String>, values: &[String]) -> Result<
     }
 }
 
-/// A flaw of all values of a condition together.
+/// An error for all values of a condition together.
 pub fn values_flaw(values: &[String], why: &str) -> String {
     format!("values: Invalid value: {}: {why}", in_go(values))
 }
 
-/// JSON as Go writes it. An empty list is `null`, because upstream copies the values into one that has not been made.
+/// JSON as Go writes it. An empty list is `null`, because upstream copies the values into a nil slice.
 fn in_go(values: &[String]) -> String {
     if values.is_empty() {
         return "null".into();
@@ -66,7 +67,7 @@ fn in_go(values: &[String]) -> String {
     escapes.into_iter().fold(json(values), |text, (character, escape)| text.replace(character, escape))
 }
 
-/// What is wrong with a label's key: `name` or `prefix/name`, where the prefix is a DNS subdomain.
+/// Errors in a label's key: `name` or `prefix/name`, where the prefix is a DNS subdomain.
 #[doc(alias = "IsLabelKey")]
 #[doc(alias = "IsQualifiedName")]
 pub fn key_flaws(key: &str) -> Vec<String> {
@@ -112,7 +113,7 @@ fn prefix_flaws(prefix: &str) -> Vec<String> {
     flaws
 }
 
-/// What is wrong with a label's value.
+/// Errors in a label's value.
 #[doc(alias = "IsLabelValue")]
 #[doc(alias = "IsValidLabelValue")]
 pub fn value_flaws(value: &str) -> Vec<String> {
@@ -136,7 +137,7 @@ fn is_name(text: &str) -> bool {
     is_made_of(text, |byte| b"-_.".contains(&byte), |byte| byte.is_ascii_alphanumeric())
 }
 
-/// Whether it is made of letters, digits and the other characters, and has none of these at its ends.
+/// Whether the text consists of letters, digits and the other characters, and has none of the latter at its ends.
 fn is_made_of(text: &str, is_inner: impl Fn(u8) -> bool, is_end: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     let ends = [bytes.first(), bytes.last()];
@@ -150,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// The flaws of a key in short: `empty` and `long` by part, `form` where the regex is shown.
+    /// The key's errors in short: `empty` and `long` by part, `form` where the regex is shown.
     fn in_short(key: &str) -> String {
         let short = |flaw: &String| {
             let part = flaw.split_once(" part ").map_or("key", |(part, _)| part);
