@@ -1,6 +1,7 @@
-//! One run of one Deployment: the objects that it read, and its decisions so far ([`crate::writes`]).
+//! One run of one Deployment: the objects it has read, and its decisions so far ([`crate::writes`]).
 //!
-//! *Invariant*: `sets` stay as they were read (but for annotations of the new one): counts of a status are those of the cache.
+//! *Invariant*: `sets` stay as read (except for annotations of the new one): the counts of a status are those of the
+//! cache.
 //!
 //! *Not here*: decisions.
 
@@ -41,17 +42,17 @@ pub(crate) mod reason {
 pub(crate) struct Context {
     /// Time of the run.
     pub(crate) now: Timestamp,
-    /// The Deployment; its status and annotations are those that it should have.
+    /// The Deployment, with the desired status and annotations.
     pub(crate) d: Deployment,
-    /// ReplicaSets of the Deployment, from old to new.
+    /// ReplicaSets of the Deployment, oldest first.
     pub(crate) sets: Vec<ReplicaSet>,
-    /// Place of the one with the Deployment's template.
+    /// Index of the ReplicaSet with the Deployment's template.
     pub(crate) new: Option<usize>,
-    /// What failed of the previous run.
+    /// Failed writes of the previous run.
     pub(crate) failures: Vec<MutationFailure>,
     /// Whether the status reports `terminatingReplicas`.
     pub(crate) counts_terminating: bool,
-    /// What was decided so far.
+    /// Decisions so far.
     pub(crate) writes: Writes,
     /// The Deployment as it was read.
     pub(crate) text: String,
@@ -60,7 +61,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// A run over a Deployment, given also as the text that was read.
+    /// Starts a run for a Deployment; `text` is its JSON as it was read.
     pub(crate) fn new(
         now: Timestamp,
         d: Deployment,
@@ -88,12 +89,12 @@ impl Context {
         self.new.map(|i| &self.sets[i])
     }
 
-    /// Places of the old ReplicaSets, from old to new.
+    /// Indexes of the old ReplicaSets, oldest first.
     pub(crate) fn old(&self) -> Vec<usize> {
         (0..self.sets.len()).filter(|i| Some(*i) != self.new).collect()
     }
 
-    /// The old ReplicaSets, from old to new.
+    /// The old ReplicaSets, oldest first.
     pub(crate) fn old_sets(&self) -> impl Iterator<Item = &ReplicaSet> {
         self.sets.iter().enumerate().filter(|(i, _)| Some(*i) != self.new).map(|(_, set)| set)
     }
@@ -103,12 +104,12 @@ impl Context {
         self.old_sets().chain(self.new_set())
     }
 
-    /// Replicas of a ReplicaSet, with what this run has decided.
+    /// Replicas of a ReplicaSet, including this run's decisions.
     pub(crate) fn size(&self, i: usize) -> i64 {
         self.writes.size(i).unwrap_or_else(|| size(&self.sets[i]))
     }
 
-    /// A condition as of now.
+    /// A condition with the current time.
     pub(crate) fn condition(&self, kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Condition {
         let now = Some(self.now.truncate());
         Condition {
@@ -127,7 +128,7 @@ impl Context {
         conditions::find(&self.d.status.conditions, PROGRESSING)
     }
 
-    /// Whether the Deployment's status says that the rollout is complete.
+    /// Whether the Deployment's status shows a complete rollout.
     pub(crate) fn is_complete(&self, status: &DeploymentStatus) -> bool {
         let wanted = wanted(&self.d);
         [status.updated_replicas, status.replicas, status.available_replicas]
@@ -136,18 +137,18 @@ impl Context {
             && status.observed_generation >= self.d.metadata.generation
     }
 
-    /// Whether a lack of progress is to be reported.
+    /// Whether a lack of progress is reported.
     pub(crate) fn has_progress_deadline(&self) -> bool {
         self.d.spec.progress_deadline_seconds.is_some_and(|seconds| seconds != i32::MAX)
     }
 
-    /// Whether anything of the Deployment's status is to be written.
+    /// Whether the Deployment's status must be written.
     pub(crate) fn is_status_changed(&self) -> bool {
         self.d.status != self.cached || self.cached_revision.as_ref() != self.d.metadata.annotations.get(REVISION)
     }
 }
 
-/// Place of a ReplicaSet in the order from old to new; names break ties.
+/// Sort key of a ReplicaSet, oldest first; names break ties.
 pub(crate) fn age(set: &ReplicaSet) -> (Option<Timestamp>, &str) {
     (set.metadata.creation_timestamp, &set.metadata.name)
 }

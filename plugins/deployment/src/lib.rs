@@ -1,4 +1,4 @@
-//! The Deployment controller: rolls Pod templates out by ReplicaSets, and keeps their history.
+//! The Deployment controller: rolls out Pod templates with ReplicaSets, and keeps their history.
 //!
 //! *Flow*: key of a Deployment -> [`reconcile`] -> claims, writes of ReplicaSets, events, status.
 //!
@@ -6,15 +6,15 @@
 //! reconcile -> claim -> Context -> sync_revision -> paused? rollback? scaled? -> rolling | recreate -> progress -> finish
 //! ```
 //!
-//! *Source*: kube-controller-manager 1.37, pkg/controller/deployment. Where upstream writes in the middle of a sync and goes on with
-//! the answer, this returns the write and goes on when the cache shows it. What follows from that:
-//! - an object is written once where upstream writes it twice in a row, and events still tell of both steps;
-//! - ReplicaSets are patched (by uid and resourceVersion) where upstream replaces them, so that nothing of them is lost;
-//! - that a ReplicaSet could not be created is an event at once, and a condition by the run that tries again;
-//! - a name that the cache shows to be taken is not tried;
-//! - an old ReplicaSet that cannot be scaled down is tried again, where upstream waits for the next change;
-//! - a rollout that has succeeded is not looked at again because of its deadline;
-//! - names of ReplicaSets have another hash: nothing depends on it, the new ReplicaSet is found by its template.
+//! *Source*: kube-controller-manager 1.37, pkg/controller/deployment. Where upstream writes in the middle of a sync and
+//! continues with the response, this returns the write and continues when the cache shows it. Consequences:
+//! - an object is written once where upstream writes it twice in a row; events still report both steps;
+//! - ReplicaSets are patched (by uid and resourceVersion) where upstream replaces them, so that no field is lost;
+//! - a failure to create a ReplicaSet is an event immediately, and a condition by the run that retries;
+//! - a name that is taken according to the cache is not tried;
+//! - a failed scale-down of an old ReplicaSet is retried, where upstream waits for the next change;
+//! - a successful rollout is not checked again because of its deadline;
+//! - ReplicaSet names have another hash: nothing depends on it, because the new ReplicaSet is found by its template.
 
 mod context;
 mod progress;

@@ -2,8 +2,8 @@
 //!
 //! *Invariants*
 //! 1. Without a deadline there is no condition `Progressing`.
-//! 2. Progress moves `lastUpdateTime`; the deadline counts from there.
-//! 3. A rollout that is stuck is looked at again when its deadline passes, though nothing changes in the cluster.
+//! 2. Progress updates `lastUpdateTime`; the deadline counts from it.
+//! 3. A stuck rollout is checked again when its deadline passes, even if nothing changes in the cluster.
 //!
 //! *Source*: progress.go; `DeploymentProgressing` and `DeploymentTimedOut` of deployment_util.go.
 
@@ -16,7 +16,7 @@ use crate::context::{Context, PROGRESSING, REPLICA_FAILURE, reason};
 use crate::types::{DeploymentStatus, ReplicaSet};
 
 impl Context {
-    /// Takes over the counts, and says how the rollout fares.
+    /// Sets the counts and the rollout's conditions.
     pub(crate) fn sync_rollout_status(&mut self) {
         let mut status = self.calculate_status();
         if !self.has_progress_deadline() {
@@ -52,7 +52,7 @@ impl Context {
         } else if self.has_progressed(status) {
             let message = format!("{subject} is progressing.");
             let mut condition = self.condition(PROGRESSING, "True", reason::REPLICA_SET_UPDATED, message);
-            // Unlike others, this condition is renewed though its reason is the same: the deadline counts from it.
+            // Unlike others, this condition is renewed even if its reason is unchanged: the deadline counts from it.
             if let Some(current) = self.progressing().filter(|current| current.status == "True") {
                 condition.last_transition_time = current.last_transition_time;
             }
@@ -84,31 +84,31 @@ impl Context {
     fn has_timed_out(&self, status: &DeploymentStatus) -> bool {
         let Some(condition) = conditions::find(&status.conditions, PROGRESSING) else { return false };
         match condition.reason.as_str() {
-            // The rollout before this one succeeded; the condition of this one is not in the cache yet.
+            // The previous rollout succeeded; the condition of this one is not in the cache yet.
             reason::NEW_AVAILABLE => false,
             reason::TIMED_OUT => true,
-            // Without a time the last progress is as old as can be.
+            // Without a time, the deadline has passed.
             _ => condition.last_update_time.is_none_or(|since| since.plus(self.deadline()) < self.now),
         }
     }
 
-    /// When to look again at a rollout that does not move; `None` if it has ended either way, or has no deadline.
+    /// Delay until a stuck rollout is checked; `None` if it has succeeded or timed out, or has no deadline.
     fn until_deadline(&self) -> Option<Duration> {
         const SECOND: Duration = Duration::from_secs(1);
         let current = self.progressing().filter(|_| self.has_progress_deadline())?;
         if self.is_complete(&self.d.status) {
             return None;
         }
-        // A rollout that has succeeded does not time out any more, whatever becomes of its Pods: upstream looks again and again.
+        // A successful rollout never times out, whatever happens to its Pods: upstream keeps checking it.
         if matches!(current.reason.as_str(), reason::TIMED_OUT | reason::NEW_AVAILABLE) {
             return None;
         }
         let after = current.last_update_time?.plus(self.deadline()).since(self.now);
-        // Times of conditions are whole seconds: wait a little longer, so as not to come too early.
+        // Times of conditions are whole seconds: wait a little longer, so as not to check too early.
         Some(if after < SECOND { after + Duration::from_millis(5) } else { after + SECOND })
     }
 
-    /// The failure of a ReplicaSet to create or delete Pods, of the new one first.
+    /// The failure of a ReplicaSet to create or delete Pods; that of the new one takes precedence.
     fn replica_failure(&self) -> Option<Condition> {
         let failure = |set: &ReplicaSet| conditions::find(&set.status.conditions, REPLICA_FAILURE).cloned();
         let condition = self.new_set().into_iter().chain(self.all_sets()).find_map(failure)?;

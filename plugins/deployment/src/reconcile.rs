@@ -1,13 +1,14 @@
-//! The decision for one Deployment: claim its ReplicaSets, then pause, roll back, scale or roll out.
+//! One run of a Deployment: claims its ReplicaSets, then pauses, rolls back, scales or rolls out.
 //!
-//! *Flow*: a key in; one outcome out, or a retry. A write on which a decision depends is waited for: the host runs the key again
-//! when the caches show it.
+//! *Flow*: a key in; one outcome out, or a retry. If a decision depends on a write, the run ends: the host runs the key
+//! again when the caches show the write.
 //!
 //! *Invariants*
-//! 1. A Deployment that is being deleted gets its status written, and nothing else is scaled, created, adopted or released.
-//! 2. What was adopted is not written to in the same run: its resourceVersion is no longer the cached one.
+//! 1. For a Deployment that is being deleted, only the status is written: nothing is scaled, created, adopted or
+//!    released.
+//! 2. An adopted object is not written again in the same run: its resourceVersion is no longer the cached one.
 //!
-//! *Not here*: when to run (the manifest), how long to wait after a failure (the queue).
+//! *Not here*: when to run (the manifest), retry delays (the queue).
 //!
 //! *Source*: `syncDeployment` of deployment_controller.go.
 
@@ -35,8 +36,8 @@ struct Config {
 /// Computes the changes for one Deployment.
 ///
 /// # Errors
-/// A live read is needed before an adoption; an object does not decode; or the Deployment cannot be acted upon
-/// (an invalid selector, a strategy that is not known).
+/// A live read is needed before an adoption; an object does not decode; or the Deployment is invalid (its selector, or
+/// an unknown strategy).
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(text) = lister.get_json(&Deployment::KIND, &ObjectKey::new(&key.namespace, &key.name)) else {
         return Ok(Outcome::new());
@@ -64,15 +65,15 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     context.counts_terminating = terminating_replicas;
     let mut outcome = run(context, lister, failed_before)?;
     if !claims.mutations.is_empty() {
-        // No step is carried out on claims that failed.
+        // After a failed claim, no further step runs.
         outcome.steps.iter_mut().for_each(|step| step.always = false);
         outcome.steps.insert(0, claims);
     }
     Ok(outcome)
 }
 
-/// The ReplicaSets of the Deployment, read one at a time. Only the new one, the oldest with the Deployment's template, keeps its
-/// template and all its annotations: those of a long history may be larger than the memory of a run.
+/// The ReplicaSets of the Deployment, read one at a time. Only the new one, the oldest with the Deployment's template,
+/// keeps its template and all annotations: those of a long history may be larger than the memory of a run.
 fn read(lister: &impl Lister, d: &Deployment, mut owned: Vec<ListedReplicaSet>) -> Result<Vec<ReplicaSet>, Error> {
     let age = |set: &ListedReplicaSet| (set.metadata.creation_timestamp, set.metadata.name.clone());
     owned.sort_by_cached_key(age);
@@ -101,7 +102,7 @@ fn run(mut context: Context, lister: &impl Lister, failed_before: bool) -> Resul
         return context.finish();
     }
     context.check_paused();
-    // A pause is reported even while other writes are refused, and so is a revision that its ReplicaSet has.
+    // A pause is reported even while other writes fail, and so is the revision of an existing ReplicaSet.
     if failed_before && context.is_status_changed() {
         return context.finish();
     }
@@ -124,7 +125,7 @@ fn run(mut context: Context, lister: &impl Lister, failed_before: bool) -> Resul
     context.finish()
 }
 
-/// An empty selector would take every ReplicaSet of the namespace.
+/// An empty selector would match every ReplicaSet of the namespace.
 fn refuse_to_select_all(d: &Deployment, text: &str) -> Result<Outcome, Error> {
     let message = "This deployment is selecting all pods. A non-empty selector is required.";
     let mut mutations = vec![Event::warning(&Deployment::KIND, &d.metadata, "SelectingAll", message).into()];
@@ -132,7 +133,8 @@ fn refuse_to_select_all(d: &Deployment, text: &str) -> Result<Outcome, Error> {
         let mut document = Document::parse(text)?;
         document.set(&["status", "observedGeneration"], &d.metadata.generation);
         let update = Mutation::update_status(&Deployment::KIND, document);
-        // Any refusal is fine, as for upstream. A conflict loses nothing: it comes from a newer object, which runs this key again.
+        // All these errors are tolerated, as upstream does. A conflict loses nothing: it comes from a newer object,
+        // which runs this key again.
         mutations.push(update.tolerate([Refusal::Conflict, Refusal::NotFound, Refusal::Invalid, Refusal::Forbidden]));
     }
     Ok(Outcome::new().step(Step::sequential(mutations)))

@@ -1,8 +1,9 @@
-//! Recreate: no new Pod before the last old one has gone.
+//! Recreate: no new Pod before the last old one is deleted.
 //!
 //! *Invariants*
-//! 1. The new ReplicaSet is created or scaled up only when no old ReplicaSet reports Pods, and none of their Pods runs.
-//! 2. A Pod that has ended does not count as running, one of unknown state does.
+//! 1. The new ReplicaSet is created or scaled up only when no old ReplicaSet reports Pods, and none of their Pods is
+//!    running.
+//! 2. An ended Pod does not count as running; one in an unknown state does.
 //!
 //! *Source*: recreate.go.
 
@@ -15,10 +16,10 @@ use crate::sync::Next;
 use crate::types::Pod;
 
 impl Context {
-    /// Advances a rollout of strategy Recreate.
+    /// Advances a rollout with the strategy Recreate.
     ///
     /// # Errors
-    /// Objects that do not decode; or a ReplicaSet that should be in the cache and is not.
+    /// Objects that do not decode; or a ReplicaSet that is missing from the cache.
     pub(crate) fn rollout_recreate(&mut self, lister: &impl Lister) -> Result<(), Error> {
         let mut scaled_down = false;
         for i in self.old() {

@@ -1,6 +1,6 @@
-//! Arithmetic of replicas: what a rolling update may add and take, and sums over ReplicaSets.
+//! Replica arithmetic: limits of a rolling update, and sums over ReplicaSets.
 //!
-//! *Flow*: numbers of objects in, numbers out; nothing is changed.
+//! *Flow*: pure functions from objects to numbers.
 //!
 //! *Invariants*
 //! 1. All arithmetic is in 64 bits: values near the API's 32-bit limit do not overflow.
@@ -13,9 +13,9 @@ use plugin_lib::number::narrow;
 
 use crate::types::{Deployment, ReplicaSet};
 
-/// Annotation of a ReplicaSet: replicas of its Deployment when it was last scaled.
+/// Annotation of a ReplicaSet: replicas of its Deployment at the last scaling.
 pub(crate) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// Annotation of a ReplicaSet: the same with the surge added.
+/// Annotation of a ReplicaSet: the same plus the surge.
 pub(crate) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 /// How old Pods are replaced.
@@ -23,11 +23,11 @@ pub(crate) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 pub(crate) enum Strategy {
     /// Some at a time.
     RollingUpdate,
-    /// All old ones go before the first new one comes.
+    /// All old ones are deleted before the first new one is created.
     Recreate,
 }
 
-/// The strategy; the error is the name of one that is not known.
+/// The strategy; the error is the name of an unknown one.
 pub(crate) fn strategy(d: &Deployment) -> Result<Strategy, &str> {
     match d.spec.strategy.type_.as_str() {
         "RollingUpdate" => Ok(Strategy::RollingUpdate),
@@ -46,12 +46,13 @@ pub(crate) fn size(set: &ReplicaSet) -> i64 {
     set.spec.replicas.unwrap_or(1).into()
 }
 
-/// Whether it wants Pods.
+/// Whether its size is above zero.
 pub(crate) fn is_active(set: &ReplicaSet) -> bool {
     size(set) > 0
 }
 
-/// Surge and unavailable of a rolling update of `desired` replicas; `None` if a value is neither a number nor a percentage.
+/// Surge and unavailable of a rolling update of `desired` replicas; `None` if a value is neither a number nor a
+/// percentage.
 pub(crate) fn resolve_fenceposts(
     max_surge: Option<&IntOrPercent>,
     max_unavailable: Option<&IntOrPercent>,
@@ -60,13 +61,13 @@ pub(crate) fn resolve_fenceposts(
     let scaled = |value: Option<&IntOrPercent>, up| value.map_or(Some(0), |value| value.scaled(narrow(desired), up));
     let surge = scaled(max_surge, true)?;
     let unavailable = scaled(max_unavailable, false)?;
-    // Percentages round down to zero: the rollout must still be able to move, and a surge might not fit a quota.
+    // Percentages round down to zero: the rollout must still be able to progress, and a surge might exceed a quota.
     Some(if surge == 0 && unavailable == 0 { (0, 1) } else { (surge.into(), unavailable.into()) })
 }
 
 fn fenceposts(d: &Deployment) -> (i64, i64) {
     let rolling = d.spec.strategy.rolling_update.clone().unwrap_or_default();
-    // Validation refuses what does not parse.
+    // Validation rejects values that do not parse.
     resolve_fenceposts(rolling.max_surge.as_ref(), rolling.max_unavailable.as_ref(), wanted(d)).unwrap_or((0, 0))
 }
 
@@ -80,10 +81,10 @@ pub(crate) fn max_unavailable(d: &Deployment) -> i64 {
     if strategy(d) != Ok(Strategy::RollingUpdate) || wanted(d) == 0 { 0 } else { fenceposts(d).1.min(wanted(d)) }
 }
 
-/// Replicas that the new ReplicaSet should have now, given those of all ReplicaSets (itself among them).
+/// Current target size of the new ReplicaSet, given the total of all ReplicaSets (including itself).
 ///
 /// # Errors
-/// The name of a strategy that is not known.
+/// The name of an unknown strategy.
 pub(crate) fn replicas_of_new(d: &Deployment, total: i64, new: i64) -> Result<i64, &str> {
     let desired = wanted(d);
     Ok(match strategy(d)? {
@@ -97,13 +98,13 @@ pub(crate) fn replicas_of_new(d: &Deployment, total: i64, new: i64) -> Result<i6
     })
 }
 
-/// Whether `new` is the one that owns all desired replicas, by its own and the Deployment's account.
+/// Whether `new` owns all desired replicas, according to itself and the Deployment.
 pub(crate) fn is_saturated(d: &Deployment, new: &ReplicaSet) -> bool {
     let desired = new.metadata.annotations.get(DESIRED_REPLICAS).and_then(|text| text.parse::<i64>().ok());
     desired == Some(wanted(d)) && size(new) == wanted(d) && i64::from(new.status.available_replicas) == wanted(d)
 }
 
-/// How many old ReplicaSets are kept, if not all.
+/// How many old ReplicaSets are kept; `None` for all.
 pub(crate) fn history_limit(d: &Deployment) -> Option<i32> {
     d.spec.revision_history_limit.filter(|limit| *limit != i32::MAX)
 }
@@ -128,7 +129,7 @@ pub(crate) fn available_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -
     sets.into_iter().map(|set| i64::from(set.status.available_replicas)).sum()
 }
 
-/// Sum of `status.terminatingReplicas`; `None` while a ReplicaSet that has been seen by its controller does not tell.
+/// Sum of `status.terminatingReplicas`; `None` while a ReplicaSet with an observed generation does not report it.
 pub(crate) fn terminating_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> Option<i64> {
     sets.into_iter().try_fold(0, |sum, set| match set.status.terminating_replicas {
         Some(count) => Some(sum + i64::from(count)),
@@ -137,7 +138,7 @@ pub(crate) fn terminating_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>)
     })
 }
 
-/// A count kept in an annotation; `None` if it is absent, negative, too large or no number.
+/// A count in an annotation; `None` if it is absent, negative, too large or not a number.
 pub(crate) fn count_annotation(set: &ReplicaSet, name: &str) -> Option<i64> {
     let text = set.metadata.annotations.get(name)?;
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {

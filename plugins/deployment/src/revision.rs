@@ -1,11 +1,11 @@
-//! Revisions: which ReplicaSet is the new one, its number, its history, and annotations that it shares with the Deployment.
+//! Revisions: the new ReplicaSet, its number and history, and the annotations that it shares with the Deployment.
 //!
 //! *Flow*: ReplicaSets of one Deployment in, oldest first; numbers and changed annotations out.
 //!
 //! *Invariants*
 //! 1. Of several ReplicaSets with the Deployment's template, the oldest is the new one.
-//! 2. A revision never falls.
-//! 3. Annotations are added to and changed on a ReplicaSet, never removed from it.
+//! 2. A revision never decreases.
+//! 3. Annotations of a ReplicaSet are added and changed, never removed.
 //!
 //! *Source*: deployment_util.go (`FindNewReplicaSet`, `MaxRevision`, `LastRevision`, `SetNewReplicaSetAnnotations`,
 //! `SetDeploymentAnnotationsTo`).
@@ -16,15 +16,15 @@ use crate::replicas::{DESIRED_REPLICAS, MAX_REPLICAS};
 use crate::template::equal_ignore_hash;
 use crate::types::{Deployment, ReplicaSet};
 
-/// Annotation: number of the revision.
+/// Annotation: revision number.
 pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
-/// Annotation: numbers that the ReplicaSet had before, separated by commas.
+/// Annotation: earlier revision numbers of the ReplicaSet, separated by commas.
 pub(crate) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// Annotation of a Deployment: roll back to this revision.
 pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
-/// Annotation of `kubectl apply`: the object as it was applied.
+/// Annotation of `kubectl apply`: the last applied object.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Longest history, in bytes: about 100 revisions. Older ones go first.
+/// Longest history, in bytes: about 100 revisions. The oldest are dropped first.
 const HISTORY_BYTES: usize = 2000;
 
 /// Annotations that a Deployment and its ReplicaSets do not share.
@@ -35,12 +35,12 @@ pub(crate) fn is_shared(annotation: &str) -> bool {
     !OWN.contains(&annotation)
 }
 
-/// Place of the new ReplicaSet among those of a Deployment, which are ordered from old to new.
+/// Index of the new ReplicaSet among those of a Deployment, which are ordered oldest first.
 pub(crate) fn find_new(d: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
     sets.iter().position(|set| equal_ignore_hash(&set.spec.template, &d.spec.template))
 }
 
-/// A ReplicaSet's revision: 0 without one, `None` if it is not a number.
+/// A ReplicaSet's revision: 0 if it has none, `None` if it is not a number.
 pub(crate) fn revision(set: &ReplicaSet) -> Option<i64> {
     set.metadata.annotations.get(REVISION).map_or(Some(0), |text| text.parse().ok())
 }
@@ -63,9 +63,9 @@ pub(crate) fn last_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) 
     second
 }
 
-/// Annotations of the new ReplicaSet as they should be. The flag is whether they require a separate write.
+/// The desired annotations of the new ReplicaSet. The flag is whether they require a separate write.
 ///
-/// A ReplicaSet that already had a revision and gets a higher one has been rolled back to: its old number goes to its history.
+/// If a ReplicaSet with a revision gets a higher one, it was rolled back to: its old number is added to its history.
 pub(crate) fn annotate_new(
     d: &Deployment,
     current: &BTreeMap<String, String>,
@@ -80,7 +80,7 @@ pub(crate) fn annotate_new(
         None | Some("") => 0,
         Some(text) => match text.parse() {
             Ok(number) => number,
-            // Somebody else's numbering is left alone.
+            // Another controller's numbering is left alone.
             Err(_) => return (annotations, false),
         },
     };
@@ -96,7 +96,7 @@ pub(crate) fn annotate_new(
     (annotations, changed)
 }
 
-/// The history with one revision more, shortened from the old end; `None` if it cannot be made to fit.
+/// Adds a revision to the history, dropping the oldest; `None` if it does not fit.
 fn lengthen(history: &str, revision: &str) -> Option<String> {
     if history.is_empty() || history.starts_with(',') {
         return Some(revision.to_owned());
@@ -115,7 +115,7 @@ fn lengthen(history: &str, revision: &str) -> Option<String> {
     }
 }
 
-/// Annotations of a Deployment that is rolled back to `set`: its own, and those that `set` shares.
+/// Annotations of a Deployment after a rollback to `set`: its own, and those that `set` shares.
 pub(crate) fn annotations_of_rollback(d: &Deployment, set: &ReplicaSet) -> BTreeMap<String, String> {
     let own = d.metadata.annotations.iter().filter(|(name, _)| !is_shared(name));
     let shared = set.metadata.annotations.iter().filter(|(name, _)| is_shared(name));

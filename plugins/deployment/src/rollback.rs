@@ -1,8 +1,8 @@
-//! Rollback by annotation, as `extensions/v1beta1` had it: the template of an old revision becomes the Deployment's.
+//! Rollback by annotation, as in `extensions/v1beta1`: the Deployment gets the template of an old revision.
 //!
 //! *Invariants*
-//! 1. The annotation is removed whatever comes of it, so that a rollback happens once.
-//! 2. A rollback waits until the new ReplicaSet exists and its revision is written: nothing else is written with it.
+//! 1. The annotation is always removed, so that a rollback happens once.
+//! 2. A rollback waits until the new ReplicaSet exists and its revision is written, and is the only write of its run.
 //!
 //! *Source*: rollback.go.
 
@@ -18,7 +18,7 @@ const NOT_FOUND: &str = "DeploymentRollbackRevisionNotFound";
 const UNCHANGED: &str = "DeploymentRollbackTemplateUnchanged";
 const DONE: &str = "DeploymentRollback";
 
-/// The revision that the Deployment is to be rolled back to, 0 for the last one; `None` without a valid annotation.
+/// The revision to roll back to, 0 for the previous one; `None` without a valid annotation.
 pub(crate) fn rollback_to(d: &Deployment) -> Option<i64> {
     d.metadata.annotations.get(ROLLBACK_TO)?.parse().ok()
 }
@@ -38,7 +38,7 @@ impl Context {
             return self.clear(None);
         }
         let target = self.all_sets().find(|set| revision(set) == Some(to)).map(|set| &set.metadata);
-        // A run keeps no templates of old ReplicaSets.
+        // A run does not keep the templates of old ReplicaSets.
         let target = target.map(|meta| lister.get::<ReplicaSet>(&meta.namespace, &meta.name)).transpose()?;
         let Some(set) = target.flatten() else {
             self.event(EventType::Warning, NOT_FOUND, "Unable to find the revision to rollback to.".into());
@@ -53,7 +53,7 @@ impl Context {
         self.clear(Some((&set, to)))
     }
 
-    /// Removes the annotation, and takes over the template of a ReplicaSet and the annotations that it shares.
+    /// Removes the annotation, and copies a ReplicaSet's template and shared annotations.
     fn clear(&mut self, from: Option<(&ReplicaSet, i64)>) -> Result<(), Error> {
         let mut document = self.document()?;
         let Some((set, revision)) = from else {

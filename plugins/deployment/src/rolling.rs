@@ -1,9 +1,9 @@
-//! Rolling update: new Pods come as far as the surge allows, old ones go as far as availability allows.
+//! Rolling update: creates new Pods within the surge, and deletes old ones within the availability limit.
 //!
 //! *Invariants*
 //! 1. A run either scales the new ReplicaSet or old ones, never both. Old ones are scaled in the run that creates the new one.
-//! 2. Old Pods that are not available go first: they cost nothing, and would block the rollout.
-//! 3. The status is written even if an old ReplicaSet cannot be scaled down.
+//! 2. Unavailable old Pods are deleted first: deleting them costs no availability, and they would block the rollout.
+//! 3. The status is written even if scaling down an old ReplicaSet fails.
 //!
 //! *Source*: rolling.go.
 
@@ -17,7 +17,7 @@ impl Context {
     /// Advances a rolling update.
     ///
     /// # Errors
-    /// A strategy that is not known; or a ReplicaSet that should be in the cache and is not.
+    /// An unknown strategy; or a ReplicaSet that is missing from the cache.
     pub(crate) fn rollout_rolling(&mut self, lister: &impl pintle_sdk::Lister) -> Result<(), Error> {
         match self.ensure_new(lister)? {
             Next::Stop => return Ok(()),
@@ -31,7 +31,7 @@ impl Context {
         Ok(())
     }
 
-    /// Scales the new ReplicaSet towards the Deployment's size. Returns whether it did.
+    /// Scales the new ReplicaSet towards the Deployment's size. Returns whether it changed.
     pub(crate) fn reconcile_new(&mut self, new: usize) -> Result<bool, Error> {
         let (current, wanted) = (size(&self.sets[new]), wanted(&self.d));
         let replicas = if current >= wanted {
@@ -42,14 +42,14 @@ impl Context {
         Ok(self.scale(new, replicas, false))
     }
 
-    /// Scales old ReplicaSets down. Returns whether it did.
+    /// Scales old ReplicaSets down. Returns whether any changed.
     pub(crate) fn reconcile_old(&mut self, new: usize) -> bool {
         self.forgive();
         let old: Vec<usize> = self.old().into_iter().filter(|i| is_active(&self.sets[*i])).collect();
         if old.is_empty() {
             return false;
         }
-        // New Pods that are not available count as missing, or a rollout that hangs would take down its predecessor.
+        // Unavailable new Pods count as missing, or a stuck rollout would take down its predecessor.
         let new_set = &self.sets[new];
         let new_unavailable = size(new_set) - i64::from(new_set.status.available_replicas);
         let min_available = wanted(&self.d) - max_unavailable(&self.d);
@@ -58,14 +58,14 @@ impl Context {
             return false;
         }
         let Some(unhealthy) = self.scale_down_unhealthy(&old, room) else { return false };
-        // Pods of ReplicaSets without size are about to go, and keep nothing available.
+        // Pods of ReplicaSets of size 0 are about to be deleted, so they do not count as available.
         let available = available_of(old.iter().chain([&new]).map(|i| &self.sets[*i]));
         let available = self.scale_down_available(&old, available - min_available);
         unhealthy + available > 0
     }
 
-    /// Takes away replicas that are not available, at most `limit`. Returns how many; `None` if a ReplicaSet reports more
-    /// available Pods than it should have: it has been scaled down, and its status is yet to follow.
+    /// Removes unavailable replicas, at most `limit`. Returns how many; `None` if a ReplicaSet reports more available
+    /// Pods than its size: it has been scaled down, and its status is not updated yet.
     pub(crate) fn scale_down_unhealthy(&mut self, old: &[usize], limit: i64) -> Option<i64> {
         let mut taken = 0;
         for &i in old {
@@ -83,7 +83,7 @@ impl Context {
         Some(taken)
     }
 
-    /// Takes away replicas, oldest ReplicaSets first, at most `limit`. Returns how many.
+    /// Removes replicas, oldest ReplicaSets first, at most `limit`. Returns how many.
     pub(crate) fn scale_down_available(&mut self, old: &[usize], limit: i64) -> i64 {
         let mut taken = 0;
         for &i in old {
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn pods_of_a_replica_set_without_size_keep_nothing_available() {
-        // Three Pods of `a` are on their way out. Of the others nine are available, eight must be: one may go, and the broken one.
+        // Three Pods of `a` are terminating. Of the others nine are available and eight are required: one may be
+        // deleted, and the broken one.
         let sets = [sized("a", 0, 3), sized("b", 8, 7), sized("new", 4, 2)];
         let mut context = context(&spec(10, 2, 2), sets, Some("new"));
         assert!(context.reconcile_old(2));

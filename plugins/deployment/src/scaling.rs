@@ -1,9 +1,9 @@
-//! Scaling outside of a rollout, and in proportion when one is under way.
+//! Scaling outside of a rollout, and proportionally during one.
 //!
 //! *Invariants*
-//! 1. With one active ReplicaSet, that one gets the Deployment's size.
+//! 1. A single active ReplicaSet gets the Deployment's size.
 //! 2. With several, each grows or shrinks by its share; the total is exactly the size plus the surge.
-//! 3. Scaling up, the largest and newest go first; scaling down, the largest and oldest.
+//! 3. Scaling up starts with the largest and newest; scaling down, with the largest and oldest.
 //!
 //! *Source*: `scale` and `isScalingEvent` of sync.go, `GetReplicaSetProportion` of deployment_util.go.
 
@@ -17,14 +17,14 @@ use crate::replicas::{
 use crate::types::ReplicaSet;
 
 impl Context {
-    /// Whether the Deployment's size differs from the one that its ReplicaSets were last scaled for.
+    /// Whether the Deployment's size has changed since its ReplicaSets were last scaled.
     pub(crate) fn is_scaling_event(&self) -> bool {
         self.all_sets()
             .filter(|set| is_active(set))
             .any(|set| count_annotation(set, DESIRED_REPLICAS).is_some_and(|desired| desired != wanted(&self.d)))
     }
 
-    /// Brings the ReplicaSets to the Deployment's size.
+    /// Scales the ReplicaSets to the Deployment's size.
     pub(crate) fn scale_all(&mut self) {
         if let Some(only) = self.active_or_latest() {
             self.scale(only, wanted(&self.d), false);
@@ -40,7 +40,7 @@ impl Context {
         }
     }
 
-    /// The only active ReplicaSet, or the newest if none is; `None` if several are, or there is none at all.
+    /// The only active ReplicaSet, or the newest if none is active; `None` if several are, or there are none.
     fn active_or_latest(&self) -> Option<usize> {
         let mut active = (0..self.sets.len()).filter(|i| is_active(&self.sets[*i]));
         match (active.next(), active.next()) {
@@ -69,7 +69,7 @@ impl Context {
             sizes.push(size(&self.sets[i]) + share);
             added += share;
         }
-        // What rounding left over goes to the largest.
+        // The largest gets the rounding remainder.
         if let Some(first) = sizes.first_mut().filter(|_| to_add != 0) {
             *first = (*first + to_add - added).max(0);
         }
@@ -78,7 +78,7 @@ impl Context {
         }
     }
 
-    /// A ReplicaSet's share of `to_add`, of which `added` have been given out.
+    /// A ReplicaSet's share of `to_add`, of which `added` are already assigned.
     fn proportion(&self, set: &ReplicaSet, to_add: i64, added: i64) -> i64 {
         if size(set) == 0 || to_add == 0 || to_add == added {
             return 0;
@@ -88,14 +88,14 @@ impl Context {
         if to_add > 0 { fraction.min(left) } else { fraction.max(left) }
     }
 
-    /// By how much a ReplicaSet must grow to keep its share of the Deployment.
+    /// The growth of a ReplicaSet that keeps its share of the Deployment.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "replicas are 32-bit numbers")]
     fn fraction(&self, set: &ReplicaSet) -> i64 {
         let wanted = wanted(&self.d);
         if wanted == 0 {
             return -size(set);
         }
-        // The annotation may have been tampered with.
+        // Users may have changed the annotation.
         let before = count_annotation(set, MAX_REPLICAS)
             .filter(|before| *before != 0)
             .unwrap_or_else(|| self.d.status.replicas.into());
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::test_objects::{context, sized, sizes};
 
-    /// Scales ReplicaSets, from old to new, that were last scaled for `before` replicas and surge.
+    /// Scales ReplicaSets, oldest first, that were last scaled for `before` replicas and surge.
     fn scaled(spec: &str, before: (i64, i64), sets: &[(&str, i64)], new: Option<&str>) -> Vec<(String, i64)> {
         let sets = sets.iter().map(|(name, replicas)| {
             let mut set = sized(name, *replicas, *replicas);
@@ -137,17 +137,17 @@ mod tests {
             (4, 0, (9, 0), vec![1, 8], Some("v2"), vec![0, 4]),
             (10, 0, (7, 0), vec![2, 3, 2], Some("v3"), vec![3, 4, 3]),
             (8, 0, (13, 0), vec![3, 8, 2], Some("v3"), vec![2, 5, 1]),
-            // What is left over goes to the newest when growing, comes from the oldest when shrinking.
+            // The remainder goes to the newest when growing, and is taken from the oldest when shrinking.
             (4, 0, (3, 0), vec![1, 1, 1], Some("v3"), vec![1, 1, 2]),
             (2, 0, (3, 0), vec![1, 1, 1], Some("v3"), vec![0, 1, 1]),
-            // There may be no new one.
+            // There may be no new ReplicaSet.
             (5, 0, (4, 0), vec![2, 2], None, vec![2, 3]),
             (14, 0, (10, 0), vec![3, 7], None, vec![4, 10]),
             (0, 0, (6, 0), vec![1, 2, 3], Some("v3"), vec![0, 0, 0]),
             (6, 0, (6, 0), vec![0, 0, 0], Some("v3"), vec![0, 0, 6]),
             (20, 2, (10, 2), vec![6, 6], Some("v2"), vec![11, 11]),
             (50, 6, (10, 3), vec![8, 5], Some("v2"), vec![34, 22]),
-            // One write of the round before failed: the last one makes up for it.
+            // A write of the previous round failed: the last ReplicaSet makes up for it.
             (5, 0, (3, 0), vec![1, 1, 2], Some("v3"), vec![1, 1, 3]),
         ] {
             let bounds = format!("{{maxSurge: {surge}, maxUnavailable: 1}}");

@@ -1,8 +1,8 @@
-//! The Deployment's status, from those of its ReplicaSets.
+//! The Deployment's status, derived from those of its ReplicaSets.
 //!
 //! *Invariants*
 //! 1. `unavailableReplicas` is never negative.
-//! 2. `Available` is true as long as no more Pods are missing than the strategy allows.
+//! 2. `Available` is true while the number of missing Pods is within the strategy's limit.
 //!
 //! *Not here*: the condition `Progressing` ([`crate::progress`]).
 //!
@@ -16,12 +16,12 @@ use crate::replicas::{actual_of, available_of, desired_of, max_unavailable, read
 use crate::types::DeploymentStatus;
 
 impl Context {
-    /// Takes over the counts and the condition `Available`.
+    /// Sets the counts and the condition `Available`.
     pub(crate) fn sync_status(&mut self) {
         self.d.status = self.calculate_status();
     }
 
-    /// The status with counts and `Available` as of the cached ReplicaSets.
+    /// The status with counts and `Available` from the cached ReplicaSets.
     pub(crate) fn calculate_status(&self) -> DeploymentStatus {
         let available = available_of(self.all_sets());
         let unavailable = (desired_of(self.all_sets()) - available).max(0);

@@ -1,13 +1,14 @@
-//! What all rollouts share: finding and creating the new ReplicaSet, pausing, and forgetting old revisions.
+//! Common steps of all rollouts: finding and creating the new ReplicaSet, pausing, and deleting old revisions.
 //!
-//! *Flow*: [`Context::sync_revision`] finds the new ReplicaSet and brings its annotations up to date; [`Context::ensure_new`] creates one if
-//! there is none, and reports the attempt before this if it was refused.
+//! *Flow*: [`Context::sync_revision`] finds the new ReplicaSet and updates its annotations; [`Context::ensure_new`]
+//! creates a missing one, and reports a failure of the previous attempt.
 //!
 //! *Invariants*
-//! 1. The name of a new ReplicaSet follows from template and collision count: creating it twice makes one.
-//! 2. A name that is taken by something else raises the collision count, in the status, before another name is tried.
-//!    What the cache shows to be taken is not tried at all.
-//! 3. Only old ReplicaSets without Pods, present and wanted, are deleted.
+//! 1. The name of a new ReplicaSet is a function of template and collision count: creating it twice results in one
+//!    object.
+//! 2. If the name is taken by another object, the collision count in the status is raised before another name is tried.
+//!    A name that is taken according to the cache is not tried at all.
+//! 3. Only old ReplicaSets without current and desired Pods are deleted.
 //!
 //! *Source*: sync.go.
 
@@ -34,24 +35,24 @@ use crate::types::{Deployment, ReplicaSet, ReplicaSetMetadata, ReplicaSetSpec};
 /// Longest name of an object, in bytes.
 const LONGEST_NAME: usize = 253;
 
-/// How to go on with the new ReplicaSet.
+/// The state of the new ReplicaSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It is at this place.
+    /// It is at this index.
     Found(usize),
-    /// It is created by this run, and is at this place.
+    /// This run creates it, at this index.
     Created(usize),
-    /// It cannot be created now: the run is over.
+    /// It cannot be created now: the run ends.
     Stop,
 }
 
-/// The error for a strategy that is not known.
+/// The error for an unknown strategy.
 pub(crate) fn unknown_strategy(kind: &str) -> Error {
     Error::retry(format!("unexpected deployment strategy type: {kind}"))
 }
 
 impl Context {
-    /// Finds the new ReplicaSet, and brings its revision and annotations, and the Deployment's revision, up to date.
+    /// Finds the new ReplicaSet, and updates its revision and annotations, and the Deployment's revision.
     pub(crate) fn sync_revision(&mut self) {
         self.new = find_new(&self.d, &self.sets);
         let Some(new) = self.new else { return };
@@ -69,7 +70,7 @@ impl Context {
         }
     }
 
-    /// Takes over the revision of a ReplicaSet.
+    /// Copies the revision of a ReplicaSet to the Deployment.
     fn take_revision(&mut self, i: usize) {
         let revision = self.sets[i].metadata.annotations.get(REVISION).cloned().unwrap_or_default();
         if self.d.metadata.annotations.get(REVISION).map_or("", String::as_str) != revision {
@@ -82,10 +83,11 @@ impl Context {
         conditions::set(&mut self.d.status.conditions, condition);
     }
 
-    /// Says in the status when the Deployment is paused and resumed, so that the pause does not count as lack of progress.
+    /// Reports in the status that the Deployment is paused or resumed, so that the pause does not count as lack of
+    /// progress.
     pub(crate) fn check_paused(&mut self) {
         let current = self.progressing().map(|condition| condition.reason.as_str());
-        // A lack of progress that was reported stays so.
+        // A reported lack of progress stays.
         if !self.has_progress_deadline() || current == Some(reason::TIMED_OUT) {
             return;
         }
@@ -105,10 +107,10 @@ impl Context {
         self.sync_status();
     }
 
-    /// The new ReplicaSet, created if need be.
+    /// Finds or creates the new ReplicaSet.
     ///
     /// # Errors
-    /// A strategy that is not known.
+    /// An unknown strategy.
     pub(crate) fn ensure_new(&mut self, lister: &impl Lister) -> Result<Next, Error> {
         if let Some(new) = self.new {
             return Ok(Next::Found(new));
@@ -120,10 +122,10 @@ impl Context {
         if let Some(set) = lister.get::<ReplicaSet>(&self.d.metadata.namespace, &name)? {
             return Ok(self.resolve_collision(set));
         }
-        // Who has the name is not in the cache yet, or has gone since.
+        // The object with this name is not in the cache yet, or has been deleted since.
         let is_taken = failure.as_ref().is_some_and(|failure| failure.reason == "AlreadyExists");
         if let Some(failure) = failure.filter(|_| !is_taken) {
-            // All creations fail in a namespace that is going; nothing is worth reporting there.
+            // All creates fail in a terminating namespace; that is not reported.
             if is_namespace_terminating(&failure) {
                 return Ok(Next::Stop);
             }
@@ -142,7 +144,7 @@ impl Context {
         Ok(Next::Created(self.create_new(name, &hash, is_taken)?))
     }
 
-    /// The name of the new ReplicaSet is in use: by this ReplicaSet, which was just released, or by another one.
+    /// Handles a name in use: by this ReplicaSet, which was just released, or by another one.
     fn resolve_collision(&mut self, set: ReplicaSet) -> Next {
         if set.metadata.is_controlled_by(&self.d.metadata.uid)
             && equal_ignore_hash(&set.spec.template, &self.d.spec.template)
@@ -157,7 +159,7 @@ impl Context {
         Next::Stop
     }
 
-    /// Creates the new ReplicaSet; `quietly` if a refusal tells nothing new. Returns its place.
+    /// Creates the new ReplicaSet; `quietly` if a failure is not reported again. Returns its index.
     fn create_new(&mut self, name: String, hash: &str, quietly: bool) -> Result<usize, Error> {
         let d = &self.d;
         let newest = max_revision(self.old_sets()).wrapping_add(1);
@@ -181,7 +183,7 @@ impl Context {
         let spec =
             ReplicaSetSpec { replicas: Some(narrow(replicas)), min_ready_seconds: d.spec.min_ready_seconds, template };
         let object = new_replica_set(&metadata, &spec, &selector);
-        // Reported at once here, and as a condition by the next run, which follows at once.
+        // A failure is reported immediately here, and as a condition by the next run, which follows immediately.
         let refused = failed_to_create(&name, "{error}");
         let refused = Event::warning(&Deployment::KIND, &self.d.metadata, reason::FAILED_CREATE, refused);
         let mut create = Mutation::create(&ReplicaSet::KIND, &metadata.namespace, object);
@@ -231,7 +233,7 @@ impl Context {
     }
 }
 
-/// The text of a ReplicaSet to create.
+/// The JSON of a ReplicaSet to create.
 fn new_replica_set(metadata: &ReplicaSetMetadata, spec: &ReplicaSetSpec, selector: &LabelSelector) -> String {
     #[derive(Serialize)]
     struct Object<'a> {
@@ -273,7 +275,7 @@ fn failed_to_create(name: &str, error: &str) -> String {
     format!("Failed to create new replica set {name:?}: {error}")
 }
 
-/// Name of a ReplicaSet; a Deployment's name that is too long is cut.
+/// Name of a ReplicaSet; a Deployment name that is too long is truncated.
 fn replica_set_name(deployment: &str, hash: &str) -> String {
     let longest = LONGEST_NAME - 1 - hash.len();
     format!("{}-{hash}", deployment.get(..longest).unwrap_or(deployment))
@@ -331,7 +333,7 @@ mod tests {
         assert_eq!(deletions(1, &[at("1"), at("1")]), ["rs1"]);
         assert_eq!(deletions(1, &[at("2"), (0, 0, None)]), ["rs2"]);
         assert_eq!(deletions(2, &[at("10"), at("9"), at("3"), at("11")]), ["rs3", "rs2"]);
-        // One that is in use takes the place of another.
+        // One that is in use counts against the limit.
         assert_eq!(deletions(1, &[(1, 1, Some("1")), at("2"), at("3")]), ["rs2"]);
     }
 }

@@ -1,18 +1,19 @@
-//! Pod templates: when two mean the same, and the hash that names a ReplicaSet.
+//! Pod templates: semantic equality, and the hash in ReplicaSet names.
 //!
-//! *Flow*: JSON text of templates in, a verdict or a hash out.
+//! *Flow*: JSON of templates in, equality or a hash out.
 //!
 //! *Invariants*
-//! 1. A field that is absent, `null` or an empty list equals another that is.
-//! 2. An empty object equals an absent one only where the API has no pointer: `securityContext: {}` is something,
-//!    `resources: {}` is nothing.
+//! 1. Absent fields, `null` and empty lists are equal.
+//! 2. An empty object equals an absent one only where the API has no pointer: `securityContext: {}` is significant,
+//!    `resources: {}` is not.
 //! 3. Quantities are equal by value (`1Gi` and `1024Mi`).
-//! 4. Only what differs is decoded, level by level: one field distinguishes most old templates.
+//! 4. Only differing parts are decoded, level by level: most old templates differ in one field.
 //!
 //! *Not here*: which ReplicaSet is the new one ([`crate::revision`]).
 //!
-//! *Source*: `EqualIgnoreHash` of deployment_util.go, `ComputeHash` of controller_utils.go. The hash covers the template's JSON,
-//! where upstream's covers a dump of Go's structs: names differ from upstream's, and nothing depends on their value.
+//! *Source*: `EqualIgnoreHash` of deployment_util.go, `ComputeHash` of controller_utils.go. The hash covers the
+//! template's JSON, where upstream's covers a dump of Go's structs: names differ from upstream's, and nothing depends
+//! on their value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,19 +27,19 @@ use serde_json::value::RawValue;
 /// Label of the ReplicaSets and Pods of one template.
 pub(crate) const HASH_LABEL: &str = "pod-template-hash";
 
-/// Whether both mean the same, the label of the hash left aside.
+/// Whether the templates are equal, ignoring the hash label.
 pub(crate) fn equal_ignore_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     let metadata = |template: &PodTemplateSpec| {
         let mut metadata = template.metadata.clone();
         metadata.labels.remove(HASH_LABEL);
-        // The API server keeps no creation time in a template.
+        // The API server stores no creation time in a template.
         metadata.creation_timestamp = None;
         metadata
     };
     metadata(a) == metadata(b) && same(a.spec.text(), b.spec.text(), "", "spec")
 }
 
-/// A name for a template that changes with `collision_count`: of letters and digits that spell no words.
+/// A name for a template that changes with `collision_count`, of letters and digits that spell no words.
 pub(crate) fn hash(template: &PodTemplateSpec, collision_count: Option<i32>) -> String {
     let mut text = json(&template.metadata);
     canonical(&template.spec.value(), "", "spec", &mut text);
@@ -49,7 +50,7 @@ pub(crate) fn hash(template: &PodTemplateSpec, collision_count: Option<i32>) -> 
     safe_encode(&fnv32a(&bytes).to_string())
 }
 
-/// Objects that are no pointers in the API: empty is as good as absent.
+/// Objects that are not pointers in the API: empty equals absent.
 const PLAIN_OBJECTS: &[&str] = &[
     "metadata",
     "labels",
@@ -63,7 +64,7 @@ const PLAIN_OBJECTS: &[&str] = &[
     "options",
     "volumeAttributes",
 ];
-/// Scalars that are no pointers in the API, and whose zero value may stand or be left out.
+/// Scalars that are not pointers in the API: the zero value equals absent.
 const PLAIN_SCALARS: &[&str] = &[
     "hostNetwork",
     "hostPID",
@@ -100,7 +101,7 @@ fn is_unset(text: &str, key: &str) -> bool {
     }
 }
 
-/// Whether two JSON texts mean the same. `key` is the name of the field, `parent` that of the object around it.
+/// Whether two JSON texts are equal. `key` is the name of the field, `parent` that of the enclosing object.
 fn same(a: &str, b: &str, parent: &str, key: &str) -> bool {
     let (a, b) = (a.trim(), b.trim());
     if a == b || (is_unset(a, key) && is_unset(b, key)) {
@@ -146,16 +147,16 @@ fn same_lists(a: &str, b: &str, key: &str) -> bool {
     let (Ok(a), Ok(b)) = (serde_json::from_str::<Vec<&RawValue>>(a), serde_json::from_str::<Vec<&RawValue>>(b)) else {
         return false;
     };
-    // Elements have no name: an empty one is not an absent one.
+    // Elements have no name: an empty one is not equal to an absent one.
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same(a.get(), b.get(), key, ""))
 }
 
-/// Value of a quantity (`100m`, `1.5Gi`, `"2"`, `1e3`) in billionths; `None` if it is none.
+/// Value of a quantity (`100m`, `1.5Gi`, `"2"`, `1e3`) in billionths; `None` if it is not a quantity.
 fn quantity(text: &str) -> Option<i128> {
     text.trim_matches('"').parse::<Quantity>().ok().map(Quantity::nanos)
 }
 
-/// Text of a value that is the same for equal templates: keys sorted, nothing unset.
+/// Canonical text of a value, equal for equal templates: sorted keys, no unset fields.
 fn canonical(value: &Value, parent: &str, key: &str, out: &mut String) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Objects for unit tests, from YAML that says only what matters.
+//! Objects for unit tests, from YAML with only the relevant fields.
 
 use pintle_sdk::time::Timestamp;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(crate) fn deployment(spec: &str) -> Deployment {
     serde_json::from_str(&object.to_string()).unwrap()
 }
 
-/// A ReplicaSet of it, with the same template unless `fields` says otherwise.
+/// A ReplicaSet of the Deployment, with the same template unless `fields` overrides it.
 pub(crate) fn replica_set(name: &str, fields: &str) -> ReplicaSet {
     let mut object = json!({
         "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1", "generation": 1,
@@ -46,7 +46,7 @@ pub(crate) fn replica_set(name: &str, fields: &str) -> ReplicaSet {
     serde_json::from_str(&object.to_string()).unwrap()
 }
 
-/// A run over a Deployment with this spec; the ReplicaSets are given from old to new, and `new` is the name of the new one.
+/// A run for a Deployment with this spec; `sets` are ordered oldest first, and `new` is the name of the new one.
 pub(crate) fn context(spec: &str, sets: impl IntoIterator<Item = ReplicaSet>, new: Option<&str>) -> Context {
     let sets = (0..).zip(sets).map(|(age, mut set)| {
         set.metadata.creation_timestamp = Some(Timestamp::from_micros(age * 60_000_000));
@@ -58,13 +58,13 @@ pub(crate) fn context(spec: &str, sets: impl IntoIterator<Item = ReplicaSet>, ne
     context
 }
 
-/// A ReplicaSet of this size with so many available Pods.
+/// A ReplicaSet of this size with this number of available Pods.
 pub(crate) fn sized(name: &str, replicas: i64, available: i64) -> ReplicaSet {
     let status = format!("{{replicas: {replicas}, availableReplicas: {available}}}");
     replica_set(name, &format!("spec: {{replicas: {replicas}}}\nstatus: {status}"))
 }
 
-/// Names and sizes, from old to new.
+/// Names and sizes, oldest first.
 pub(crate) fn sizes(context: &Context) -> Vec<(&str, i64)> {
     (0..context.sets.len()).map(|i| (context.sets[i].metadata.name.as_str(), context.size(i))).collect()
 }

@@ -1,7 +1,7 @@
 //! The writes of one run, in the order of its decisions.
 //!
-//! *Flow*: the subjects (`rolling`, `recreate`, `scaling`, ...) record changes; [`Context::finish`] turns them into sequential steps: writes
-//! of ReplicaSets with their events, and the Deployment's status.
+//! *Flow*: the modules (`rolling`, `recreate`, `scaling`, ...) record changes; [`Context::finish`] turns them into
+//! sequential steps: writes of ReplicaSets with their events, and the Deployment's status.
 //!
 //! ```text
 //! writes -> forgiven writes -> status (also if a forgiven write failed)
@@ -9,12 +9,13 @@
 //! ```
 //!
 //! *Invariants*
-//! 1. A ReplicaSet is patched at most once in a run, by all that was decided of it: a second patch would carry a stale
+//! 1. A ReplicaSet is patched at most once in a run, with all its changes: a second patch would have a stale
 //!    resourceVersion.
-//! 2. The status is written at most once, after what it depends on, and only if it differs from the cached one.
+//! 2. The status is written at most once, after the writes that it depends on, and only if it differs from the cached
+//!    one.
 //!
-//! *Source*: `scaleReplicaSet` of sync.go. Upstream writes in the middle of its decisions, and so writes an object twice where
-//! this writes it once; the last state is the same.
+//! *Source*: `scaleReplicaSet` of sync.go. Upstream writes in the middle of its decisions, so it writes an object twice
+//! where this writes it once; the final state is the same.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +31,7 @@ use crate::replicas::{DESIRED_REPLICAS, MAX_REPLICAS, max_surge, wanted};
 use crate::revision::REVISION;
 use crate::types::{Deployment, ReplicaSet};
 
-/// What a run has decided of a ReplicaSet.
+/// Decided changes of a ReplicaSet.
 #[derive(Debug, Default)]
 struct Change {
     replicas: Option<i64>,
@@ -40,16 +41,16 @@ struct Change {
 
 #[derive(Debug)]
 enum Write {
-    /// The patch of this ReplicaSet, with all that is decided of it by the end.
+    /// The patch of this ReplicaSet, with all its changes.
     Patch(usize),
     Other(Box<Mutation>),
 }
 
-/// What was decided so far.
+/// Decisions so far.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     all: Vec<Write>,
-    /// Place of the first forgiven write.
+    /// Index of the first forgiven write.
     forgiven: Option<usize>,
     creates: bool,
     changes: BTreeMap<usize, Change>,
@@ -57,14 +58,14 @@ pub(crate) struct Writes {
 }
 
 impl Writes {
-    /// The size that was decided for a ReplicaSet.
+    /// The size decided for a ReplicaSet.
     pub(crate) fn size(&self, i: usize) -> Option<i64> {
         self.changes.get(&i)?.replicas
     }
 }
 
 impl Context {
-    /// Records annotations and `minReadySeconds` of a ReplicaSet that differ.
+    /// Records a ReplicaSet's annotations and `minReadySeconds` if they differ.
     pub(crate) fn annotate(&mut self, i: usize, annotations: BTreeMap<String, String>, min_ready_seconds: i32) {
         let set = &self.sets[i];
         let differs = |(name, value): &(&String, &String)| set.metadata.annotations.get(*name) != Some(*value);
@@ -76,8 +77,8 @@ impl Context {
         self.sets[i].metadata.annotations = annotations;
     }
 
-    /// Gives a ReplicaSet another size, and the annotations that go with it. `force` also writes annotations alone.
-    /// Returns whether the size changes.
+    /// Scales a ReplicaSet, and sets the related annotations. `force` also writes annotations alone. Returns whether
+    /// the size changes.
     pub(crate) fn scale(&mut self, i: usize, replicas: i64, force: bool) -> bool {
         let before = self.size(i);
         if before == replicas && !force {
@@ -113,7 +114,7 @@ impl Context {
         self.writes.changes.entry(i).or_default()
     }
 
-    /// Records an event of the Deployment, after the writes so far have succeeded.
+    /// Records an event of the Deployment, sent after the writes so far have succeeded.
     pub(crate) fn event(&mut self, event_type: EventType, reason: &str, message: String) {
         let event = match event_type {
             EventType::Normal => Event::normal(&Deployment::KIND, &self.d.metadata, reason, message),
@@ -133,17 +134,17 @@ impl Context {
         self.write(mutation);
     }
 
-    /// From here on a refused write keeps nothing from the status. It is tried again all the same.
+    /// From here on, a failed write does not prevent the status write. It is still retried.
     pub(crate) fn forgive(&mut self) {
         self.writes.forgiven = Some(self.writes.all.len());
     }
 
-    /// Takes [`forgive`](Self::forgive) back.
+    /// Reverts [`forgive`](Self::forgive).
     pub(crate) fn forgive_nothing(&mut self) {
         self.writes.forgiven = None;
     }
 
-    /// Whether anything has been written so far.
+    /// Whether any write is recorded.
     pub(crate) fn has_writes(&self) -> bool {
         !self.writes.all.is_empty()
     }
@@ -153,7 +154,7 @@ impl Context {
         self.writes.requeue = Some(after);
     }
 
-    /// The Deployment as it was read, for writing it back.
+    /// The Deployment as it was read, to be written back.
     ///
     /// # Errors
     /// If it is not a JSON object.
@@ -179,7 +180,7 @@ impl Context {
             writes.extend(status);
             outcome.push(Step::sequential(writes));
         } else if self.writes.creates {
-            // The condition that the new ReplicaSet was created starts the deadline: it must not be lost.
+            // The condition for the created ReplicaSet starts the deadline, so it must not be lost.
             writes.extend(status);
             outcome.push(Step::sequential(writes));
             outcome.push(Step::sequential(forgiven));

@@ -1,8 +1,8 @@
-//! How long new Pods wait after failures.
+//! Backoff of new Pods after failures.
 //!
-//! *Source*: backoff_utils.go. There the record of a Job is updated after a status was written; here it is kept before, because
-//! that is when the host keeps state. So it names a Pod of the failures that it includes: while that Pod is still new, the status
-//! was not written, and the record of before counts.
+//! *Source*: backoff_utils.go. Upstream updates the record of a Job after the status write; here it is stored before,
+//! because the host stores state then. So the record names one of the failed Pods that it includes: while that Pod is
+//! still uncounted, the status was not written, and the previous record applies.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ const BACKOFF: Exponential = Exponential { first: Duration::from_secs(10), longe
 /// Failures since the last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Failures {
-    /// How many.
+    /// Number of failures.
     pub(crate) n: u32,
-    /// When the last Pod failed.
+    /// Time of the last failure.
     pub(crate) last: Option<Timestamp>,
 }
 
 impl Failures {
-    /// With Pods that have ended since.
+    /// Adds Pods that have ended since.
     #[must_use]
     pub(crate) fn and(self, succeeded: &[&Pod], failed: &[&Pod]) -> Self {
         let last_success = succeeded.iter().map(|pod| pod.finished_at()).max();
@@ -41,28 +41,28 @@ impl Failures {
         }
     }
 
-    /// The time that a new Pod has to wait.
+    /// Remaining delay of a new Pod.
     pub(crate) fn remaining(self, now: Timestamp) -> Duration {
         let Some(last) = self.last.filter(|_| self.n > 0) else { return Duration::ZERO };
         BACKOFF.after(self.n).saturating_sub(now.since(last))
     }
 }
 
-/// The time that an index has to wait: after the Pod that failed last, by the annotations of that Pod.
+/// Remaining delay of an index: after its last failed Pod, by that Pod's annotations.
 pub(crate) fn remaining_of_index(last_failed: Option<&Pod>, now: Timestamp) -> Duration {
     let Some(pod) = last_failed else { return Duration::ZERO };
     let n = pod.index_failures() + pod.ignored_index_failures() + 1;
     Failures { n: u32::try_from(n).unwrap_or(u32::MAX), last: Some(pod.finished_at()) }.remaining(now)
 }
 
-/// What is kept of a Job.
+/// State kept for a Job.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Record {
     /// Failures, and the time of the last in microseconds.
     n: u32,
     last: Option<i64>,
-    /// Those of before, and a Pod that was new then.
+    /// The previous failures, and a Pod that was uncounted then.
     before: (u32, Option<i64>),
     pod: String,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Record {
 pub(crate) struct StoredRecord(ObjectRecord<Record>);
 
 impl StoredRecord {
-    /// Reads it.
+    /// Reads the record.
     pub(crate) fn read(lister: &impl Lister, job: &ObjectKey) -> Self {
         Self(ObjectRecord::of(lister, "backoff", job))
     }
@@ -87,7 +87,7 @@ impl StoredRecord {
         }
     }
 
-    /// Keeps the failures of a status that is about to be written.
+    /// Stores the failures of a status that is about to be written.
     pub(crate) fn keep(
         &self,
         outcome: Outcome,
@@ -103,13 +103,13 @@ impl StoredRecord {
         let (n, last) = (after.n, micros(after.last));
         let pod = failed.first().map(|pod| pod.metadata.uid.clone()).unwrap_or_default();
         let uid = &job.metadata.uid;
-        // Of the same status, the failures before it are known already.
+        // For the same status, the record already has the failures before it.
         let is_same = self.0.of_uid(uid).is_some_and(|old| (old.n, old.last, &old.pod) == (n, last, &pod));
         let record = Record { n, last, before: (before.n, micros(before.last)), pod };
         if is_same { outcome } else { self.0.keep_of(outcome, uid, record) }
     }
 
-    /// Keeps nothing.
+    /// Removes the record.
     pub(crate) fn forget(&self, outcome: Outcome) -> Outcome {
         self.0.forget(outcome)
     }
@@ -160,7 +160,7 @@ mod tests {
             (7, 0, 600),
             (1000, 100, 500),
             (u32::MAX, 601, 0),
-            // The clock was set back: no more than the whole wait.
+            // The clock was set back: at most the whole delay.
             (2, -100, 20),
         ] {
             let failures = Failures { n, last: Some(at(1000)) };

@@ -1,5 +1,5 @@
-//! Which Pods are the Job's: by controller reference and selector. A Pod gets and loses its finalizer together with its controller, so
-//! that none of the Job's is left uncounted.
+//! Claims the Job's Pods, by controller reference and selector. The patches that set or remove the controller of a Pod
+//! also set or remove its finalizer, so that no Pod of the Job stays uncounted.
 //!
 //! *Source*: `getPodsForJob` of job_controller.go.
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::types::{Job, Pod, TRACKING};
 
-/// The Pods of a Job, or what must be written before they are known.
+/// The Pods of a Job, or the writes that must come first.
 pub(crate) enum Claimed {
     /// Its Pods.
     Pods(Vec<Pod>),
@@ -19,10 +19,10 @@ pub(crate) enum Claimed {
     Writes(Vec<Mutation>),
 }
 
-/// Sorts out which Pods are the Job's.
+/// Claims the Job's Pods.
 ///
 /// # Errors
-/// If its selector makes no sense, or it cannot adopt at this time. [`Error::Needs`] before the first adoption.
+/// If its selector is invalid, or it cannot adopt now. [`Error::Needs`] before the first adoption.
 pub(crate) fn claim(job: &Job, lister: &impl Lister) -> Result<Claimed, Error> {
     let selector = Selector::from_label_selector(job.spec.selector.as_ref())?;
     let query = Query::namespace(&job.metadata.namespace).controlled_by_or_orphans(&job.metadata.uid);
@@ -53,7 +53,7 @@ fn adopt(job: &Job, pod: &Pod) -> Mutation {
 fn release(job: &Job, pod: &Pod) -> Mutation {
     let owner = json!({"$patch": "delete", "uid": job.metadata.uid});
     let body = json!({"metadata": {"ownerReferences": [owner], "$deleteFromPrimitiveList/finalizers": [TRACKING]}});
-    // Invalid: it has no owner reference any more.
+    // Invalid: the Pod no longer has the owner reference.
     patch(pod, body).tolerate([Refusal::NotFound, Refusal::Invalid])
 }
 

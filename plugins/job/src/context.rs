@@ -1,4 +1,4 @@
-//! What one run knows of a Job: its Pods, sorted out and counted, and how the Job ends.
+//! Inputs of one run: the Job, its Pods by state, counts, and how the Job ends.
 //!
 //! *Source*: `syncJob` of job_controller.go, indexed_job_utils.go.
 
@@ -15,7 +15,7 @@ use crate::failure_policy::{Action, evaluate};
 use crate::indexes::Indexes;
 use crate::types::{Job, Pod};
 
-/// Numbers of Pods that a status has.
+/// Pod counts of a status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Neither ended nor being deleted.
@@ -37,38 +37,38 @@ pub(crate) struct Context<'a> {
     pub(crate) active: Vec<&'a Pod>,
     /// The time of the run.
     pub(crate) now: Timestamp,
-    /// Of an Indexed Job, how many indexes it has.
+    /// Number of indexes of an Indexed Job.
     pub(crate) n_indexes: Option<i64>,
-    /// Uids that the status names, of Pods that it does not count yet.
+    /// Uids of failed Pods that the status lists as uncounted.
     pub(crate) uncounted_failed: BTreeSet<&'a str>,
-    /// Pods that have succeeded, and that the status does not include.
+    /// Succeeded Pods that the status does not include.
     pub(crate) new_succeeded: Vec<&'a Pod>,
-    /// Pods that have failed, and that the status does not include.
+    /// Failed Pods that the status does not include.
     pub(crate) new_failed: Vec<&'a Pod>,
-    /// Pods, or indexes, that have succeeded.
+    /// Number of succeeded Pods or indexes.
     pub(crate) n_succeeded: i64,
-    /// Pods that have failed, without those that a rule ignores.
+    /// Number of failed Pods, without those that a rule ignores.
     pub(crate) n_failed: i64,
-    /// Indexes that the status shows as succeeded.
+    /// Succeeded indexes in the status.
     pub(crate) counted_indexes: Indexes,
     /// Indexes that have succeeded.
     pub(crate) succeeded_indexes: Indexes,
-    /// Indexes that the status shows as failed, if they have a limit.
+    /// Failed indexes in the status, if they have a limit.
     pub(crate) counted_failed_indexes: Indexes,
     /// Indexes that have failed, if they have a limit.
     pub(crate) failed_indexes: Option<Indexes>,
-    /// Of each index whose successor is missing, the Pod that failed last. It has what the successor needs to know.
+    /// The last failed Pod of each index without a current Pod; its annotations are inputs of the next Pod.
     pub(crate) predecessors: BTreeMap<i64, &'a Pod>,
     /// Failures since the last success.
     pub(crate) failures: Failures,
-    /// When the Job was started; now, if it is started by this run.
+    /// Start time of the Job; now, if this run starts it.
     pub(crate) start_time: Option<Timestamp>,
     /// How the Job ends.
     pub(crate) end: Option<End>,
 }
 
 impl<'a> Context<'a> {
-    /// Sorts out the Pods of a Job.
+    /// Prepares a run with the Pods of a Job.
     ///
     /// # Errors
     /// If an Indexed Job has no completions.
@@ -119,7 +119,7 @@ impl<'a> Context<'a> {
         Ok(context)
     }
 
-    /// Pods by what they do at present.
+    /// The current Pod counts.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             active: number::count(self.active.len()),

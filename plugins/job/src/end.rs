@@ -1,6 +1,6 @@
 //! How a Job ends, and its conditions.
 //!
-//! | it fails because of | reason |
+//! | failure cause | reason |
 //! | --- | --- |
 //! | a rule of `podFailurePolicy` | `PodFailurePolicy` |
 //! | more failures than `backoffLimit`, or as many restarts | `BackoffLimitExceeded` |
@@ -8,13 +8,13 @@
 //! | more failed indexes than `maxFailedIndexes` | `MaxFailedIndexesExceeded` |
 //! | a failed index, once all have ended | `FailedIndexes` |
 //!
-//! | it succeeds because of | reason |
+//! | success cause | reason |
 //! | --- | --- |
 //! | a rule of `successPolicy` | `SuccessPolicy` |
 //! | enough succeeded Pods, and none that is active | `CompletionsReached` |
 //!
-//! The first that applies is written as `FailureTarget` or `SuccessCriteriaMet` and stays. The terminal condition with the same reason
-//! follows when all Pods are counted and gone.
+//! The first that applies is written as `FailureTarget` or `SuccessCriteriaMet` and stays. The terminal condition with
+//! the same reason follows when all Pods are counted and deleted.
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ use crate::types::{Job, Pod};
 pub(crate) struct End {
     /// Whether it succeeds.
     pub(crate) succeeds: bool,
-    /// Why.
+    /// The reason.
     pub(crate) reason: String,
-    /// Why, in words.
+    /// The message.
     pub(crate) message: String,
     /// Whether the Job has the interim condition already.
     pub(crate) is_stored: bool,
@@ -55,12 +55,12 @@ impl End {
         Self { succeeds, reason, message, is_stored: true }
     }
 
-    /// The condition that is written first.
+    /// The interim condition.
     pub(crate) fn interim(&self, now: Timestamp) -> Condition {
         self.condition(if self.succeeds { SUCCESS_CRITERIA_MET } else { FAILURE_TARGET }, now)
     }
 
-    /// The type of the condition that is written last.
+    /// The type of the terminal condition.
     pub(crate) fn terminal(&self) -> &'static str {
         if self.succeeds { "Complete" } else { "Failed" }
     }
@@ -81,7 +81,7 @@ impl End {
 const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 const FAILURE_TARGET: &str = "FailureTarget";
 
-/// How a Job ends, by what is known before Pods are created or deleted. What was decided before stays.
+/// How a Job ends, determined before Pods are created or deleted. Earlier decisions stay.
 pub(crate) fn find(context: &Context<'_>) -> Option<End> {
     let job = context.job;
     let stored = |kind: &str| conditions::find(&job.status.conditions, kind).filter(|found| found.status == "True");
@@ -128,14 +128,14 @@ fn of_indexes(context: &Context<'_>) -> Option<End> {
     })
 }
 
-/// The success of a Job that has enough succeeded Pods, if so many are active.
+/// The success of a Job with enough succeeded Pods, given the number of active Pods.
 pub(crate) fn completion(context: &Context<'_>, active: i64) -> Option<End> {
     let wanted = context.job.spec.completions.map_or(1, i64::from);
     let is_complete = context.n_succeeded >= wanted && active == 0;
     is_complete.then(|| End::succeeds("CompletionsReached", "Reached expected number of succeeded pods"))
 }
 
-/// Containers that are started again within their Pods count, as failures, if that is what the template asks for.
+/// Container restarts within a Pod count as failures if the template's restart policy is `OnFailure`.
 ///
 /// *Source*: `pastBackoffLimitOnFailure`.
 fn has_restarted_too_often(job: &Job, pods: &[&Pod]) -> bool {
@@ -160,24 +160,24 @@ pub(crate) fn until_deadline(context: &Context<'_>) -> Option<Duration> {
     Some(allowed.saturating_sub(context.now.since(context.start_time?)))
 }
 
-/// A number of completions that more Pods than wanted have reached.
+/// Whether more Pods have succeeded than the desired completions.
 pub(crate) fn has_too_many(job: &Job, succeeded: i32) -> bool {
     job.spec.completions.is_some_and(|wanted| succeeded > wanted)
 }
 
-/// Sets the condition that ends a Job.
+/// Sets the terminal condition of a Job.
 pub(crate) fn finish(conditions: &mut Vec<Condition>, end: &End, now: Timestamp) {
     conditions::set_job_condition(conditions, end.terminal(), "True", &end.reason, &end.message, now);
 }
 
-/// Sets the condition `Suspended`. Whether anything changed.
+/// Sets the condition `Suspended`. Returns whether anything changed.
 pub(crate) fn suspend(conditions: &mut Vec<Condition>, suspended: bool, now: Timestamp) -> bool {
     let (status, reason, message) =
         if suspended { ("True", "JobSuspended", "Job suspended") } else { ("False", "JobResumed", "Job resumed") };
     conditions::set_job_condition(conditions, "Suspended", status, reason, message, now)
 }
 
-/// How many Pods are still to be counted, by a status.
+/// Number of uncounted Pods in a status.
 pub(crate) fn n_uncounted(status: &crate::types::JobStatus) -> i64 {
     status.uncounted_terminated_pods.as_ref().map_or(0, |all| number::count(all.succeeded.len() + all.failed.len()))
 }

@@ -1,4 +1,4 @@
-//! `spec.podFailurePolicy`: what the failure of a Pod means.
+//! `spec.podFailurePolicy`: how a failed Pod affects the Job.
 //!
 //! *Source*: pod_failure_policy.go.
 
@@ -6,7 +6,7 @@ use plugin_lib::pods;
 
 use crate::types::{Job, JobSpecPodFailurePolicyRules as Rule, Pod};
 
-/// What a failed Pod means by the first rule that matches it.
+/// Result of the first rule that matches a failed Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyResult {
     /// Why the Job fails.
@@ -17,7 +17,7 @@ pub(crate) struct PolicyResult {
     pub(crate) action: Option<Action>,
 }
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Action {
     /// The failure does not count.
@@ -46,11 +46,11 @@ impl Action {
     }
 }
 
-/// What the failure of a Pod means for its Job.
+/// Evaluates the policy for a failed Pod.
 pub(crate) fn evaluate(job: &Job, pod: &Pod) -> PolicyResult {
     let rules = job.spec.pod_failure_policy.as_ref().map_or(&[][..], |policy| &policy.rules);
     for (place, rule) in rules.iter().enumerate() {
-        // An action that a newer API server knows does not match.
+        // Actions of a newer API server do not match.
         let Some(action) = Action::parse(&rule.action) else { continue };
         let Some(cause) = matches(rule, pod) else { continue };
         let message = || format!("{} matching {} rule at index {place}", cause.in_words(pod), rule.action);
@@ -83,7 +83,7 @@ impl Cause<'_> {
     }
 }
 
-/// What of a Pod matches a rule, if the rule matches it.
+/// The part of a Pod that matches the rule, if any.
 fn matches<'a>(rule: &Rule, pod: &'a Pod) -> Option<Cause<'a>> {
     if let Some(wanted) = &rule.on_exit_codes {
         let is_wanted = |code: i32| match wanted.operator.as_str() {

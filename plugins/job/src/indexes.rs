@@ -1,4 +1,4 @@
-//! Sets of indexes, as a status has them: `1,3-5,7`.
+//! Sets of indexes in the format of a status: `1,3-5,7`.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ struct Interval {
 }
 
 impl Indexes {
-    /// Those below a number. Intervals that make no sense are left out.
+    /// Parses the indexes below a number. Invalid intervals are skipped.
     pub(crate) fn parse(text: &str, below: i64) -> Self {
         let intervals = text.split(',').filter_map(|part| {
             let mut limits = part.split('-');
@@ -37,36 +37,36 @@ impl Indexes {
         Self(merged)
     }
 
-    /// These and others.
+    /// Adds indexes.
     #[must_use]
     pub(crate) fn with(&self, indexes: impl IntoIterator<Item = i64>) -> Self {
         let new = indexes.into_iter().map(|index| Interval { first: index, last: index });
         Self::of(self.0.iter().copied().chain(new).collect())
     }
 
-    /// These and others.
+    /// The union of both sets.
     #[must_use]
     pub(crate) fn union(&self, other: &Self) -> Self {
         Self::of(self.0.iter().chain(&other.0).copied().collect())
     }
 
-    /// How many there are.
+    /// Number of indexes.
     pub(crate) fn len(&self) -> i64 {
         self.0.iter().map(|interval| interval.last - interval.first + 1).sum()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it is one of them.
+    /// Whether the set has the index.
     pub(crate) fn has(&self, index: i64) -> bool {
         let place = self.0.partition_point(|interval| interval.last < index);
         self.0.get(place).is_some_and(|interval| interval.first <= index)
     }
 
-    /// How many both have.
+    /// Number of common indexes.
     pub(crate) fn n_common(&self, other: &Self) -> i64 {
         let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut n = 0;
@@ -81,7 +81,7 @@ impl Indexes {
         n
     }
 
-    /// The first ones below a number that are not among these.
+    /// The first `n` indexes below a number that are not in the set.
     pub(crate) fn first_missing(&self, below: i64, n: usize) -> Vec<i64> {
         let mut missing = Vec::new();
         let mut next = 0;

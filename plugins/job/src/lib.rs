@@ -3,25 +3,27 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `reconcile` | one run |
-//! | `context` | its inputs: the Pods of a Job, sorted out |
-//! | `tracking` | each Pod is counted once |
+//! | `context` | its inputs: the Pods of a Job by state |
+//! | `tracking` | counts each Pod once |
 //! | `writes` | the writes of a run, in their order |
 //! | `end` | how a Job ends; its conditions |
-//! | `manage`, `rank`, `template` | how many Pods; which ones go; what new ones are made from |
+//! | `manage`, `rank`, `template` | how many Pods to create or delete; deletion order; Pods from the template |
 //! | `indexes` | sets of indexes |
-//! | `failure_policy`, `success_policy`, `backoff` | what failures and successes mean, and how long new Pods wait |
-//! | `claim`, `orphan` | whose Pods are; those that have lost their Job |
-//! | `status`, `metrics` | what is reported |
+//! | `failure_policy`, `success_policy`, `backoff` | effects of failures and successes, and the backoff of new Pods |
+//! | `claim`, `orphan` | adopting and releasing Pods; Pods that have lost their Job |
+//! | `status`, `metrics` | status and metrics |
 //!
-//! *Source*: Kubernetes' `pkg/controller/job`. Where upstream writes several times in one sync and goes on with the answers, this is
-//! a run for each phase, and each is one write of the status. What follows from that:
-//! - a Pod's finalizer goes in one run, and the Pod is counted in the next, which follows at once;
+//! *Source*: Kubernetes' `pkg/controller/job`. Where upstream writes several times in one sync and continues with the
+//! responses, this has a run for each phase, and each run writes the status once. Consequences:
+//! - a Pod's finalizer is removed in one run, and the Pod is counted in the next, which follows immediately;
 //! - `FailureTarget` and `SuccessCriteriaMet` are written by one run, and `Failed` and `Complete` by a later one;
-//! - a status shows Pods that are being created and deleted as if that had succeeded; after a failure it shows what is there;
+//! - a status shows Pods that are being created and deleted as if that had succeeded; after a failure it shows the
+//!   actual Pods;
 //! - events follow the write that they report, so they are not repeated if it fails;
 //! - Pods are adopted and released in a separate run.
 //!
-//! There are no expectations, because the host keeps read-your-writes, so rows about unsatisfied ones are rows about satisfied ones.
+//! There are no expectations, because the host guarantees read-your-writes, so rows about unsatisfied ones are rows
+//! about satisfied ones.
 //! A Pod that failed in the future delays others no longer than one that failed now.
 //! Alpha features that are off by default are left out: Workloads and PodGroups (`WorkloadWithJob`).
 //!

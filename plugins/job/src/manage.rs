@@ -1,4 +1,4 @@
-//! Which Pods are created and deleted.
+//! Decides which Pods to create and delete.
 //!
 //! *Source*: `manageJob` of job_controller.go.
 
@@ -14,33 +14,33 @@ use crate::types::Pod;
 /// Most Pods that one run creates or deletes, as upstream's `MaxPodCreateDeletePerSync`.
 pub(crate) const MAX_PODS: usize = 500;
 
-/// The shortest wait for new Pods.
+/// The shortest delay for new Pods.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What one run does with Pods.
+/// Pods to create and delete in one run.
 #[derive(Debug, Default)]
 pub(crate) struct Decision<'a> {
     /// Pods to delete.
     pub(crate) deleted: Vec<&'a Pod>,
-    /// Whether they lose their finalizers before, so that they are not counted.
+    /// Whether their finalizers are removed first, so that they are not counted.
     pub(crate) uncounted: bool,
     /// Whether more Pods have to be deleted.
     pub(crate) is_partial: bool,
     /// Pods to create: their indexes, or `None`.
     pub(crate) created: Vec<Option<i64>>,
-    /// When the run has to be repeated to create more.
+    /// Delay until the next run, to create more Pods.
     pub(crate) wait: Option<Duration>,
-    /// What the run does, as metrics name it.
+    /// Value of the metrics' `action` label.
     pub(crate) action: &'static str,
 }
 
 impl<'a> Decision<'a> {
-    /// Whether Pods are neither created nor deleted.
+    /// Whether no Pods are created or deleted.
     pub(crate) fn is_empty(&self) -> bool {
         self.deleted.is_empty() && self.created.is_empty()
     }
 
-    /// The numbers of Pods once this is done.
+    /// The Pod counts after these writes.
     pub(crate) fn predict(&self, counts: Counts) -> Counts {
         let deleted = number::count(self.deleted.len());
         let ready = self.deleted.iter().filter(|pod| plugin_lib::pods::is_ready(*pod));
@@ -56,12 +56,12 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// For a Job that ends: all active Pods go, and are counted.
+/// For a Job that ends: all active Pods are deleted, and counted.
 pub(crate) fn end<'a>(context: &Context<'a>) -> Decision<'a> {
     Decision::deleting(context.active.clone(), "reconciling")
 }
 
-/// For a Job that runs or is suspended.
+/// For a running or suspended Job.
 pub(crate) fn manage<'a>(context: &Context<'a>) -> Decision<'a> {
     let job = context.job;
     let active = number::count(context.active.len());
@@ -70,7 +70,7 @@ pub(crate) fn manage<'a>(context: &Context<'a>) -> Decision<'a> {
         return Decision { uncounted: true, ..Decision::deleting(deleted, "pods_deleted") };
     }
     let wanted = match job.spec.completions {
-        // One success is enough: the others may finish, and none is started.
+        // One success is enough: other Pods may finish, and no new ones start.
         None if context.n_succeeded > 0 => active,
         None => job.parallelism(),
         Some(completions) => (i64::from(completions) - context.n_succeeded).clamp(0, job.parallelism()),
@@ -124,7 +124,7 @@ fn first_pending(context: &Context<'_>, n_indexes: i64, n: usize) -> Vec<i64> {
     taken.first_missing(n_indexes, n)
 }
 
-/// Those that need not wait; if all have to, how long.
+/// The indexes without a remaining delay; if there are none, the shortest delay.
 ///
 /// *Source*: `getPodCreationInfoForIndependentIndexes`.
 fn due(context: &Context<'_>, indexes: &[i64]) -> Result<Vec<i64>, Duration> {

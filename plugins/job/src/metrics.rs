@@ -1,4 +1,4 @@
-//! What is measured. A sample that belongs to a write counts once the write has succeeded.
+//! Metrics. A sample that belongs to a write is recorded once the write has succeeded.
 //!
 //! *Source*: metrics/metrics.go and tracking_utils.go, and the functions `record*` of job_controller.go.
 
@@ -24,12 +24,12 @@ fn add(outcome: Outcome, at: Place, metric: &str, labels: &[&str], n: i64) -> Ou
     if n > 0 { outcome.observe_at(Moment::Done(at), metric, labels, n as f64) } else { outcome }
 }
 
-/// The completion mode, as metrics name it.
+/// The completion mode as a metric label.
 pub(crate) fn mode(job: &Job) -> &'static str {
     if job.is_indexed() { "Indexed" } else { "NonIndexed" }
 }
 
-/// What a status that is written at this place counts.
+/// Samples of a status written at this place.
 pub(crate) fn status(outcome: Outcome, at: Place, context: &Context<'_>, accounts: &Accounts<'_>) -> Outcome {
     let (job, old, new) = (context.job, &context.job.status, &accounts.status);
     let mode = mode(job);
@@ -42,7 +42,7 @@ pub(crate) fn status(outcome: Outcome, at: Place, context: &Context<'_>, account
     let mut outcome = outcome;
     let n_succeeded = match context.n_indexes {
         None => i64::from(new.succeeded) - i64::from(old.succeeded),
-        // Those that a smaller number of completions has excluded were counted before.
+        // Indexes that a smaller number of completions has excluded were counted before.
         Some(_) => {
             let n_succeeded = context.succeeded_indexes.len() - context.counted_indexes.len();
             let n_failed =
@@ -66,7 +66,7 @@ fn handled(outcome: Outcome, at: Place, action: Action, n: i64) -> Outcome {
     add(outcome, at, "job_controller_pod_failures_handled_by_failure_policy_total", &[action.name()], n)
 }
 
-/// What the removals of finalizers in this step count.
+/// Samples of the finalizers removed in this step.
 pub(crate) fn released(mut outcome: Outcome, step: u32, released: &[Released<'_>]) -> Outcome {
     for (one, position) in released.iter().zip(0..) {
         let at = Place { step, position };
@@ -80,20 +80,21 @@ pub(crate) fn released(mut outcome: Outcome, step: u32, released: &[Released<'_>
     outcome
 }
 
-/// The end of the tracking of a Pod that no Job counts.
+/// Records the end of tracking for a Pod that no Job counts.
 pub(crate) fn terminated_orphan(outcome: Outcome, pod: &Pod) -> Outcome {
     let Some(at) = outcome.last_place().filter(|_| plugin_lib::pods::is_terminal(pod)) else { return outcome };
     let outcome = add(outcome, at, TERMINATED, &["add"], 1);
     add(outcome, at, TERMINATED, &["delete"], 1)
 }
 
-/// The end of a Job.
+/// Records the end of a Job.
 pub(crate) fn job_finished(outcome: Outcome, at: Place, job: &Job, end: &End) -> Outcome {
     let result = if end.succeeds { "succeeded" } else { "failed" };
     add(outcome, at, "job_controller_jobs_finished_total", &[mode(job), result, &end.reason], 1)
 }
 
-/// Pods that are created in the last step of the outcome. `terminating` Pods are those of the cache.
+/// Records the Pods created in the last step of the outcome. `terminating` is the number of terminating Pods in the
+/// cache.
 pub(crate) fn created(mut outcome: Outcome, context: &Context<'_>, terminating: i64) -> Outcome {
     let Some(last) = outcome.last_place() else { return outcome };
     let reason = reason(context, terminating);
@@ -103,14 +104,14 @@ pub(crate) fn created(mut outcome: Outcome, context: &Context<'_>, terminating: 
     outcome
 }
 
-/// Pods that the previous run could not create. Those that it did not try are not among its failures.
+/// Records the Pods that the previous run failed to create. Pods that it did not try are not among its failures.
 pub(crate) fn not_created(outcome: Outcome, context: &Context<'_>, lister: &impl Lister, terminating: i64) -> Outcome {
     let n = lister.failures().of("create", &Pod::KIND).count();
     let labels = vec![reason(context, terminating).to_owned(), "failed".to_owned()];
     if n > 0 { outcome.observe(CREATED, labels, n as f64) } else { outcome }
 }
 
-/// Why Pods are created.
+/// The reason for creating Pods.
 fn reason(context: &Context<'_>, terminating: i64) -> &'static str {
     let only_failed = context.job.spec.pod_replacement_policy.as_deref() == Some("Failed");
     match (context.n_failed, terminating) {
@@ -120,7 +121,7 @@ fn reason(context: &Context<'_>, terminating: i64) -> &'static str {
     }
 }
 
-/// A Job that another controller runs, once for each Job.
+/// Counts a Job managed by another controller, once for each Job.
 pub(crate) fn managed_by(outcome: Outcome, job: &Job, manager: &str, lister: &impl Lister) -> Outcome {
     let record = managed(&job.metadata.key(), lister);
     if record.of_uid(&job.metadata.uid).is_some() {
@@ -131,11 +132,11 @@ pub(crate) fn managed_by(outcome: Outcome, job: &Job, manager: &str, lister: &im
     record.keep_of(outcome, &job.metadata.uid, Managed {})
 }
 
-/// That a Job is run by another controller, which was counted.
+/// Marks a Job that was counted as managed by another controller.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Managed {}
 
-/// Whether a Job is run by another controller.
+/// The record of a Job managed by another controller.
 pub(crate) fn managed(job: &ObjectKey, lister: &impl Lister) -> ObjectRecord<Managed> {
     ObjectRecord::of(lister, "managed", job)
 }

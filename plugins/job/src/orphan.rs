@@ -1,4 +1,4 @@
-//! Pods with a finalizer that no Job removes: their Job is gone or has finished, or they have no controller.
+//! Pods with a finalizer that no Job removes: their Job is deleted or finished, or they have no controller.
 //!
 //! *Source*: `handleSingleOrphanPod` of job_controller.go.
 
@@ -8,17 +8,17 @@ use crate::claim::let_go;
 use crate::metrics;
 use crate::types::{Job, Pod, is_job};
 
-/// The queue of such Pods.
+/// The queue of these Pods.
 pub(crate) const QUEUE: &str = "job_orphan_pod";
 
-/// Removes the finalizer, if nobody else does.
+/// Removes the finalizer of an orphan Pod.
 ///
 /// # Errors
 /// If an object does not fit its type.
 pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let outcome = Outcome::new();
     if key.kind != Pod::KIND {
-        // A Job can own another one.
+        // A Job can own another Job.
         return Ok(outcome);
     }
     let Some(pod) = lister.get::<Pod>(&key.namespace, &key.name)?.filter(Pod::is_tracked) else { return Ok(outcome) };
@@ -36,7 +36,7 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
     Ok(metrics::terminated_orphan(outcome, &pod))
 }
 
-/// Wakes the Pods of a finished Job that still have the finalizer.
+/// Enqueues the Pods of a finished Job that still have the finalizer.
 ///
 /// # Errors
 /// If a Pod does not fit its type.

@@ -1,7 +1,7 @@
-//! Which active Pods go first.
+//! Deletion order of active Pods.
 //!
-//! *Source*: `activePodsForRemoval`, and `ActivePods` of controller_utils.go. Unlike for a ReplicaSet, neither annotations nor
-//! neighbours count, and times are compared as they are.
+//! *Source*: `activePodsForRemoval`, and `ActivePods` of controller_utils.go. Unlike for a ReplicaSet, neither
+//! annotations nor neighbours count, and times are compared directly.
 
 use std::cmp::Reverse;
 
@@ -11,8 +11,8 @@ use plugin_lib::pods::{self, HasContainers as _, Role};
 use crate::context::Context;
 use crate::types::Pod;
 
-/// At least so many active Pods, those first that are missed least; of an Indexed Job, all that have no index of it, and all but one
-/// of each index.
+/// At least this many active Pods, in deletion order; for an Indexed Job, all Pods without a valid index, and all but
+/// one of each index.
 pub(crate) fn surplus<'a>(context: &Context<'a>, at_least: usize) -> Vec<&'a Pod> {
     let (mut gone, mut left) = match context.n_indexes {
         None => (Vec::new(), context.active.clone()),
@@ -26,7 +26,7 @@ pub(crate) fn surplus<'a>(context: &Context<'a>, at_least: usize) -> Vec<&'a Pod
     gone
 }
 
-/// Those to remove, and those that are left.
+/// The Pods to remove, and the rest.
 fn duplicates<'a>(active: &[&'a Pod], n_indexes: i64) -> (Vec<&'a Pod>, Vec<&'a Pod>) {
     let (mut gone, mut left) = (Vec::new(), Vec::new());
     // They are sorted by index.
@@ -63,7 +63,7 @@ fn sort(pods: &mut [&Pod]) {
     });
 }
 
-/// No time comes first, then the latest.
+/// Orders by an absent time first, then the latest.
 fn later_first(time: Option<Timestamp>) -> Reverse<(bool, Option<Timestamp>)> {
     Reverse((time.is_none(), time))
 }

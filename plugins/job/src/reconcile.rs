@@ -1,4 +1,4 @@
-//! One run of a Job: what becomes of its Pods and its status.
+//! One run of a Job: its Pods and its status.
 //!
 //! ```text
 //! key -> Job -> claim -> Context (counted, end) -> Decision (Pods) + Accounts (status, finalizers) -> Writes
@@ -29,7 +29,7 @@ struct Config {
 /// Computes the changes for one Job, or for a Pod that may have lost its Job.
 ///
 /// # Errors
-/// If an object does not fit its type, or Pods cannot be adopted at this time. [`Error::Needs`] before Pods are adopted.
+/// If an object does not fit its type, or Pods cannot be adopted now. [`Error::Needs`] before Pods are adopted.
 #[doc(alias = "syncJob")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if key.queue == orphan::QUEUE {
@@ -64,9 +64,9 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     context.failures = before.and(&context.new_succeeded, &context.new_failed);
     let seen = context.counts();
     let failures = lister.failures();
-    // The previous run could not create or delete a Pod.
+    // The previous run failed to create or delete a Pod.
     let is_careful = failures.any("create", &Pod::KIND) || failures.any("delete", &Pod::KIND);
-    // It could not remove the finalizer of a Pod. There may be more of them than the host remembers.
+    // The previous run failed to remove a Pod's finalizer. The host may not keep all of these failures.
     let is_stuck = failures.any("patch", &Pod::KIND);
 
     let is_managed = context.end.is_none() && !job.metadata.is_deleting();
@@ -82,7 +82,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let creates = template::create(&context, &decision.created);
     decision.is_partial |= creates.is_partial;
     decision.created.truncate(creates.mutations.len());
-    // Once they have lost the finalizer that is stuck, the next run deletes them.
+    // Once their stuck finalizers are removed, the next run deletes them.
     let is_late = |pod: &mut &Pod| is_stuck && decision.uncounted && pod.is_tracked();
     let late: Vec<&Pod> = decision.deleted.extract_if(.., is_late).collect();
     decision.is_partial |= !late.is_empty();
@@ -91,7 +91,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let mut conditions = job.status.conditions.clone();
     let mut suspended = None;
     if context.end.is_some() {
-        // As long as a Pod may be left, the Job has not ended.
+        // While a Pod may be left, the Job has not ended.
         decision.is_partial |= is_careful && !decision.is_empty();
         context.end = context.end.filter(|_| !decision.is_partial);
     } else {
@@ -103,7 +103,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     }
     match suspended {
         Some(true) if clears_start_time => context.start_time = None,
-        // The deadline counts from here.
+        // The deadline starts here.
         Some(false) => context.start_time = Some(context.now),
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! Writing the status of a Job.
+//! Updates the status of a Job.
 
 use pintle_sdk::Mutation;
 use pintle_sdk::document::Document;
@@ -6,7 +6,7 @@ use plugin_lib::status;
 
 use crate::types::{Job, JobStatus};
 
-/// The fields that this controller writes. What a newer API server has beside them stays.
+/// The fields that this controller writes. Other fields, such as those of a newer API server, stay.
 const FIELDS: [&str; 11] = [
     "conditions",
     "startTime",
@@ -21,7 +21,8 @@ const FIELDS: [&str; 11] = [
     "ready",
 ];
 
-/// The update to a new status. A Job that has changed since is a failure: what was counted may be counted by now.
+/// The update to a new status. It fails if the Job has changed since it was read: the uncounted Pods may be counted by
+/// now.
 pub(crate) fn update(job: Document, new: &JobStatus) -> Mutation {
     status::update::<Job>(job, &FIELDS, new)
 }

@@ -1,11 +1,11 @@
-//! `spec.successPolicy`: when an Indexed Job has succeeded before all indexes have.
+//! `spec.successPolicy`: success of an Indexed Job before all indexes have succeeded.
 //!
 //! *Source*: success_policy.go.
 
 use crate::indexes::Indexes;
 use crate::types::Job;
 
-/// The first rule that the succeeded indexes fulfil, as a message.
+/// The message of the first rule that the succeeded indexes fulfil.
 pub(crate) fn matched(job: &Job, n_indexes: i64, succeeded: &Indexes) -> Option<String> {
     let policy = job.spec.success_policy.as_ref().filter(|_| !succeeded.is_empty())?;
     let place = policy.rules.iter().position(|rule| {

@@ -1,4 +1,4 @@
-//! Making Pods from the template of a Job.
+//! Creates Pods from a Job's template.
 //!
 //! *Source*: `manageJob` of job_controller.go, indexed_job_utils.go, and `GetPodFromTemplate` of controller_utils.go.
 
@@ -16,10 +16,10 @@ use crate::failure_policy::evaluate;
 use crate::manage::MAX_PODS;
 use crate::types::{IGNORED_INDEX_FAILURES, INDEX, INDEX_FAILURES, Job, Pod, TRACKING};
 
-/// Longest prefix of a generated name of which all is kept.
+/// Longest prefix that a generated name keeps in full.
 const LONGEST_PREFIX: usize = 58;
 
-/// Name of the environment variable that contains the index.
+/// Name of the environment variable with the index.
 const VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
 #[derive(Serialize)]
@@ -34,7 +34,7 @@ struct NewIndexedPod<'a> {
     spec: &'a Value,
 }
 
-/// Creates these Pods, or as many of them as one run can: at least one.
+/// Creates these Pods, at least one, up to the limit of one run.
 pub(crate) fn create(context: &Context<'_>, indexes: &[Option<i64>]) -> Batch {
     let template = &context.job.spec.template;
     let mut spec = Value::Null;
@@ -52,7 +52,7 @@ pub(crate) fn create(context: &Context<'_>, indexes: &[Option<i64>]) -> Batch {
             }
         };
         pods::create(&Job::KIND, &context.job.metadata, pod)
-            // It is refused as long as the namespace is there: neither worth an event nor another try.
+            // The API server rejects it until the namespace is deleted: neither an event nor a retry is useful.
             .tolerate([Refusal::NamespaceTerminating])
     };
     Batch::of(MAX_PODS, indexes.iter().map(create))
@@ -75,7 +75,7 @@ fn metadata(context: &Context<'_>, index: Option<i64>) -> ObjectMeta {
     metadata
 }
 
-/// Notes how often an index has failed, for its new Pod.
+/// Annotates the new Pod of an index with the number of earlier failures.
 ///
 /// *Source*: `getNewIndexFailureCounts`.
 fn count_failures(job: &Job, predecessor: Option<&Pod>, annotations: &mut BTreeMap<String, String>) {
@@ -94,7 +94,7 @@ fn count_failures(job: &Job, predecessor: Option<&Pod>, annotations: &mut BTreeM
     }
 }
 
-/// Adds the variable to each container that does not have it.
+/// Adds the variable to each container that lacks it.
 fn add_variable(spec: &mut Value) {
     for list in ["initContainers", "containers"] {
         for container in spec[list].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -115,7 +115,7 @@ fn add_variable(spec: &mut Value) {
     }
 }
 
-/// What the names of Pods begin with.
+/// Prefix of Pod names.
 fn prefix(job: &str, index: Option<i64>) -> String {
     match index {
         None => pods::name_prefix(job),

@@ -1,16 +1,17 @@
-//! Counts each Pod once, although writes can fail and the host can end between any two of them.
+//! Counts each Pod exactly once, although any write can fail and the host can stop between any two.
 //!
-//! A Pod that has ended passes through three phases, each of which is a run:
+//! Each ended Pod passes through three phases, each in its own run:
 //!
-//! 1. The status names its uid in `uncountedTerminatedPods`. A succeeded index needs no uid: `completedIndexes` has it.
-//! 2. It loses its finalizer, so that it can go.
-//! 3. The status counts it and names it no more: a uid whose Pod has no finalizer, or is gone.
+//! 1. The status lists its uid in `uncountedTerminatedPods`. A succeeded index needs no uid: it is in
+//!    `completedIndexes`.
+//! 2. Its finalizer is removed, so that the Pod can be deleted.
+//! 3. The status counts it and drops the uid, because the Pod has no finalizer or is deleted.
 //!
 //! *Invariants*
-//! 1. A Pod loses its finalizer in no outcome before the write of the status that names it: those are steps in this order.
-//! 2. A Pod without a finalizer is never named.
-//! 3. The terminal condition is written only when nothing is named and no Pod is left to lose its finalizer.
-//! 4. A status names no new Pods and indexes beyond 500, so that it stays below 20 KB.
+//! 1. No outcome removes a Pod's finalizer before the status write that lists the Pod: the steps have this order.
+//! 2. A Pod without a finalizer is never added to the list.
+//! 3. The terminal condition is written only when the list is empty and no Pod has the finalizer.
+//! 4. A status lists at most 500 new Pods and indexes, so that it stays below 20 KB.
 //!
 //! *Source*: `trackJobStatusAndRemoveFinalizers` of job_controller.go, which does all three phases in one sync.
 
@@ -23,21 +24,21 @@ use crate::end;
 use crate::failure_policy::{Action, evaluate};
 use crate::types::{JobStatus, Pod};
 
-/// Most Pods and new indexes that a status names.
+/// Most Pods and new indexes that a status lists.
 const MAX_UNCOUNTED: usize = 500;
 
-/// A Pod that loses its finalizer.
+/// A Pod whose finalizer is removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Released<'a> {
     /// The Pod.
     pub(crate) pod: &'a Pod,
-    /// Whether this run names it first.
+    /// Whether this run adds it to the status.
     pub(crate) is_new: bool,
-    /// The action of the rule that decides about its failure, if this run does.
+    /// The action of the failure policy, if this run evaluates it.
     pub(crate) action: Option<Action>,
 }
 
-/// The next status of a Job, and the Pods whose finalizers go once it is written.
+/// The next status of a Job, and the Pods whose finalizers are removed after its write.
 #[derive(Debug)]
 pub(crate) struct Accounts<'a> {
     /// The status.
@@ -48,7 +49,7 @@ pub(crate) struct Accounts<'a> {
     pub(crate) is_finished: bool,
 }
 
-/// What becomes of a Pod.
+/// How a Pod is counted.
 enum Fate {
     /// It keeps its finalizer.
     Stays,
@@ -58,11 +59,11 @@ enum Fate {
     Succeeded,
     /// It has failed.
     Failed,
-    /// It is not counted: because it has ended before, a rule ignores it, or it has no valid index.
+    /// It is not counted: it was counted before, a rule ignores it, or it has no valid index.
     Uncounted,
 }
 
-/// Takes the next step with each Pod. `counts` are those that the status is to show.
+/// Computes the next step of each Pod. `counts` go into the status.
 pub(crate) fn next<'a>(context: &Context<'a>, counts: Counts) -> Accounts<'a> {
     let mut status = context.job.status.clone();
     let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
@@ -85,7 +86,7 @@ pub(crate) fn next<'a>(context: &Context<'a>, counts: Counts) -> Accounts<'a> {
             Fate::Failed => !uncounted.failed.contains(uid),
         };
         if is_new {
-            // Those that are named already lose their finalizers, or there would never be room for others.
+            // Pods that are listed already still lose their finalizers, or there would never be room for others.
             if n_new_indexes + uncounted.succeeded.len() + uncounted.failed.len() >= MAX_UNCOUNTED {
                 is_partial = true;
                 continue;
@@ -101,7 +102,7 @@ pub(crate) fn next<'a>(context: &Context<'a>, counts: Counts) -> Accounts<'a> {
     }
 
     if context.n_indexes.is_some() {
-        // Also those of Pods that have to wait: who has succeeded stays so.
+        // Includes indexes of Pods that have to wait: a success is final.
         status.succeeded = number::narrow(context.succeeded_indexes.len());
         status.completed_indexes = context.succeeded_indexes.to_string();
         status.failed_indexes = context.failed_indexes.as_ref().map(ToString::to_string);
@@ -132,7 +133,7 @@ fn count(counted: i32, named: &mut Vec<String>, tracked: &BTreeSet<&str>) -> i32
     number::narrow(i64::from(counted) + number::count(before - named.len()))
 }
 
-/// What becomes of a Pod that is not counted yet.
+/// How a Pod that is not counted yet is counted.
 fn fate(context: &Context<'_>, pod: &Pod) -> (Fate, Option<Action>) {
     let is_failed = pod.is_failed(context.job);
     if !can_release(context, pod, is_failed) {
@@ -148,7 +149,7 @@ fn fate(context: &Context<'_>, pod: &Pod) -> (Fate, Option<Action>) {
         };
         return (fate, None);
     }
-    // With a failed Job, every Pod that has not succeeded fails.
+    // If the Job fails, every Pod that has not succeeded counts as failed.
     let fails = is_failed || context.end.as_ref().is_some_and(|end| !end.succeeds);
     if !fails || has_been_named || is_invalid {
         return (Fate::Uncounted, None);
@@ -170,7 +171,7 @@ fn can_release(context: &Context<'_>, pod: &Pod, is_failed: bool) -> bool {
 /// Whether a status of [`next`] must be written.
 pub(crate) fn has_changed(old: &JobStatus, new: &JobStatus) -> bool {
     let mut old = old.clone();
-    // The new one has the list of names, also if that is empty.
+    // The new status always has the list, even if it is empty.
     old.uncounted_terminated_pods.get_or_insert_default();
     old != *new
 }

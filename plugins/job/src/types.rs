@@ -1,4 +1,4 @@
-//! What the controller reads of Jobs and Pods, and what their fields mean.
+//! Types of the fields that the controller reads from Jobs and Pods.
 
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::time::Timestamp;
@@ -30,25 +30,25 @@ pintle_sdk::types!(
 /// The finalizer of Pods that are not counted yet.
 pub(crate) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
-/// `spec.managedBy` of the Jobs that this controller runs; absence is the same.
+/// `spec.managedBy` of Jobs that this controller runs; an absent field means the same.
 const OWN_NAME: &str = "kubernetes.io/job-controller";
 
-/// `metadata.annotations` of a Pod: which index it works on. Also a label.
+/// `metadata.annotations` of a Pod: its index. Also a label.
 pub(crate) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// `metadata.annotations` of a Pod: how often its index has failed before.
+/// `metadata.annotations` of a Pod: earlier failures of its index.
 pub(crate) const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
 /// The same for failures that a rule ignores.
 pub(crate) const IGNORED_INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 impl Job {
-    /// The other controller that runs it.
+    /// The name of another controller that manages the Job.
     pub(crate) fn other_manager(&self) -> Option<&str> {
         self.spec.managed_by.as_deref().filter(|name| *name != OWN_NAME)
     }
 
-    /// Whether it has ended for good.
+    /// Whether the Job is finished.
     pub(crate) fn is_finished(&self) -> bool {
         ["Complete", "Failed"].iter().any(|end| is_true(&self.status.conditions, end))
     }
@@ -58,23 +58,23 @@ impl Job {
         self.spec.completion_mode.as_deref() == Some("Indexed")
     }
 
-    /// Whether it wants no Pods at present.
+    /// Whether it is suspended.
     pub(crate) fn is_suspended(&self) -> bool {
         self.spec.suspend == Some(true)
     }
 
-    /// How many Pods run at once.
+    /// Number of Pods to run in parallel.
     pub(crate) fn parallelism(&self) -> i64 {
         i64::from(self.spec.parallelism.unwrap_or(1)).max(0)
     }
 
-    /// Most failures that the Job tolerates. The API server sets it.
+    /// Most failures that the Job tolerates. The API server sets the default.
     pub(crate) fn backoff_limit(&self) -> i64 {
         let default = if self.spec.backoff_limit_per_index.is_some() { i32::MAX } else { 6 };
         i64::from(self.spec.backoff_limit.unwrap_or(default))
     }
 
-    /// The number of indexes of an Indexed Job, `None` for another.
+    /// The number of indexes of an Indexed Job, `None` for others.
     ///
     /// # Errors
     /// If an Indexed Job has none, which the API server rejects.
@@ -86,7 +86,7 @@ impl Job {
         completions.map(Some).ok_or_else(|| Error::terminal("the Job is Indexed and has no spec.completions"))
     }
 
-    /// Whether a Pod is replaced only once it is in the phase `Failed`, and not as soon as it is being deleted.
+    /// Whether a Pod is replaced only once it is in the phase `Failed`, not as soon as it is being deleted.
     pub(crate) fn replaces_only_failed(&self) -> bool {
         self.spec.pod_replacement_policy.as_deref() == Some("Failed") || self.spec.pod_failure_policy.is_some()
     }
@@ -103,12 +103,12 @@ impl Job {
 }
 
 impl Pod {
-    /// Whether it has the finalizer, and so is not counted yet.
+    /// Whether the Pod has the finalizer, so is not counted yet.
     pub(crate) fn is_tracked(&self) -> bool {
         has_finalizer(&self.metadata, TRACKING)
     }
 
-    /// Whether it has ended well.
+    /// Whether it has succeeded.
     pub(crate) fn is_succeeded(&self) -> bool {
         self.status.phase == "Succeeded"
     }
@@ -118,19 +118,19 @@ impl Pod {
         plugin_lib::pods::is_failed(self, job.replaces_only_failed())
     }
 
-    /// The index that it works on.
+    /// The index of the Pod.
     pub(crate) fn index(&self) -> Option<i64> {
         let index: i64 = self.metadata.annotations.job_completion_index.as_deref()?.parse().ok()?;
         // No Job has a larger one.
         (0..=i64::from(i32::MAX)).contains(&index).then_some(index)
     }
 
-    /// The same, if the Job has such an index.
+    /// The index, if the Job has it.
     pub(crate) fn index_below(&self, n_indexes: i64) -> Option<i64> {
         self.index().filter(|index| *index < n_indexes)
     }
 
-    /// How often its index has failed before. A value of a user that is not a number counts as 0.
+    /// Earlier failures of its index. A user-set value that is not a number counts as 0.
     pub(crate) fn index_failures(&self) -> i64 {
         count(self.metadata.annotations.job_index_failure_count.as_deref())
     }
@@ -140,7 +140,7 @@ impl Pod {
         count(self.metadata.annotations.job_index_ignored_failure_count.as_deref())
     }
 
-    /// When it ended, as far as is known.
+    /// The end time, as far as the status has it.
     pub(crate) fn finished_at(&self) -> Timestamp {
         plugin_lib::pods::finished_at(self).unwrap_or(Timestamp::from_micros(0))
     }
@@ -151,7 +151,7 @@ fn count(annotation: Option<&str>) -> i64 {
     number.map_or(0, i64::from)
 }
 
-/// Whether an owner reference is one to a Job.
+/// Whether an owner reference refers to a Job.
 pub(crate) fn is_job(reference: &OwnerReference) -> bool {
     reference.owner_kind() == Job::KIND
 }

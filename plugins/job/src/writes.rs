@@ -1,9 +1,9 @@
-//! The writes of one run of a Job, and what is counted with them.
+//! The writes of one run of a Job, with their metrics.
 //!
-//! The steps are Pods, status, finalizers. The status has the numbers that it will have with all writes of Pods, so it is written
-//! only if all of them succeed. After a failure the numbers are those of the caches, and the Pods come last: a quota that prevents
-//! new Pods does not prevent that others are counted. After a failure to remove a finalizer, those that are to go come after all else,
-//! so that nothing waits for them.
+//! The steps are Pods, status, finalizers. The status has the counts expected after all Pod writes, so it is written
+//! only if all of them succeed. After a failed Pod write the counts are those of the caches, and the Pod writes come
+//! last: a quota that blocks new Pods does not block counting. After a failed finalizer removal, the Pods to delete
+//! come last, so that nothing waits for them.
 
 use pintle_sdk::document::Document;
 use pintle_sdk::{Event, Lister, Mutation, Outcome, Place, Resource, Step};
@@ -20,25 +20,25 @@ use crate::status;
 use crate::tracking::{self, Accounts, Released};
 use crate::types::{Job, Pod};
 
-/// What is written.
+/// The inputs of an outcome.
 pub(crate) struct Writes<'a> {
     /// The inputs of the run.
     pub(crate) context: &'a Context<'a>,
-    /// Pods that come and go.
+    /// Pods to create and delete.
     pub(crate) decision: Decision<'a>,
-    /// Those that come.
+    /// Pods to create.
     pub(crate) creates: Vec<Mutation>,
-    /// Pods that lose their finalizers after all else, and are deleted by the next run.
+    /// Pods whose finalizers are removed last; the next run deletes them.
     pub(crate) late: Vec<&'a Pod>,
-    /// The status, and Pods that lose their finalizers with it.
+    /// The status, and the Pods whose finalizers are removed after it.
     pub(crate) accounts: Accounts<'a>,
     /// Whether the Job is suspended or resumed.
     pub(crate) suspended: Option<bool>,
-    /// Numbers of Pods in the cache.
+    /// Pod counts in the cache.
     pub(crate) seen: Counts,
-    /// Whether Pods come last.
+    /// Whether Pod writes come last.
     pub(crate) is_careful: bool,
-    /// Whether finalizers that are not named for the first time come last.
+    /// Whether finalizers of Pods that the status already lists come last.
     pub(crate) is_stuck: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn labelled(outcome: Outcome, job: &Job, action: &str) -> Outcome {
 }
 
 impl Writes<'_> {
-    /// The outcome. `before` are the failures that the stored status includes.
+    /// The outcome. `before` are the failures included in the stored status.
     pub(crate) fn outcome(
         mut self,
         lister: &impl Lister,
@@ -69,7 +69,7 @@ impl Writes<'_> {
                 outcome = record.keep(outcome, job, before, context.failures, failed);
             }
         }
-        // The status that names a Pod was written before the removal of its finalizer failed.
+        // The status with these Pods was written before the removal of their finalizers failed.
         let (stuck, released): (Vec<_>, Vec<_>) =
             self.accounts.released.iter().copied().partition(|one| self.is_stuck && !one.is_new);
         outcome = release(outcome, &released, false);
@@ -96,7 +96,7 @@ impl Writes<'_> {
         metrics::created(outcome, self.context, self.seen.terminating)
     }
 
-    /// Writes the status, and reports what it says.
+    /// Writes the status, and the events for it.
     fn status(&self, outcome: Outcome, document: Document) -> Outcome {
         let (context, job, accounts) = (self.context, self.context.job, &self.accounts);
         let meta = &job.metadata;
@@ -129,10 +129,10 @@ impl Writes<'_> {
         }
     }
 
-    /// When to run again, whatever happens until then.
+    /// Schedules the next run.
     fn requeue(&self, mut outcome: Outcome) -> Outcome {
         let end = self.context.end.as_ref();
-        // The next phase of the Pods, or of the end.
+        // The next phase of the Pods, or of the Job's end.
         let is_ending = end.is_some_and(|end| !end.is_stored);
         if !self.accounts.released.is_empty() || is_ending || self.decision.is_partial {
             outcome = outcome.requeue_after(SOON);

@@ -1,4 +1,4 @@
-//! The claims of a replica: what is missing, what has other owners than it should, and what is in the way.
+//! The claims of a replica: missing ones, those with wrong owners, and those that block it.
 
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::document::Document;
@@ -48,15 +48,16 @@ impl<'a, L: Lister> Claims<'a, L> {
             .filter_map(|claim| Some((claim.name.as_str(), claim.found.as_ref()?.metadata.owner_references.as_slice())))
     }
 
-    /// Whether a claim belongs to an earlier Pod of this name and goes with it, so that no Pod may be created yet.
+    /// Whether a claim belongs to an earlier Pod of this name and is deleted with it, so that the Pod cannot be created
+    /// yet.
     pub(crate) fn are_stale(&self) -> bool {
         self.found().any(|(_, owners)| self.owners.is_of_earlier_pod(owners))
     }
 
     /// Writes that create the missing claims.
     ///
-    /// A claim that is being deleted is asked for as well: that it is still there fails the run, which is then repeated with a
-    /// backoff. `is_for_create` says whether this keeps the Pod from being created, which is an event.
+    /// A claim that is being deleted is created again too: the request fails while it exists, so the run fails and is
+    /// retried with backoff. `is_for_create`: whether the Pod waits for the claims, which adds an event to the failure.
     pub(crate) fn creates(&self, is_for_create: bool) -> Vec<Mutation> {
         let create = |claim: &Claim<'_>| {
             let write = Mutation::create(&PersistentVolumeClaim::KIND, self.set.namespace(), self.object(claim));
@@ -73,8 +74,7 @@ impl<'a, L: Lister> Claims<'a, L> {
         self.all.iter().filter_map(create).collect()
     }
 
-    /// What the previous run, with these failures, could not create of the claims of a Pod that is still to be created: a separate
-    /// event.
+    /// The event for claims of a Pod still to be created that the previous run failed to create, given its failures.
     pub(crate) fn refused(&self, failures: &[MutationFailure]) -> Option<Mutation> {
         let mut errors: Vec<String> = Vec::new();
         for failure in failures.of("create", &PersistentVolumeClaim::KIND) {
@@ -91,19 +91,19 @@ impl<'a, L: Lister> Claims<'a, L> {
         Some(Mutation::event(self.set.pod_failed(Verb::Create, self.pod, &error)))
     }
 
-    /// Whether one of the claims may not come: it is being deleted, or it is missing and the previous run could not create claims, of
-    /// which the host does not remember all.
+    /// Whether a claim may not exist in time: it is being deleted, or it is missing and the previous run failed to
+    /// create claims, of which the host does not remember all.
     pub(crate) fn are_hindered(&self, failures: &[MutationFailure]) -> bool {
         let is_any_refused = failures.any("create", &PersistentVolumeClaim::KIND);
         self.all.iter().any(|claim| claim.found.as_ref().map_or(is_any_refused, |found| found.metadata.is_deleting()))
     }
 
-    /// Whether all claims that are there have the owners that they should have.
+    /// Whether all existing claims have the owners that the policy requires.
     pub(crate) fn match_policy(&self) -> bool {
         self.found().all(|(_, owners)| self.owners.are_up_to_date(owners))
     }
 
-    /// Writes that give claims the owners that they should have, and events about those with another controller.
+    /// Writes that set the claims' owners as the policy requires, and events about claims with another controller.
     ///
     /// # Errors
     /// Terminal, if a claim is not an object.
@@ -145,7 +145,7 @@ impl<'a, L: Lister> Claims<'a, L> {
         if !labels.is_empty() {
             document.set(&["metadata", "labels"], &labels);
         }
-        // A claim that the StatefulSet should own has it from the start, so that it need not be written again.
+        // A claim owned by the StatefulSet is created with this owner, so that it need not be written again.
         if let owners @ [_, ..] = self.owners.of_new_claim().as_slice() {
             document.set(&["metadata", "ownerReferences"], &owners);
         }

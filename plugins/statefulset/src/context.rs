@@ -1,4 +1,4 @@
-//! What one run of a StatefulSet knows, and what it has decided so far.
+//! Inputs and decisions of one run of a StatefulSet.
 
 use pintle_sdk::MutationFailure;
 use pintle_sdk::time::Timestamp;
@@ -14,7 +14,7 @@ pub(crate) struct Context<'a, L> {
     pub(crate) set: &'a Set,
     pub(crate) revisions: &'a Revisions,
     pub(crate) replicas: &'a Replicas<'a>,
-    /// Writes of the previous run that failed.
+    /// Failed writes of the previous run.
     pub(crate) failures: &'a [MutationFailure],
     pub(crate) now: Timestamp,
     pub(crate) writes: Writes,

@@ -5,7 +5,7 @@ use pintle_sdk::{Error, Event, Mutation, Resource as _};
 use crate::set::Set;
 use crate::types::StatefulSet;
 
-/// A verb of events, as they show it.
+/// A verb in an event's reason and message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create,
@@ -30,7 +30,7 @@ impl Set {
         self.normal(format!("Successful{verb}"), format!("{verb} Pod {pod} in StatefulSet {} successful", self.name()))
     }
 
-    /// Event: something that belongs to a write of a Pod failed. `error` may be `{error}`, the message of the API server.
+    /// Event: a step of a Pod write failed. `error` may be `{error}`, the message of the API server.
     pub(crate) fn pod_failed(&self, verb: Verb, pod: &str, error: &str) -> Event {
         let verb = verb.text();
         let message = format!("{verb} Pod {pod} in StatefulSet {} failed error: {error}", self.name());
@@ -61,7 +61,7 @@ impl Set {
         self.warning("ConflictingController".into(), message)
     }
 
-    /// The event and the error of a StatefulSet with the strategy `Recreate`, which is off.
+    /// The event and the error for a StatefulSet with the strategy `Recreate` while the feature is off.
     pub(crate) fn unknown_strategy(&self) -> (Mutation, Error) {
         let (namespace, name) = (self.namespace(), self.name());
         let error = format!(

@@ -1,4 +1,4 @@
-//! The revisions of the template: which one is current, which one is to be, and which ones go.
+//! The revisions of the template: the current one, the update revision, and truncation.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::types::{Pod, StatefulSet};
 /// Most names that one run tries for a revision.
 const NAMES: usize = 1000;
 
-/// The revisions of a StatefulSet, sorted, with those that it adopts.
+/// The revisions of a StatefulSet, sorted, including those that it adopts.
 pub(crate) fn list(lister: &impl Lister, set: &Set) -> Result<Vec<ControllerRevision>, Error> {
     let query =
         Query::namespace(set.namespace()).controlled_by_or_orphans(&set.object.metadata.uid).labels(&set.selector);
@@ -24,12 +24,12 @@ pub(crate) fn list(lister: &impl Lister, set: &Set) -> Result<Vec<ControllerRevi
     Ok(history)
 }
 
-/// A revision, of which a template can be had.
+/// A revision that can provide its template.
 #[derive(Clone)]
 pub(crate) enum Revision {
-    /// It exists. `template`: once it was needed.
+    /// It exists. `template` is set on first use.
     Stored { revision: ControllerRevision, template: OnceCell<Value> },
-    /// It is created by this run.
+    /// This run creates it.
     New { name: String, template: Value },
 }
 
@@ -45,10 +45,10 @@ impl Revision {
         }
     }
 
-    /// The template of Pods.
+    /// The Pod template.
     ///
     /// # Errors
-    /// Terminal, if the revision is not one of a template.
+    /// Terminal, if the revision does not hold a template.
     pub(crate) fn template(&self) -> Result<&Value, Error> {
         match self {
             Self::Stored { revision, template } => match template.get() {
@@ -63,18 +63,18 @@ impl Revision {
     }
 }
 
-/// What a StatefulSet has and wants.
+/// The current and the update revision of a StatefulSet.
 pub(crate) struct Revisions {
-    /// That of replicas which are not updated yet.
+    /// Revision of replicas that are not updated yet.
     pub(crate) current: Revision,
-    /// That of the template.
+    /// Revision of the template.
     pub(crate) update: Revision,
     pub(crate) collision_count: i32,
     /// The write that makes `update` the newest.
     pub(crate) write: Option<Mutation>,
 }
 
-/// Finds the revision of the template, or makes one.
+/// Finds or creates the revision of the template.
 ///
 /// # Errors
 /// Terminal, if the template is not an object.
@@ -105,13 +105,13 @@ pub(crate) fn resolve(
     Ok(Revisions { current, update, collision_count, write })
 }
 
-/// A write that makes an older revision the newest.
+/// The update that makes an older revision the newest.
 fn renumber(revision: &ControllerRevision, number: i64) -> Mutation {
     let meta = &revision.metadata;
     Mutation::patch(&ControllerRevision::KIND, meta.key(), PatchType::Merge, json!({"revision": number})).uid(&meta.uid)
 }
 
-/// A new revision, under the first name that no other one has.
+/// A new revision, with the first free name.
 fn create(
     lister: &impl Lister,
     set: &Set,
@@ -163,12 +163,12 @@ pub(crate) fn truncate(
     surplus.iter().map(delete).collect()
 }
 
-/// The revision of a Pod.
+/// The revision name of a Pod.
 pub(crate) fn revision(pod: &Pod) -> Option<&str> {
     pod.metadata.labels.get(revisions::POD_LABEL).map(String::as_str)
 }
 
-/// Writes that adopt the revisions without a controller.
+/// Writes that adopt revisions without a controller.
 ///
 /// # Errors
 /// As for [`recheck`](plugin_lib::controller_ref::recheck).

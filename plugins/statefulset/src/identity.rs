@@ -1,7 +1,7 @@
-//! Names: which Pod is which replica, and whether a Pod has what its name promises.
+//! Identity of replicas: names, ordinals, and whether a Pod matches its name.
 //!
-//! A Pod is the replica whose ordinal its name ends with. Only the name that the StatefulSet itself would give counts: `web-1` is a
-//! replica of `web`, `web-01` is not.
+//! A Pod's name ends with its replica's ordinal. Only the exact name that the StatefulSet generates counts: `web-1` is
+//! a replica of `web`, `web-01` is not.
 
 use crate::set::Set;
 use crate::types::Pod;
@@ -12,20 +12,20 @@ pub(crate) const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 /// Label of a Pod: its ordinal.
 pub(crate) const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// The name of the StatefulSet and the ordinal in the name of a Pod. The ordinal is absent if it is not a 32-bit number, and both
-/// are if the name does not end with a dash and digits.
+/// Splits a Pod's name into the StatefulSet's name and the ordinal. The ordinal is absent if it is not a 32-bit number;
+/// both are absent if the name does not end with a dash and digits.
 pub(crate) fn parent_and_ordinal(pod: &str) -> Option<(&str, Option<i32>)> {
     let dash = pod.rfind(|c: char| !c.is_ascii_digit()).filter(|dash| pod[*dash..].starts_with('-'))?;
     let digits = &pod[dash + 1..];
     (!digits.is_empty()).then(|| (&pod[..dash], digits.parse().ok()))
 }
 
-/// The ordinal in the name of a Pod.
+/// The ordinal in a Pod's name.
 pub(crate) fn ordinal(pod: &str) -> Option<i64> {
     parent_and_ordinal(pod)?.1.map(i64::from)
 }
 
-/// Whether a Pod's name begins with the name of the StatefulSet, whatever its ordinal.
+/// Whether a Pod's name belongs to the StatefulSet, whatever its ordinal.
 pub(crate) fn is_member(set: &str, pod: &str) -> bool {
     parent_and_ordinal(pod).is_some_and(|(parent, _)| parent == set)
 }
@@ -35,12 +35,12 @@ pub(crate) fn pod_name(set: &str, ordinal: i64) -> String {
     format!("{set}-{ordinal}")
 }
 
-/// Name of the claim that a template makes for a replica.
+/// Name of a replica's claim from this template.
 pub(crate) fn claim_name(template: &str, set: &str, ordinal: i64) -> String {
     format!("{template}-{set}-{ordinal}")
 }
 
-/// Whether a replica has the label with its name. The label with its ordinal is only added beside it.
+/// Whether a replica has the label with its name. The ordinal label is only added together with it.
 pub(crate) fn has_identity(pod: &Pod) -> bool {
     pod.metadata.labels.get(POD_NAME_LABEL) == Some(&pod.metadata.name)
 }
@@ -58,7 +58,8 @@ pub(crate) fn has_storage(set: &Set, pod: &Pod, ordinal: i64) -> bool {
 mod tests {
     use super::*;
 
-    /// As `TestGetParentNameAndOrdinal` and `TestIsMemberOf`, and what the regular expression there does with odd names.
+    /// As `TestGetParentNameAndOrdinal` and `TestIsMemberOf`, plus unusual names that the regular expression there
+    /// accepts.
     #[test]
     fn the_last_number_of_a_name_is_the_ordinal() {
         for (pod, expected) in [

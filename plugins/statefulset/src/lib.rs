@@ -1,4 +1,4 @@
-//! The StatefulSet controller: replicas with names and claims that last.
+//! The StatefulSet controller: replicas with stable names and persistent claims.
 //!
 //! *Flow*: key of a StatefulSet -> [`reconcile`] -> adoption, revision, Pods and claims, status, history.
 //!
@@ -6,25 +6,30 @@
 //! reconcile -> replicas, history -> Context: recreate -> scale (in order | in batches) -> roll -> Status -> truncate
 //! ```
 //!
-//! *Source*: kube-controller-manager 1.37, pkg/controller/statefulset and pkg/controller/history. Where upstream writes in the
-//! middle of a sync and goes on with the answer, this returns all writes of a run as steps. What follows from that:
-//! - after a failed write the status is written only if nothing was adopted and no revision written in that run: the next run does it,
-//!   before the Pods;
-//! - that the claims of a Pod were refused is an event of the claim at once, and an event of the Pod by the run that tries again;
-//! - of a parallel StatefulSet, the other replicas of a batch are created by the run that follows such a refusal, at once;
-//! - a claim that is being deleted is asked for, so that the refusal fails the run: upstream fails it without a request;
-//! - a claim that the StatefulSet should own has this owner when it is created, not by another write afterwards;
+//! *Source*: kube-controller-manager 1.37, pkg/controller/statefulset and pkg/controller/history. Where upstream writes
+//! in the middle of a sync and continues with the response, this returns all writes of a run as steps. Consequences:
+//! - after a failed write the status is written only if nothing was adopted and no revision written in that run: the
+//!   next run does it, before the Pods;
+//! - a failure to create a Pod's claims is an event of the claim immediately, and an event of the Pod by the run that
+//!   retries;
+//! - in a parallel StatefulSet, the other replicas of a batch are created by the run after such a failure, which
+//!   follows immediately;
+//! - a claim that is being deleted is created again, so that the API server's error fails the run: upstream fails
+//!   without a request;
+//! - a claim that the StatefulSet should own is created with this owner, not updated afterwards;
 //! - Pods are deleted by uid, and get labels and volumes by a patch;
-//! - a Pod whose labels and volumes are right is not written again when only the owners of its claims have changed;
-//! - the defaults that complete an older revision before it is compared are those of Kubernetes 1.37, whatever the API server is;
-//! - if the deletion of a Pod is refused, the condition `Progressing` of the strategy `Recreate` is written nevertheless.
+//! - a Pod with correct labels and volumes is not written again when only the owners of its claims have changed;
+//! - an older revision is completed with the defaults of Kubernetes 1.37 before the comparison, whatever the API
+//!   server's version;
+//! - if the deletion of a Pod fails, the condition `Progressing` of the strategy `Recreate` is written nevertheless.
 //!
-//! And on purpose:
-//! - a replica that waits for the claim of its namesake to go runs again when it has gone; upstream waits for another change;
-//! - `web-01` is not taken for the replica `web-1`;
-//! - of a parallel StatefulSet, a replica that has ended and is outdated is deleted once in a run, not twice.
+//! Deliberate differences:
+//! - a replica that waits for the claim of an earlier Pod to be deleted runs again when it is deleted; upstream waits
+//!   for another change;
+//! - `web-01` is not treated as the replica `web-1`;
+//! - in a parallel StatefulSet, an ended and outdated replica is deleted once in a run, not twice.
 //!
-//! *Cases*: of upstream's tests, the rows whose input is the cache and whose result is what is written.
+//! *Cases*: the rows of upstream's tests whose input is the cache and whose result is the writes.
 //!
 //! | file | rows | as cases or unit tests |
 //! | --- | --- | --- |

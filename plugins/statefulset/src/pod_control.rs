@@ -1,4 +1,4 @@
-//! Making replicas, and giving them back what they have lost.
+//! Creates replicas and restores their labels and volumes.
 
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::{Error, Mutation, PatchType, Resource as _};
@@ -10,10 +10,10 @@ use crate::identity::{POD_INDEX_LABEL, POD_NAME_LABEL, claim_name, has_identity,
 use crate::set::Set;
 use crate::types::{Pod, StatefulSet};
 
-/// A write that creates a replica from a template of the revision, without events.
+/// The create of a replica from a revision's template, without events.
 ///
 /// # Errors
-/// Terminal, if the template is not a template of Pods.
+/// Terminal, if the template is not a Pod template.
 pub(crate) fn create(set: &Set, template: &Value, revision: &str, ordinal: i64) -> Result<Mutation, Error> {
     let name = pod_name(set.name(), ordinal);
     let metadata = template.get("metadata").filter(|value| !value.is_null());
@@ -46,7 +46,7 @@ pub(crate) fn create(set: &Set, template: &Value, revision: &str, ordinal: i64) 
         spec.insert("volumes".into(), volumes.into());
     }
     let owner = OwnerReference::controller(&StatefulSet::KIND, &set.object.metadata);
-    // The prefix is not used to make a name, and the API server keeps it.
+    // The prefix is not used to generate a name, but the API server stores it.
     let prefix = pods::name_prefix(set.name());
     let mut pod = json!({
         "metadata": {
@@ -66,16 +66,17 @@ fn volume(set: &Set, template: &str, ordinal: i64) -> Value {
     json!({"name": template, "persistentVolumeClaim": {"claimName": claim_name(template, set.name(), ordinal)}})
 }
 
-/// A write that deletes a Pod.
+/// The delete of a Pod.
 pub(crate) fn delete(set: &Set, pod: &Pod) -> Mutation {
     let meta = &pod.metadata;
     let delete = Mutation::delete(&Pod::KIND, &meta.namespace, &meta.name).uid(&meta.uid);
     set.with_events(delete, Verb::Delete, &meta.name)
 }
 
-/// A write that gives a replica its labels and its volumes again; `None` if it has them.
+/// The patch that restores a replica's labels and volumes; `None` if they are correct.
 ///
-/// The API server refuses to change the volumes of a Pod. It is tried nevertheless, as the refusal is what the user sees.
+/// The API server rejects changes to a Pod's volumes. The patch is sent nevertheless, because the error is shown to the
+/// user.
 pub(crate) fn restore(set: &Set, pod: &Pod, ordinal: i64) -> Option<Mutation> {
     let meta = &pod.metadata;
     let is_stored = has_storage(set, pod, ordinal);

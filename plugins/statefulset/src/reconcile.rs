@@ -1,4 +1,4 @@
-//! One run for a StatefulSet.
+//! One run of a StatefulSet.
 
 use pintle_sdk::{Error, Key, Lister, Outcome, Step, log};
 use plugin_lib::batch::SOON;
@@ -24,10 +24,10 @@ struct Config {
     semantic_revisions: bool,
 }
 
-/// Computes the changes for the StatefulSet that the key names.
+/// Computes the changes for one StatefulSet.
 ///
 /// # Errors
-/// If an object does not fit its type, or nothing can be adopted at this time.
+/// If an object does not fit its type, or nothing can be adopted now.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((object, document)) = lister.get_document::<StatefulSet>(&key.namespace, &key.name)? else {
         return Ok(Outcome::new());
@@ -47,7 +47,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let claims = claimed.step();
     let pods = claimed.owned;
     let revisions = history::resolve(lister, &set, &history, config.semantic_revisions)?;
-    // What could not be claimed or recorded must not be counted.
+    // Objects whose claim or revision write failed must not be counted.
     let is_certain = claims.mutations.is_empty() && revisions.write.is_none();
     let mut outcome = Outcome::new().step(claims).step(Step::sequential(revisions.write.clone()));
     let deletes = Step::sequential(history::truncate(&set, &history, &revisions, &pods));
@@ -55,7 +55,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         let (event, error) = set.unknown_strategy();
         return Ok(outcome.step(Step::sequential([event])).step(deletes).fail(error));
     }
-    // If Pods are refused again and again, a status that must not be written without these writes comes before the Pods.
+    // If Pod writes fail repeatedly, a status that depends on these writes comes before the Pods.
     let is_status_first = !is_certain && lister.attempt() > 0;
 
     let replicas = Replicas::sort(&set, &pods);
@@ -73,7 +73,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     }
     let writes = context.writes;
     if writes.is_full() || writes.is_apart() {
-        // Writes of claims alone would not run the key again.
+        // Claim writes alone would not run the key again.
         outcome = outcome.requeue_after(SOON);
     }
     let mut status = match set.is_deleting() {
@@ -101,12 +101,12 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// Both metrics, which exist only if `maxUnavailable` counts.
+/// Both metrics, which exist only if `maxUnavailable` is enforced.
 fn observe<L: Lister>(outcome: Outcome, context: &Context<'_, L>) -> Outcome {
     let set = context.set;
     let policy = set.object.spec.pod_management_policy.clone();
     let labels = vec![set.namespace().to_owned(), set.name().to_owned(), policy];
-    // Numbers of replicas have 32 bits.
+    // Replica counts have 32 bits.
     let (limit, unavailable) = (set.max_unavailable() as f64, context.n_unavailable() as f64);
     outcome.observe(MAX_UNAVAILABLE, labels.clone(), limit).observe(UNAVAILABLE, labels, unavailable)
 }

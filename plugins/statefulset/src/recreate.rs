@@ -1,4 +1,4 @@
-//! The update strategy `Recreate`: all Pods of other revisions go before a new one is created.
+//! The update strategy `Recreate`: deletes all Pods of other revisions before creating a new one.
 //!
 //! *Source*: `recreateDeleteAndWait`, and its place in `updateStatefulSet`.
 
@@ -10,7 +10,7 @@ use crate::pod_control;
 use crate::set_control::Flow;
 
 impl<L: Lister> Context<'_, L> {
-    /// Deletes the Pods of other revisions; nothing else happens until they have gone. Returns the message of the condition
+    /// Deletes the Pods of other revisions, and stops until they are deleted. Returns the message of the condition
     /// `Progressing` while the revision changes.
     #[doc(alias = "recreateDeleteAndWait")]
     pub(crate) fn recreate(&mut self) -> (Flow, Option<&'static str>) {

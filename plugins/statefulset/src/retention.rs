@@ -1,13 +1,13 @@
-//! The owners that a claim should have: they decide with what it is deleted.
+//! The owners of a claim by the retention policy; the claim is deleted with its owner.
 //!
-//! | policy | owner of the claim of a replica | of one that is not wanted any more |
+//! | policy | owner of a replica's claim | owner of a condemned replica's claim |
 //! | --- | --- | --- |
 //! | keep always | none | none |
 //! | `whenDeleted: Delete` | the StatefulSet | the StatefulSet |
 //! | `whenScaled: Delete` | none | its Pod |
 //! | both | the StatefulSet | its Pod |
 //!
-//! Claims are not touched that have an owner of the same name and another uid: the garbage collector deletes them.
+//! Claims with an owner of the same name and another uid are left alone: the garbage collector deletes them.
 
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::{Kind, Resource as _};
@@ -15,7 +15,7 @@ use pintle_sdk::{Kind, Resource as _};
 use crate::set::{Policy, Set};
 use crate::types::{Pod, StatefulSet};
 
-/// A StatefulSet and one of its replicas, as the owners of a claim.
+/// A StatefulSet and one of its replicas, as owners of a claim.
 #[derive(Clone, Copy)]
 pub(crate) struct Owners<'a> {
     set: Owner<'a>,
@@ -28,7 +28,7 @@ pub(crate) struct Owners<'a> {
 struct Owner<'a> {
     kind: &'a Kind,
     name: &'a str,
-    /// Empty if it does not exist yet.
+    /// Empty if the Pod does not exist yet.
     uid: &'a str,
 }
 
@@ -68,7 +68,7 @@ impl Owner<'_> {
 }
 
 impl<'a> Owners<'a> {
-    /// The owners of the claims of a replica; `uid` is empty if the Pod does not exist yet.
+    /// The owners of a replica's claims; `uid` is empty if the Pod does not exist yet.
     pub(crate) fn new(set: &'a Set, pod: &'a str, uid: &'a str, ordinal: i64) -> Self {
         Self {
             set: Owner { kind: SET, name: set.name(), uid: &set.object.metadata.uid },
@@ -99,14 +99,14 @@ impl<'a> Owners<'a> {
         references.iter().any(|reference| is_own(reference) && reference.controller != Some(true))
     }
 
-    /// Whether the set and the Pod should own the claim.
+    /// Whether the StatefulSet and the Pod should own the claim.
     fn wanted(&self) -> (bool, bool) {
         let Policy { when_deleted, when_scaled } = self.policy;
         let by_pod = when_scaled && !self.is_wanted;
         (when_deleted && !by_pod, by_pod)
     }
 
-    /// Whether the claim has the owners that it should have, or is not to be touched.
+    /// Whether the claim's owners are correct, or must not be changed.
     #[doc(alias = "isClaimOwnerUpToDate")]
     pub(crate) fn are_up_to_date(&self, references: &[OwnerReference]) -> bool {
         if self.set.is_stale(references) || self.pod.is_stale(references) {
@@ -119,7 +119,7 @@ impl<'a> Owners<'a> {
         !self.has_owner_without_control(references) && has == self.wanted()
     }
 
-    /// The owners that a claim has from the start.
+    /// The owners of a new claim.
     pub(crate) fn of_new_claim(&self) -> Vec<OwnerReference> {
         let mut owners = Vec::new();
         if let (true, _) = self.wanted() {
@@ -128,7 +128,7 @@ impl<'a> Owners<'a> {
         owners
     }
 
-    /// The owners that the claim should have. Those of others remain.
+    /// The owners that the claim should have. Other owners remain.
     #[doc(alias = "updateClaimOwnerRefForSetAndPod")]
     pub(crate) fn updated(&self, references: &[OwnerReference]) -> Vec<OwnerReference> {
         let is_own = |reference: &OwnerReference| self.set.is_named_by(reference) || self.pod.is_named_by(reference);

@@ -1,4 +1,4 @@
-//! The rolling update: replicas of another revision go, the highest ordinal first, and are created again by a later run.
+//! Rolling update: deletes replicas of other revisions, the highest ordinal first; a later run creates them again.
 //!
 //! *Source*: the end of `updateStatefulSet`, and `updateStatefulSetAfterInvariantEstablished` for `maxUnavailable`.
 
@@ -17,7 +17,7 @@ use crate::status::is_unavailable;
 use crate::types::Pod;
 
 impl Set {
-    /// How many replicas may be unavailable, at least one.
+    /// Most replicas that may be unavailable, at least one.
     #[doc(alias = "getStatefulSetMaxUnavailable")]
     pub(crate) fn max_unavailable(&self) -> i64 {
         let rolling = self.object.spec.update_strategy.rolling_update.as_ref();
@@ -28,7 +28,7 @@ impl Set {
 }
 
 impl<'a, L: Lister> Context<'a, L> {
-    /// Plans the rolling update; returns how many replicas of the current revision it costs.
+    /// Plans the rolling update; returns how many replicas of the current revision it deletes.
     pub(crate) fn roll(&mut self, counts_max_unavailable: bool) -> i32 {
         if matches!(self.set.object.spec.update_strategy.type_.as_str(), "OnDelete" | "Recreate") {
             return 0;
@@ -44,7 +44,7 @@ impl<'a, L: Lister> Context<'a, L> {
             if !refused.contains(pod.metadata.name.as_str()) {
                 n_gone += 1;
             }
-            // One that has ended goes already.
+            // An ended Pod is deleted already.
             if !pods::is_terminal(pod) {
                 deletes.push(pod_control::delete(self.set, pod));
             }
@@ -53,7 +53,7 @@ impl<'a, L: Lister> Context<'a, L> {
         n_gone
     }
 
-    /// The Pods that the previous run could not delete. They count until they are.
+    /// The Pods that the previous run failed to delete. They count until they are deleted.
     fn refused(&self) -> BTreeSet<&'a str> {
         self.failures.of("delete", &Pod::KIND).map(|failure| failure.object.name.as_str()).collect()
     }
@@ -64,12 +64,12 @@ impl<'a, L> Context<'a, L> {
         revision(pod) != Some(self.revisions.update.name()) && !pod.metadata.is_deleting()
     }
 
-    /// The highest replica that is outdated, if all above it are available.
+    /// The highest outdated replica, if all above it are available.
     fn outdated_in_order(&self) -> Option<&'a Pod> {
         let lowest = self.set.start + self.set.partition();
         let mut next = self.set.start + self.set.replicas - 1;
         for (ordinal, pod) in self.replicas.wanted.iter().rev() {
-            // One that is missing is not available.
+            // A missing replica is not available.
             if *ordinal != next || next < lowest {
                 return None;
             }
@@ -84,9 +84,9 @@ impl<'a, L> Context<'a, L> {
         None
     }
 
-    /// The highest replicas that are outdated, as many as may be unavailable.
+    /// The highest outdated replicas, up to the limit of unavailable ones.
     ///
-    /// Of a parallel StatefulSet, those that are unavailable already come first and have no limit: their template may be the reason.
+    /// In a parallel StatefulSet, unavailable replicas come first and have no limit: their template may be the cause.
     #[doc(alias = "updateStatefulSetAfterInvariantEstablished")]
     fn outdated_within_limit(&self) -> Vec<&'a Pod> {
         let left = self.set.max_unavailable() - self.n_unavailable();
@@ -101,7 +101,7 @@ impl<'a, L> Context<'a, L> {
         chosen
     }
 
-    /// How many wanted replicas are missing or not available.
+    /// Number of desired replicas that are missing or unavailable.
     pub(crate) fn n_unavailable(&self) -> i64 {
         let min_ready = self.set.min_ready_seconds();
         let n_available = self.replicas.wanted.values().filter(|pod| !is_unavailable(pod, min_ready, self.now)).count();
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn unavailable_replicas_of_a_parallel_set_go_without_a_limit() {
         let (parallel, ordered) = ("Parallel", "OrderedReady");
-        // Policy, replicas, partition, limit, seconds; which are not ready, are ready since now, terminate; which are deleted.
+        // Policy, replicas, partition, limit, seconds; not ready, ready since now, terminating; deleted.
         type Row<'a> = (&'a str, i64, i64, i64, i64, &'a [i64], &'a [i64], &'a [i64], &'a [i64]);
         let rows: &[Row<'_>] = &[
             (parallel, 1, 0, 1, 0, &[0], &[], &[], &[0]),

@@ -1,4 +1,4 @@
-//! A StatefulSet, with what is computed from it once.
+//! A StatefulSet with derived values.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use pintle_sdk::selector::Selector;
 
 use crate::types::StatefulSet;
 
-/// How many revisions a history keeps if the object does not say it.
+/// Default history limit.
 const HISTORY_LIMIT: i32 = 10;
 
 /// A StatefulSet.
@@ -29,12 +29,12 @@ pub(crate) struct ClaimTemplate {
     pub(crate) document: Document,
 }
 
-/// Whether claims are deleted with what uses them.
+/// The claim retention policy: when claims are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     /// With the StatefulSet.
     pub(crate) when_deleted: bool,
-    /// With a replica that is not wanted any more.
+    /// With a condemned replica.
     pub(crate) when_scaled: bool,
 }
 
@@ -47,7 +47,7 @@ impl Set {
     /// Prepares a StatefulSet.
     ///
     /// # Errors
-    /// Terminal, if its selector or a claim template makes no sense.
+    /// Terminal, if its selector or a claim template is invalid.
     pub(crate) fn new(object: StatefulSet) -> Result<Self, Error> {
         let selector = Selector::from_label_selector(object.spec.selector.as_ref())?;
         let templates: Option<Vec<Raw>> = object.spec.volume_claim_templates.parse()?;
@@ -55,7 +55,7 @@ impl Set {
         for template in templates.unwrap_or_default() {
             let document = Document::parse(template.text())?;
             let name: String = document.get(&["metadata", "name"]).unwrap_or_default();
-            // Of two with one name the last counts.
+            // Of two with the same name the last counts.
             claims.retain(|earlier| earlier.name != name);
             claims.push(ClaimTemplate { name, document });
         }
@@ -86,17 +86,17 @@ impl Set {
         self.object.spec.min_ready_seconds
     }
 
-    /// Whether an ordinal is one of the wanted replicas.
+    /// Whether an ordinal is in the desired range.
     pub(crate) fn wants(&self, ordinal: i64) -> bool {
         (self.start..self.start + self.replicas).contains(&ordinal)
     }
 
-    /// Whether all Pods of other revisions go before a new one is created.
+    /// Whether all Pods of other revisions are deleted before a new one is created.
     pub(crate) fn recreates(&self) -> bool {
         self.object.spec.update_strategy.type_ == "Recreate"
     }
 
-    /// Whether replicas come and go one after the other.
+    /// Whether replicas are created and deleted one after the other.
     pub(crate) fn is_ordered(&self) -> bool {
         self.object.spec.pod_management_policy != "Parallel"
     }
@@ -105,13 +105,13 @@ impl Set {
         self.object.spec.revision_history_limit.unwrap_or(HISTORY_LIMIT)
     }
 
-    /// How many replicas, from the first one, keep the current revision.
+    /// Number of replicas, from the first one, that keep the current revision.
     pub(crate) fn partition(&self) -> i64 {
         let rolling = self.object.spec.update_strategy.rolling_update.as_ref();
         rolling.and_then(|rolling| rolling.partition).map_or(0, i64::from)
     }
 
-    /// Whether a new replica is made from the current revision, not from the update revision.
+    /// Whether a new replica uses the current revision, not the update revision.
     pub(crate) fn keeps_revision(&self, ordinal: i64) -> bool {
         let strategy = &self.object.spec.update_strategy;
         match &strategy.rolling_update {

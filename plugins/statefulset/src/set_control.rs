@@ -1,11 +1,12 @@
-//! What should change in the Pods and claims of a StatefulSet.
+//! Computes the changes of a StatefulSet's Pods and claims.
 //!
 //! ```text
 //! each wanted replica: ended? -> delete | missing? -> claims, Pod | pending? -> claims | not available? -> wait | owners, labels
 //! -> the claims of replicas that are not wanted -> those replicas -> rolling update
 //! ```
 //!
-//! In an ordered StatefulSet the first replica that is not available ends the run, in a parallel one only the end of the replicas.
+//! In an ordered StatefulSet the first unavailable replica ends the run; in a parallel one, the end of the replicas
+//! does.
 //!
 //! *Source*: `updateStatefulSet`, `processReplica` and `processCondemned`.
 
@@ -20,10 +21,10 @@ use crate::pod_control;
 use crate::status::{is_running_and_ready, is_unavailable};
 use crate::types::Pod;
 
-/// Most replicas in a batch of a parallel StatefulSet.
+/// Largest batch of a parallel StatefulSet.
 const LARGEST_BATCH: i64 = 500;
 
-/// Whether what comes later may happen.
+/// Whether the next steps may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Continue,
@@ -31,7 +32,7 @@ pub(crate) enum Flow {
 }
 
 impl<L: Lister> Context<'_, L> {
-    /// Plans all but the rolling update.
+    /// Plans everything except the rolling update.
     ///
     /// # Errors
     /// Terminal, if an object does not fit its type.
@@ -76,11 +77,11 @@ impl<L: Lister> Context<'_, L> {
         Ok(Flow::Continue)
     }
 
-    /// One wanted replica.
+    /// One desired replica.
     fn replica(&mut self, ordinal: i64) -> Result<Flow, Error> {
         let Some(pod) = self.replicas.wanted.get(&ordinal).copied() else { return self.create(ordinal) };
         if pods::is_terminal(pod) {
-            // It is created again when it has gone.
+            // It is created again once it is deleted.
             if !pod.metadata.is_deleting() {
                 self.writes.first(pod_control::delete(self.set, pod));
             }
@@ -116,7 +117,7 @@ impl<L: Lister> Context<'_, L> {
         let keeps = set.keeps_revision(ordinal);
         let revision = if keeps { &self.revisions.current } else { &self.revisions.update };
         let create = pod_control::create(set, revision.template()?, revision.name(), ordinal)?;
-        // That the Pod of somebody else has this name is not an event.
+        // No event if a Pod of another owner has this name.
         let is_taken = self.lister.get::<Pod>(set.namespace(), &name)?.is_some();
         self.writes.then(match is_taken {
             true => create.on_success(set.pod_done(Verb::Create, &name)),
@@ -126,8 +127,8 @@ impl<L: Lister> Context<'_, L> {
         Ok(Flow::Stop)
     }
 
-    /// Creates the claims that a replica lacks. Says whether it can be written with them: a claim that is being
-    /// deleted may not come, nor one that is missing after claims were refused.
+    /// Creates the missing claims of a replica. Returns whether it can be written with them: not if a claim is being
+    /// deleted, or is missing after claim creates failed.
     fn claims(&mut self, claims: &Claims<'_, L>, is_for_create: bool) -> bool {
         let creates = claims.creates(is_for_create);
         let is_hindered = !self.set.is_ordered() && claims.are_hindered(self.failures);
@@ -139,7 +140,7 @@ impl<L: Lister> Context<'_, L> {
         !is_hindered
     }
 
-    /// Gives a replica and its claims what they should have.
+    /// Restores a replica and its claims.
     fn restore(&mut self, pod: &Pod, ordinal: i64, are_claims_done: bool) -> Result<(), Error> {
         let restore = pod_control::restore(self.set, pod, ordinal);
         if !are_claims_done {
@@ -150,7 +151,7 @@ impl<L: Lister> Context<'_, L> {
     }
 
     fn restore_claims(&mut self, pod: &Pod, ordinal: i64, is_pod_written: bool) -> Result<(), Error> {
-        // Its labels do not wait for a claim.
+        // The labels do not wait for a claim.
         let is_stored_elsewhere = !has_storage(self.set, pod, ordinal);
         let (name, uid) = (&pod.metadata.name, &pod.metadata.uid);
         let claims = Claims::read(self.lister, self.set, name, uid, ordinal)?;
@@ -161,7 +162,7 @@ impl<L: Lister> Context<'_, L> {
             return Ok(());
         }
         let mut updates = claims.updates(true)?;
-        // Upstream writes the Pod without a change then; what is left of that is the event.
+        // Upstream then writes the Pod without a change; only the event of that write is kept here.
         let last = updates.iter_mut().rfind(|write| matches!(write.action, Action::Update { .. }));
         if let Some(last) = last.filter(|_| !is_pod_written) {
             last.on_success = Some(self.set.pod_done(Verb::Update, name));
@@ -170,7 +171,7 @@ impl<L: Lister> Context<'_, L> {
         Ok(())
     }
 
-    /// The claims of replicas that are not wanted may get the Pod as their owner.
+    /// Sets the Pod as owner of the claims of condemned replicas, by the policy.
     fn claims_of_condemned(&mut self) -> Result<(), Error> {
         for (ordinal, pod) in &self.replicas.condemned {
             if self.writes.is_full() {
@@ -185,7 +186,7 @@ impl<L: Lister> Context<'_, L> {
         Ok(())
     }
 
-    /// The replicas that are not wanted.
+    /// The condemned replicas.
     fn condemned(&mut self) -> Flow {
         if self.writes.is_full() {
             return Flow::Stop;
@@ -193,7 +194,7 @@ impl<L: Lister> Context<'_, L> {
         let Some((_, highest)) = self.replicas.condemned.first() else { return Flow::Continue };
         if self.set.is_ordered() {
             let min_ready = self.set.min_ready_seconds();
-            // Of several that are not available the lowest is the one that may go although it is not, and it comes last.
+            // The lowest unavailable replica may be deleted although it is unavailable, and it comes last.
             let first_unavailable =
                 self.replicas.condemned.iter().rfind(|(_, pod)| is_unavailable(pod, min_ready, self.now));
             let is_healthy = is_running_and_ready(highest) && pods::is_available(*highest, min_ready, self.now);

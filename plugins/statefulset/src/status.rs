@@ -28,7 +28,7 @@ const FIELDS: &[&str] = &[
     "conditions",
 ];
 
-/// What is reported.
+/// The reported status.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
@@ -41,7 +41,7 @@ pub(crate) struct Status {
     current_revision: String,
     update_revision: String,
     collision_count: i32,
-    /// Those of others stay.
+    /// Conditions of other types stay.
     conditions: Vec<Condition>,
 }
 
@@ -79,7 +79,7 @@ impl Status {
         status
     }
 
-    /// Sets the condition `Progressing`, which only the strategy `Recreate` has.
+    /// Sets the condition `Progressing`, which exists only for the strategy `Recreate`.
     #[doc(alias = "setProgressingCondition")]
     pub(crate) fn progressing(&mut self, status: &str, reason: &str, message: &str, now: Timestamp) {
         let (type_, status, reason, message) = (PROGRESSING.into(), status.into(), reason.into(), message.into());
@@ -114,13 +114,13 @@ impl Status {
             || self.conditions != old.conditions
     }
 
-    /// The update to it, if it differs from that of the object.
+    /// The status update, if the status differs from the object's.
     pub(crate) fn update(mut self, set: &Set, document: Document, now: Timestamp) -> Option<Mutation> {
         self.complete(set, now);
         if !self.differs(set) {
             return None;
         }
-        // Conditions that are the same stay as they are written.
+        // Unchanged conditions are kept as they were written.
         let n_fields = FIELDS.len() - usize::from(self.conditions == set.object.status.conditions);
         Some(status::update::<StatefulSet>(document, &FIELDS[..n_fields], &self).tolerate([Refusal::NotFound]))
     }
@@ -131,7 +131,7 @@ pub(crate) fn is_running_and_ready(pod: &Pod) -> bool {
     pod.status.phase == "Running" && pods::is_ready(pod)
 }
 
-/// Whether a Pod does not serve, or is about to stop.
+/// Whether a Pod is unavailable or terminating.
 pub(crate) fn is_unavailable(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     !pods::is_available(pod, min_ready_seconds, now) || pod.metadata.is_deleting()
 }
@@ -145,7 +145,7 @@ mod tests {
     /// As `TestCompleteUpdate`.
     #[test]
     fn the_update_revision_becomes_the_current_one_whatever_the_strategy() {
-        // Strategy; updated, ready and existing replicas, of 3; whether it becomes that.
+        // Strategy; updated, ready and existing replicas, of 3; whether the update is complete.
         for (strategy, updated, ready, replicas, is_complete) in [
             ("RollingUpdate", 3, 3, 3, true),
             ("OnDelete", 3, 3, 3, true),

@@ -1,10 +1,10 @@
-//! What the controller reads.
+//! The types that the controller reads.
 
 use pintle_sdk::api::meta::Raw;
 
 pintle_sdk::types!(
     "manifest.yaml",
-    // Template and claim templates are carried along as text.
+    // Template and claim templates are kept as text.
     "apps/v1/StatefulSet": [
         "metadata.generation",
         "metadata.deletionTimestamp",

@@ -1,16 +1,16 @@
-//! The writes of a run, in the order in which they may happen.
+//! The writes of a run, in order.
 //!
-//! Replicas are worked on in batches: one replica at a time if they are ordered, otherwise 1, 2, 4, ... of them, so that what the
-//! API server refuses is not asked for a thousand times. Within a batch, claims come before the Pods that need them. A batch that
-//! fails is the last.
+//! Replicas are processed in batches: one replica at a time if they are ordered, otherwise 1, 2, 4, ... of them, so
+//! that a write that the API server rejects is not repeated a thousand times. Within a batch, claims come before the
+//! Pods that need them. A failed batch is the last.
 //!
-//! A claim that is refused keeps the Pods of its batch from being created in that run. The next one asks for the claims that are missing
-//! apart from the batch, and for no Pod that needs them, so that the other replicas do not wait.
+//! If a claim cannot be created, the Pods of its batch are not created in that run. The next run creates the missing
+//! claims apart from the batch, and no Pod that needs them, so that the other replicas do not wait.
 
 use pintle_sdk::{Mutation, Order, Step};
 use plugin_lib::batch::Budget;
 
-/// Most writes of one run. The host runs the key again when the caches have seen them.
+/// Most writes of one run. The host runs the key again when the caches show them.
 const MAX_WRITES: usize = 500;
 
 /// The steps of a run.
@@ -27,7 +27,7 @@ impl Default for Writes {
     }
 }
 
-/// Writes that may happen at once, but for their order by these fields.
+/// Writes that are independent except for the order of these fields.
 #[derive(Default)]
 struct Batch {
     first: Vec<Mutation>,
@@ -43,19 +43,19 @@ impl Writes {
         self.batch.first.push(write);
     }
 
-    /// Adds creations of claims.
+    /// Adds creates of claims.
     pub(crate) fn claims(&mut self, writes: Vec<Mutation>) {
         writes.iter().for_each(|write| self.budget.spend(write));
         self.batch.claims.extend(writes);
     }
 
-    /// Adds creations of claims that nothing else waits for.
+    /// Adds creates of claims that nothing else waits for.
     pub(crate) fn apart(&mut self, writes: Vec<Mutation>) {
         writes.iter().for_each(|write| self.budget.spend(write));
         self.batch.apart.extend(writes);
     }
 
-    /// Adds a write that comes after the creations of claims.
+    /// Adds a write that comes after the creates of claims.
     pub(crate) fn then(&mut self, write: Mutation) {
         self.budget.spend(&write);
         self.batch.then.push(write);
@@ -65,7 +65,7 @@ impl Writes {
     pub(crate) fn end_batch(&mut self, order: Order) {
         let Batch { mut first, claims, then, apart } = std::mem::take(&mut self.batch);
         if order == Order::Parallel {
-            // All are tried, those of one replica whatever becomes of another one.
+            // All are tried: replicas do not depend on each other.
             self.push(Order::Parallel, claims);
             first.extend(then);
             self.push(order, first);
@@ -80,12 +80,12 @@ impl Writes {
         }
     }
 
-    /// Whether something was asked for apart, without which the next batch does not begin.
+    /// Whether claims were created apart. The next batch does not start without them.
     pub(crate) fn is_apart(&self) -> bool {
         self.is_apart
     }
 
-    /// Adds a step of writes that are not counted yet, as many as there is room for.
+    /// Adds a step of writes that are not counted yet, up to the limit.
     pub(crate) fn add(&mut self, order: Order, mut mutations: Vec<Mutation>) {
         mutations.truncate(self.room());
         mutations.iter().for_each(|write| self.budget.spend(write));
@@ -101,7 +101,7 @@ impl Writes {
         }
     }
 
-    /// How many writes there is room for.
+    /// Number of writes that still fit.
     pub(crate) fn room(&self) -> usize {
         self.budget.n_left()
     }
