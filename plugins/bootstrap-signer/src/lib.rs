@@ -1,12 +1,13 @@
-//! Signs the kubeconfig in the ConfigMap `kube-public/cluster-info` with each bootstrap token that may sign, so that Nodes that join
-//! can trust it.
+//! The bootstrap signer: signs the kubeconfig in the ConfigMap `kube-public/cluster-info` with each bootstrap token
+//! that allows signing, so that joining Nodes can trust it.
 //!
-//! *Flow*: the tick, for any change -> the signature of each token -> an update of the ConfigMap, if they differ.
+//! *Flow*: a tick on any change -> the signature of each token -> an update of the ConfigMap if they differ.
 //!
-//! *Source*: Kubernetes' `pkg/controller/bootstrap/bootstrapsigner.go`. The five tests of `bootstrapsigner_test.go` and the eleven of
-//! `util_test.go` are cases. As upstream, a token that expires signs until something changes: the token cleaner deletes it.
+//! *Source*: Kubernetes' `pkg/controller/bootstrap/bootstrapsigner.go`. The five tests of `bootstrapsigner_test.go` and
+//! the eleven of `util_test.go` are cases. As upstream, an expired token signs until something changes: the token
+//! cleaner deletes it.
 //!
-//! It differs in one way: an update that fails is tried again. Upstream tries it again when something changes.
+//! One difference: a failed update is retried. Upstream retries it when something changes.
 
 mod jws;
 mod reconcile;

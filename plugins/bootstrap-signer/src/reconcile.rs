@@ -8,14 +8,14 @@ use plugin_lib::bootstrap_token::{Expiration, expiration, value};
 use crate::jws::detached_signature;
 use crate::types::{ConfigMap, Secret};
 
-/// Part of the API, as the names below.
+/// Part of the API, as are the names below.
 const NAMESPACE: &str = "kube-public";
 const NAME: &str = "cluster-info";
 const CONTENT: &str = "kubeconfig";
 const SIGNATURE: &str = "jws-kubeconfig-";
 const TOKEN: &str = "bootstrap-token-";
 
-/// Computes the signatures of the ConfigMap.
+/// Computes the changes for the ConfigMap.
 ///
 /// # Errors
 /// If an object does not fit its type.
@@ -48,7 +48,7 @@ pub fn reconcile(_: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(Outcome::new().step(Step::sequential([Mutation::update(&ConfigMap::KIND, document)])))
 }
 
-/// The id and the key of a token that may sign.
+/// The id and the key of a token that allows signing.
 #[doc(alias = "validateSecretForSigning")]
 fn token(secret: &Secret) -> Option<(&str, Vec<u8>)> {
     let id = secret.metadata.name.strip_prefix(TOKEN)?;

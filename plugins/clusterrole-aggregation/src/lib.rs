@@ -1,10 +1,11 @@
-//! Combines ClusterRoles: one with an aggregation rule has the rules of those that its selectors match.
+//! The ClusterRole aggregation controller: a ClusterRole with an aggregation rule gets the rules of those that its
+//! selectors match.
 //!
-//! *Source*: Kubernetes' `pkg/controller/clusterroleaggregation`. All six rows of `clusterroleaggregation_controller_test.go` are
-//! cases, named after them. It differs in two ways:
-//! - each change runs the keys of all ClusterRoles, and those without an aggregation rule want nothing; upstream looks for the rule
-//!   before it adds keys;
-//! - a write carries the uid, so that a ClusterRole that was deleted meanwhile is not created again.
+//! *Source*: Kubernetes' `pkg/controller/clusterroleaggregation`. All six rows of
+//! `clusterroleaggregation_controller_test.go` are cases, named after them. It differs in two ways:
+//! - each change enqueues all ClusterRoles, and those without an aggregation rule need no changes; upstream checks for
+//!   the rule before it adds keys;
+//! - a write carries the uid, so that a ClusterRole that was deleted in the meantime is not created again.
 
 mod reconcile;
 mod types;

@@ -19,7 +19,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let mut rules: Vec<ClusterRoleRules> = Vec::new();
     for selector in &aggregation.cluster_role_selectors {
         let selector = Selector::from_label_selector(Some(selector))?;
-        // The order is that of upstream, by selector, name and rule: another one would be written again by the other side.
+        // The order is upstream's, by selector, name and rule: with another order, both controllers would rewrite it.
         for selected in lister.list::<ClusterRole>(&Query::all().labels(selector))? {
             if selected.metadata.name == role.metadata.name {
                 continue;
@@ -34,7 +34,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if rules == role.rules {
         return Ok(Outcome::new());
     }
-    // As upstream, whose apply leaves out an empty list: rules that another manager has written then stay.
+    // As upstream, whose apply omits an empty list: rules written by another manager then stay.
     let body = if rules.is_empty() { json!({}) } else { json!({ "rules": rules }) };
     let apply = Mutation::apply(&ClusterRole::KIND, role.metadata.key(), FIELD_MANAGER, true, body);
     Ok(Outcome::new().step(Step::sequential([apply.uid(role.metadata.uid)])))

@@ -1,4 +1,4 @@
-//! A CronJob, and what a run makes of its status.
+//! A CronJob, and the status that a run computes.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::types::{CronJob, Job, Status};
 
-/// A CronJob with the status that it gets.
+/// A CronJob with its new status.
 pub(crate) struct Context {
     pub(crate) object: CronJob,
     pub(crate) document: Document,
     pub(crate) status: Status,
-    /// Uids of the Jobs that the status names: there may be thousands of both.
+    /// Uids of the Jobs in the status; there may be thousands.
     active: BTreeSet<String>,
 }
 
@@ -25,7 +25,7 @@ impl Context {
         Ok(Self { status: object.status.clone(), object, document: Document::parse(text)?, active })
     }
 
-    /// That of the cache.
+    /// Reads the CronJob from the cache.
     ///
     /// # Errors
     /// If it does not fit its type.
@@ -34,10 +34,10 @@ impl Context {
         text.map(|text| Self::new(&text)).transpose()
     }
 
-    /// That of the API server.
+    /// Reads the CronJob from the API server.
     ///
     /// # Errors
-    /// If it must be read first, or that fails.
+    /// If the live read is needed first, or fails.
     pub(crate) fn live(key: &Key, lister: &impl Lister) -> Result<Option<Self>, Error> {
         match lister.ask(Need::live_object(&CronJob::KIND, &key.namespace, &key.name))? {
             Ok(text) => Self::new(&text).map(Some),
@@ -46,12 +46,12 @@ impl Context {
         }
     }
 
-    /// Whether the status names the Job with this uid.
+    /// Whether the status lists the Job with this uid.
     pub(crate) fn has_active(&self, uid: &str) -> bool {
         self.active.contains(uid)
     }
 
-    /// Whether the status names a Job of the CronJob's namespace by this name.
+    /// Whether the status lists a Job with this name in the CronJob's namespace.
     pub(crate) fn has_active_name(&self, name: &str) -> bool {
         let is_it = |reference: &Value| {
             text(reference, "name") == name && text(reference, "namespace") == self.object.metadata.namespace
@@ -59,19 +59,19 @@ impl Context {
         self.status.active.iter().any(is_it)
     }
 
-    /// Takes Jobs with these uids out of the status.
+    /// Removes the Jobs with these uids from the status.
     pub(crate) fn remove_active(&mut self, uids: &BTreeSet<&str>) {
         self.active.retain(|uid| !uids.contains(uid.as_str()));
         self.status.active.retain(|reference| !uids.contains(text(reference, "uid")));
     }
 
-    /// Takes all Jobs out of the status.
+    /// Removes all Jobs from the status.
     pub(crate) fn take_active(&mut self) -> Vec<Value> {
         self.active.clear();
         std::mem::take(&mut self.status.active)
     }
 
-    /// Names a Job in the status, as one that was due at this time.
+    /// Adds a Job to the status, scheduled for this time.
     pub(crate) fn add_active(&mut self, job: &Job, time: Timestamp) {
         let metadata = &job.metadata;
         self.active.insert(metadata.uid.clone());
@@ -82,12 +82,12 @@ impl Context {
         self.set_scheduled(time);
     }
 
-    /// Never earlier than it was.
+    /// Sets the last schedule time, if it is later than the current one.
     pub(crate) fn set_scheduled(&mut self, time: Timestamp) {
         self.status.last_schedule_time = self.status.last_schedule_time.max(Some(time));
     }
 
-    /// The update of the status, if there is something to change.
+    /// The status update, if something changes.
     pub(crate) fn update(&self) -> Option<Mutation> {
         let (old, new) = (&self.object.status, &self.status);
         if old == new {

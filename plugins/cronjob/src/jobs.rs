@@ -1,4 +1,4 @@
-//! Jobs of a CronJob: whether they have finished, which ones are surplus, and what a new one is.
+//! Jobs of a CronJob: finished Jobs, history limits, and new Jobs.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use plugin_lib::cron::in_zone;
 use crate::context::Context;
 use crate::types::{CronJob, Job};
 
-/// The annotation with the time that a Job is for.
+/// The annotation with a Job's scheduled time.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// How a Job ended.
@@ -22,7 +22,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// `None` if it has not.
+    /// `None` if it has not finished.
     pub(crate) fn of(job: &Job) -> Option<Self> {
         job.status.conditions.iter().filter(|condition| condition.status == "True").find_map(
             |condition| match condition.type_.as_str() {
@@ -42,18 +42,18 @@ impl End {
     }
 }
 
-/// The name of the Job for a time: at most one Job can have it.
+/// The name of the Job for a time. It is unique, so a time has at most one Job.
 pub(crate) fn name(cron_job: &str, time: Timestamp) -> String {
-    // Upstream divides towards zero.
+    // Upstream's division truncates towards zero.
     format!("{cron_job}-{}", time.as_micros() / 60_000_000)
 }
 
-/// The time that a Job is for, if its annotation has one.
+/// A Job's scheduled time, if its annotation has one.
 pub(crate) fn scheduled(job: &Job) -> Option<Timestamp> {
     Timestamp::parse(job.metadata.annotations.cronjob_scheduled_timestamp.as_deref()?)
 }
 
-/// The Jobs beyond the limits of the history, those that started first.
+/// The Jobs beyond the history limits, oldest start first.
 ///
 /// *Source*: `cleanupFinishedJobs`.
 pub(crate) fn surplus<'a>(cron_job: &CronJob, jobs: &'a [Job]) -> Vec<&'a Job> {
@@ -66,7 +66,7 @@ pub(crate) fn surplus<'a>(cron_job: &CronJob, jobs: &'a [Job]) -> Vec<&'a Job> {
         let Some(limit) = limit else { continue };
         let mut ended: Vec<&Job> = jobs.iter().filter(|job| End::of(job) == Some(end)).collect();
         ended.sort_by_key(|job| (job.status.start_time.is_none(), job.status.start_time, &job.metadata.name));
-        // The API server refuses a negative limit.
+        // The API server rejects a negative limit.
         let n_surplus = ended.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
         ended.truncate(n_surplus);
         surplus.append(&mut ended);
@@ -74,9 +74,10 @@ pub(crate) fn surplus<'a>(cron_job: &CronJob, jobs: &'a [Job]) -> Vec<&'a Job> {
     surplus
 }
 
-/// The Job for a time: labels, annotations and spec are those of the template.
+/// The Job for a time, with the labels, annotations and spec of the template.
 ///
-/// *Source*: `getJobFromTemplate2`. The time of creation that upstream sends is left out, because the API server ignores it.
+/// *Source*: `getJobFromTemplate2`. The creation time that upstream sends is left out, because the API server ignores
+/// it.
 pub(crate) fn new(context: &Context, time: Timestamp) -> Document {
     let metadata = &context.object.metadata;
     let map = |field: &str| -> BTreeMap<String, String> {

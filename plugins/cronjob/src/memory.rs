@@ -1,9 +1,9 @@
-//! What is kept of a CronJob between two runs, which a restart of the host forgets.
+//! State of a CronJob between two runs, which is lost when the host restarts.
 //!
-//! 1. The Job that was created last. The status names a Job with its uid, which only the next run sees: it knows by this that the Job
-//!    is not one that somebody else has created, and that a Job which is gone already must not be created again.
-//! 2. The schedule that was seen last, as a hash, and the last time: a new schedule waits for its next time, unless somebody has changed
-//!    the last time, too.
+//! 1. The last created Job. The status needs the Job's uid, which only the next run has. The state shows that run that
+//!    the Job is not unexpected, and that a Job deleted since must not be created again.
+//! 2. A hash of the last schedule, and the last schedule time: a new schedule waits for its next time, unless the last
+//!    schedule time was changed too.
 
 use pintle_sdk::hash::fnv32a;
 use pintle_sdk::time::Timestamp;
@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 use crate::context::Context;
 use crate::types::CronJob;
 
-/// A Job that was created.
+/// A created Job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Created {
     pub(crate) name: String,
-    /// The time that it is for.
+    /// Its scheduled time.
     pub(crate) time: Timestamp,
-    /// The step that was to create it.
+    /// The step that creates it.
     pub(crate) step: usize,
-    /// Whether a run has seen the Job, or that it is gone.
+    /// Whether a run has seen the Job or its deletion.
     pub(crate) seen: bool,
 }
 
@@ -36,7 +36,7 @@ struct Values {
     created: Option<Created>,
 }
 
-/// What is kept of a CronJob.
+/// State of a CronJob.
 pub(crate) struct Memory(ObjectRecord<Values>);
 
 impl Memory {
@@ -48,8 +48,8 @@ impl Memory {
         self.0.of_uid(&cron_job.metadata.uid)
     }
 
-    /// The Job that was created last, until the status in the cache says so. If that step of the run or one before it has failed,
-    /// the Job may not have been created.
+    /// The last created Job, until the status in the cache has it. `None` if that step of the run or one before it has
+    /// failed, because the Job may not have been created.
     pub(crate) fn created(&self, context: &Context, lister: &impl Lister) -> Option<Created> {
         let created = self.of(&context.object)?.created.clone()?;
         let is_noted = context.status.last_schedule_time >= Some(created.time);
@@ -57,19 +57,19 @@ impl Memory {
         (!is_noted && (created.seen || is_created())).then_some(created)
     }
 
-    /// Whether the schedule or its time zone has changed since the last run, and nothing else has that decides.
+    /// Whether the schedule or its time zone has changed since the last run, and the last schedule time has not.
     pub(crate) fn is_rescheduled(&self, context: &Context) -> bool {
         let last = context.status.last_schedule_time;
         self.of(&context.object).is_some_and(|old| old.schedule != hash(&context.object) && old.last == last)
     }
 
-    /// Keeps these values.
+    /// Stores these values.
     pub(crate) fn keep(&self, context: &Context, created: Option<Created>, outcome: Outcome) -> Outcome {
         let new = Values { schedule: hash(&context.object), last: context.status.last_schedule_time, created };
         self.0.keep_of(outcome, &context.object.metadata.uid, new)
     }
 
-    /// Forgets a CronJob that is gone.
+    /// Removes the state of a deleted CronJob.
     pub(crate) fn forget(&self) -> Outcome {
         self.0.forget(Outcome::new())
     }

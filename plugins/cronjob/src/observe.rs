@@ -1,4 +1,4 @@
-//! What became of the Jobs since the last run: new ones, finished ones, missing ones, and those that nobody expects.
+//! Changes of the Jobs since the last run: new, finished, missing and unexpected ones.
 //!
 //! *Source*: the first half of `syncCronJob`.
 
@@ -14,19 +14,19 @@ use crate::memory::Created;
 use crate::schedule::Times;
 use crate::types::{CronJob, Job};
 
-/// Events about Jobs in one run: more are dropped by every recorder.
+/// Most events about Jobs in one run: event recorders drop more than that.
 const MOST_UNEXPECTED: usize = 100;
 
-/// Jobs about which the API server is asked in one run, which the contract limits; the rest follows in the next one.
+/// Most Jobs that one run reads from the API server, which the contract limits; the next run reads the rest.
 const MOST_ASKED: usize = 200;
 
-/// What was found.
+/// Result of an observation.
 #[derive(Default)]
 pub(crate) struct Observed {
     pub(crate) events: Vec<Mutation>,
-    /// Uids of Jobs of the CronJob that the API server has, and the cache does not.
+    /// Uids of the CronJob's Jobs that the API server has and the cache lacks.
     pub(crate) unseen: Vec<String>,
-    /// How much later than their times Jobs were created, in seconds.
+    /// Delay between the scheduled time and the creation of a Job, in seconds.
     pub(crate) skew: Option<f64>,
 }
 
@@ -40,8 +40,9 @@ impl Observed {
     }
 }
 
-/// The time of a Job that the CronJob has created, and that its status does not name yet: the last run has created it, or the status
-/// update was lost in a crash. Then its name is that of the time which is due, or of a time since the last one of the status.
+/// The scheduled time of a Job that the CronJob created and its status lacks: the last run has created it, or the
+/// status update was lost in a crash. Then its name is that of the due time, or of a time since the last one of the
+/// status.
 fn time_of_new(
     context: &Context,
     job: &Job,
@@ -59,10 +60,10 @@ fn time_of_new(
         .or_else(|| jobs::scheduled(job).filter(|time| End::of(job).is_none() && is_of(time) && is_since(time)))
 }
 
-/// Brings the status up to the Jobs.
+/// Updates the status from the Jobs.
 ///
 /// # Errors
-/// If the API server must be asked first, or refuses.
+/// If a live read is needed first, or fails.
 pub(crate) fn observe(
     context: &mut Context,
     jobs: &[Job],
@@ -80,7 +81,7 @@ pub(crate) fn observe(
         !context.has_active(&job.metadata.uid) && End::of(job).is_none() && !is_own(job)
     };
     if jobs.iter().any(|job| is_unlisted(context, &job)) {
-        // The cache may be behind.
+        // The cache may be stale.
         let live = Context::live(key, lister)?.filter(|live| live.object.metadata.uid == context.object.metadata.uid);
         let Some(live) = live else {
             return Err(Error::retry("the CronJob is gone, but the cache still has its Jobs"));
@@ -113,7 +114,7 @@ pub(crate) fn observe(
         }
     }
     if let Some(created) = created.as_ref().filter(|created| created.seen) {
-        // Also if the Job is gone since.
+        // Even if the Job has been deleted since.
         context.set_scheduled(created.time);
     }
     missing(context, jobs, created, &mut observed, lister)?;
@@ -124,7 +125,7 @@ fn seconds_after(later: Timestamp, earlier: Timestamp) -> f64 {
     if later < earlier { -earlier.since(later).as_secs_f64() } else { later.since(earlier).as_secs_f64() }
 }
 
-/// Notes the end of Jobs. Those that are deleted in this run are not in the status any more.
+/// Records finished Jobs. Those that this run deletes are no longer in the status.
 pub(crate) fn finished(context: &mut Context, jobs: &[Job], observed: &mut Observed) {
     let mut noted = BTreeSet::new();
     for job in jobs {
@@ -143,12 +144,12 @@ pub(crate) fn finished(context: &mut Context, jobs: &[Job], observed: &mut Obser
     context.remove_active(&noted);
 }
 
-/// Whether an object can have this name: the status may contain anything.
+/// Whether an object can have this name: the status may contain any text.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
 }
 
-/// Removes from the status what is neither in the cache nor at the API server.
+/// Removes Jobs from the status that neither the cache nor the API server has.
 fn missing(
     context: &mut Context,
     jobs: &[Job],
@@ -159,7 +160,7 @@ fn missing(
     let (namespace, owner) = (context.object.metadata.namespace.clone(), context.object.metadata.uid.clone());
     let is_controlled = |job: &Job| job.metadata.controller_uid() == Some(owner.as_str());
     let seen: BTreeSet<&str> = jobs.iter().map(|job| job.metadata.uid.as_str()).collect();
-    // Name and uid; that of a Job which was just created is not known.
+    // Name and uid; the uid of a Job that was just created is unknown.
     let mut sought: Vec<(String, Option<String>)> = Vec::new();
     for reference in &context.status.active {
         let (name, uid) = (text(reference, "name"), text(reference, "uid"));
@@ -190,7 +191,7 @@ fn missing(
                 observed.normal(context, "MissingJob", format!("Active job went missing: {name}"));
             }
             (Some(job), None, Some(new)) => {
-                // Somebody else's has the name.
+                // A Job of another owner has the name.
                 if !is_controlled(&job) {
                     *created = None;
                 } else if !context.has_active(&job.metadata.uid) {

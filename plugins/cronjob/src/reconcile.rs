@@ -11,10 +11,10 @@ use crate::{jobs, observe, start};
 
 const SKEW: &str = "cronjob_controller_job_creation_skew_duration_seconds";
 
-/// Says what becomes of a CronJob and its Jobs.
+/// Computes the changes for one CronJob and its Jobs.
 ///
 /// # Errors
-/// If the API server must be asked about Jobs first, if that fails, or if an object does not fit its type.
+/// If live reads of Jobs are needed first or fail, or an object does not fit its type.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let now = lister.now()?;
     let memory = Memory::read(key, lister);
@@ -25,7 +25,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let is_rescheduled = memory.is_rescheduled(&context);
 
     let mut observed = observe::observe(&mut context, &children, &mut created, key, lister)?;
-    // A Job that could not be deleted stays until something else causes a run, as upstream.
+    // A Job whose delete failed stays until something else causes a run, as upstream.
     let failures = lister.failures();
     let is_refused =
         |job: &&Job| failures.of("delete", &Job::KIND).any(|failure| failure.object.name == job.metadata.name);
@@ -49,7 +49,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     }
     outcome.push(Step::sequential(start.replaced.iter().cloned()));
     let status = Step::sequential(context.update());
-    // A Job that could not be deleted stays in the status: the next run notes its end, or replaces it.
+    // A Job whose delete failed stays in the status: the next run records its end, or replaces it.
     outcome.push(if start.replaced.is_empty() && !was_active { status.always() } else { status });
     if let Some((create, new)) = start.create {
         outcome.push(Step::sequential([create]));

@@ -1,6 +1,6 @@
-//! Which time of a schedule is due, and when the next one is.
+//! The due time of a schedule, and the next one.
 //!
-//! *Invariant*: the times that were missed are computed, not walked: see [`Times::most_recent`].
+//! *Invariant*: missed times are computed, not enumerated: see [`Times::most_recent`].
 //!
 //! *Source*: `utils.go`, `formatSchedule`.
 
@@ -11,25 +11,25 @@ use plugin_lib::cron::{Schedule, is_zone};
 
 use crate::types::{CronJob, Status};
 
-/// A run comes this much later than the time, because clocks differ. *Source*: `nextScheduleDelta`.
+/// A run starts this much after the scheduled time, because clocks differ. *Source*: `nextScheduleDelta`.
 const DELTA: Duration = Duration::from_millis(100);
 
-/// As many missed times are reported. *Source*: `mostRecentScheduleTime`.
+/// Missed times above this number are reported. *Source*: `mostRecentScheduleTime`.
 const MANY: i64 = 100;
 
-/// Times that are tried one after the other before the rest is searched by halves.
+/// Most times to try one after the other, before a binary search.
 const MOST_STEPS: usize = 1_000;
 
 const SECOND: i64 = 1_000_000;
 
-/// A schedule whose times do not come, such as the 31st of February.
+/// A schedule that never matches, such as the 31st of February.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsound;
 
 /// Upstream's text.
 pub(crate) const UNSOUND: &str = "time difference between two schedules is less than 1 second";
 
-/// How many times have passed since the earliest one.
+/// Number of times passed since the earliest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
     /// None, or one.
@@ -45,9 +45,9 @@ pub(crate) enum Missed {
 pub(crate) struct Times {
     schedule: Schedule,
     now: Timestamp,
-    /// Since when there may be times that were missed: the last time, or the creation.
+    /// Start of the interval to search for missed times: the last schedule time, or the creation.
     since: Timestamp,
-    /// Before this, nothing is started any more.
+    /// Times before this are too late to start.
     deadline: Option<Timestamp>,
 }
 
@@ -55,10 +55,10 @@ impl Times {
     /// The times of a CronJob with this status.
     ///
     /// # Errors
-    /// The schedule is malformed: what is wrong with it.
+    /// The reason why the schedule is malformed.
     pub(crate) fn new(object: &CronJob, status: &Status, now: Timestamp) -> Result<Self, String> {
         let (text, zone) = (&object.spec.schedule, object.spec.time_zone.as_deref());
-        // An unknown zone does not count here: it is reported elsewhere.
+        // An unknown zone is ignored here: it is reported elsewhere.
         let zone = zone.filter(|zone| !text.contains("TZ") && is_zone(zone));
         let schedule = Schedule::parse(text, zone).map_err(|error| {
             let error = error.to_string();
@@ -71,12 +71,12 @@ impl Times {
         Ok(Self { schedule, now, since, deadline })
     }
 
-    /// The same once this time is the last one.
+    /// The times after `last` becomes the last schedule time.
     pub(crate) fn after(self, last: Timestamp) -> Self {
         Self { since: last, ..self }
     }
 
-    /// The time that is due, and how many were missed; `None` if there is none.
+    /// The due time, and how many were missed; `None` if none is due.
     ///
     /// *Source*: `nextScheduleTime`.
     pub(crate) fn due(&self) -> Result<Option<(Timestamp, Missed)>, Unsound> {
@@ -85,7 +85,7 @@ impl Times {
         Ok(time.map(|time| (time, missed)))
     }
 
-    /// When the CronJob is looked at again; `None` if no time comes.
+    /// When to run the CronJob again; `None` if there is no further time.
     ///
     /// *Source*: `nextScheduleTimeDuration`.
     pub(crate) fn next(&self) -> Option<Timestamp> {
@@ -97,10 +97,9 @@ impl Times {
         Some(self.schedule.next(from)?.plus(DELTA))
     }
 
-    /// The last time that has passed since this one, and how many have.
+    /// The last time passed since this one, and the number of them.
     ///
-    /// It assumes that times have equal distances, and so leaves out the last time where a longer distance was expected: upstream
-    /// does so, too.
+    /// Assumes equal intervals, so it misses the last time where a longer interval was expected, as upstream does.
     ///
     /// *Source*: `mostRecentScheduleTime`.
     fn most_recent(&self, since: Timestamp) -> Result<(Option<Timestamp>, Missed), Unsound> {
@@ -123,7 +122,7 @@ impl Times {
         Ok((self.last_after(start), missed))
     }
 
-    /// The last time after this one that has passed.
+    /// The last passed time after this one.
     fn last_after(&self, start: Timestamp) -> Option<Timestamp> {
         let passed = |from| self.schedule.next(from).filter(|time| *time <= self.now);
         let mut last = passed(start)?;
@@ -146,7 +145,7 @@ impl Times {
     }
 }
 
-/// What Go says about a time zone that it does not know.
+/// Go's error for an unknown time zone.
 pub(crate) fn zone_error(zone: &str) -> String {
     if zone.contains("..") || zone.starts_with(['/', '\\']) {
         "time: invalid location name".to_owned()
@@ -171,7 +170,7 @@ mod tests {
         Times::new(&object, &Status::default(), at(now)).expect("a schedule")
     }
 
-    /// 2016-05-19 10:00, a Thursday, and some minutes.
+    /// 2016-05-19 10:00, a Thursday, plus some minutes.
     fn hour(minutes: i64) -> String {
         at("2016-05-19T10:00:00Z").plus(Duration::from_secs(60 * minutes.unsigned_abs())).to_string()
     }
@@ -219,7 +218,7 @@ mod tests {
         }
     }
 
-    /// The search by halves finds what a walk finds.
+    /// The binary search finds the same time as enumeration.
     #[test]
     fn a_dense_schedule_after_a_gap_is_searched() {
         for (schedule, since, now, expected) in [

@@ -1,7 +1,7 @@
-//! Whether a Job is started, and what goes before it.
+//! Decides whether to start a Job, and which writes come before it.
 //!
-//! *Source*: the second half of `syncCronJob`. `MissSchedule` is not here: upstream looks back no further than the deadline, so that
-//! what is due is never too late.
+//! *Source*: the second half of `syncCronJob`. `MissSchedule` is left out: upstream looks back no further than the
+//! deadline, so that a due time is never too late.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::observe::Observed;
 use crate::schedule::{Missed, Times, UNSOUND, zone_error};
 use crate::types::{CronJob, Job};
 
-/// What is wanted.
+/// Changes of a run.
 #[derive(Default)]
 pub(crate) struct Decision {
-    /// Jobs that make room.
+    /// Deletes of Jobs that are replaced.
     pub(crate) replaced: Vec<Mutation>,
     pub(crate) create: Option<(Mutation, Created)>,
-    /// When to look again.
+    /// Time of the next run.
     pub(crate) next: Option<Timestamp>,
 }
 
@@ -40,10 +40,10 @@ pub(crate) fn reschedule(context: &Context, now: Timestamp, observed: &mut Obser
     }
 }
 
-/// Decides about the time that is due.
+/// Decides on the due time.
 ///
 /// # Errors
-/// If a Job that must go is not in the cache yet.
+/// If a Job to delete is not in the cache yet.
 pub(crate) fn start(
     context: &mut Context,
     now: Timestamp,
@@ -106,7 +106,7 @@ pub(crate) fn start(
     Ok(Decision { replaced, create: Some((create, Created { name, time, step: 0, seen: false })), next })
 }
 
-/// Deletes what still runs. Jobs that the CronJob does not control are only left out of the status.
+/// Deletes running Jobs. Jobs that the CronJob does not control are only removed from the status.
 fn replace(context: &mut Context, observed: &Observed, children: &[Job]) -> Result<Vec<Mutation>, Error> {
     let by_uid: BTreeMap<&str, &Job> = children.iter().map(|job| (job.metadata.uid.as_str(), job)).collect();
     let mut deletions = Vec::new();
@@ -138,6 +138,6 @@ fn create(context: &Context, time: Timestamp, name: &str) -> Mutation {
     Mutation::create(&Job::KIND, &about.namespace, jobs::new(context, time))
         .on_success(Event::normal(&CronJob::KIND, about, "SuccessfulCreate", format!("Created job {name}")))
         .on_failure(Event::warning(&CronJob::KIND, about, "FailedCreate", "Error creating job: {error}"))
-        // The next run looks whose it is. In a namespace that is being deleted, nothing can be created.
+        // The next run checks who owns it. In a namespace that is being deleted, nothing can be created.
         .tolerate([Refusal::AlreadyExists, Refusal::NamespaceTerminating])
 }

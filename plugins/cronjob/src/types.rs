@@ -1,4 +1,4 @@
-//! What the controller reads.
+//! The types that the controller reads.
 
 use pintle_sdk::api::meta::ObjectMeta;
 use pintle_sdk::time::Timestamp;
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 pintle_sdk::types!("manifest.yaml", "batch/v1/CronJob" = _);
 
-/// The parts of a CronJob that decide. Its template is copied from the [`Document`](pintle_sdk::document::Document).
+/// The fields of a CronJob that decisions use. Its template is copied from the
+/// [`Document`](pintle_sdk::document::Document).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct CronJob {
@@ -33,7 +34,7 @@ pub(crate) struct Spec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Status {
-    /// References to Jobs that have not finished, with all of their fields.
+    /// References to unfinished Jobs, with all of their fields.
     #[serde(deserialize_with = "pintle_sdk::api::or_default")]
     pub(crate) active: Vec<Value>,
     pub(crate) last_schedule_time: Option<Timestamp>,

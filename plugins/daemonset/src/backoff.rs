@@ -1,10 +1,10 @@
-//! Delays of Nodes on which Pods of a DaemonSet fail: 1 s, doubled each time, at most 15 min.
+//! Backoff of Nodes on which a DaemonSet's Pods fail: 1 s, doubled each time, at most 15 min.
 //!
-//! *Flow*: one text of the plugin's state for each DaemonSet, with the time since the start of the host.
+//! *Flow*: one state entry for each DaemonSet, with times since the start of the host.
 //!
 //! *Invariants*
-//! 1. The delays belong to a DaemonSet and to the generation that it has observed: a change of the DaemonSet ends them.
-//! 2. A delay that has not been used for half an hour begins again.
+//! 1. The delays belong to a DaemonSet and to its observed generation: a change of the DaemonSet resets them.
+//! 2. A delay that was unused for half an hour starts again.
 //!
 //! *Source*: `failedPodsBackoff` of daemon_controller.go, client-go's util/flowcontrol/backoff.go.
 
@@ -28,11 +28,11 @@ pub(crate) struct Backoff {
     kept: Kept,
     /// Seconds since the start of the host.
     now: f64,
-    /// The shortest delay of a Node that waits.
+    /// The shortest delay of a waiting Node.
     delay: Option<f64>,
 }
 
-/// What is kept: the delays, and the generation that they are of.
+/// The stored delays, and their generation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Kept {
@@ -53,7 +53,7 @@ impl Entry {
     }
 }
 
-/// What is kept of a DaemonSet.
+/// The record of a DaemonSet.
 pub(crate) fn record(lister: &impl Lister, object: &ObjectKey) -> ObjectRecord<Kept> {
     ObjectRecord::of(lister, "failed-pods", object)
 }
@@ -68,7 +68,7 @@ impl Backoff {
         Self { record, uid, kept, now: lister.uptime().as_secs_f64(), delay: None }
     }
 
-    /// Whether the Pod of a Node failed too short a time after the one before it.
+    /// Whether the Pod of a Node failed too soon after the previous one.
     #[doc(alias = "IsInBackOffSinceUpdate")]
     pub(crate) fn is_waiting(&mut self, node: &str) -> bool {
         let entry = self.kept.nodes.get(node).filter(|entry| !entry.is_expired(self.now));
@@ -88,12 +88,12 @@ impl Backoff {
         self.kept.nodes.insert(node.to_owned(), entry);
     }
 
-    /// When the DaemonSet should run again because of Nodes that wait.
+    /// Delay until the DaemonSet should run again for waiting Nodes.
     pub(crate) fn delay(&self) -> Option<Duration> {
         self.delay.map(|delay| Duration::try_from_secs_f64(delay).unwrap_or_default())
     }
 
-    /// Keeps the delays.
+    /// Stores the delays.
     pub(crate) fn keep(self, outcome: Outcome) -> Outcome {
         match self.kept.nodes.is_empty() {
             true => self.record.forget(outcome),

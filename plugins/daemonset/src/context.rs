@@ -1,4 +1,4 @@
-//! What one run knows: the DaemonSet, which Nodes it fits, and which Pods are there.
+//! Inputs of one run: the DaemonSet, the Nodes that it fits, and its Pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use plugin_lib::pods;
 use crate::fit::{self, target};
 use crate::types::{DaemonSet, Node, Pod};
 
-/// Label of Pods: the generation of their template, by which older clients recognise it.
+/// Label of Pods: the generation of their template, which older clients use.
 pub(crate) const GENERATION_LABEL: &str = "pod-template-generation";
 /// Annotation of DaemonSets with the generation of the template.
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// What one run knows.
+/// Inputs of one run.
 pub(crate) struct Context {
     /// The DaemonSet.
     pub(crate) set: DaemonSet,
@@ -26,8 +26,8 @@ pub(crate) struct Context {
     pub(crate) generation: Option<String>,
     /// Node -> whether it should have a Pod.
     pub(crate) fits: BTreeMap<String, DaemonFit>,
-    /// Node, which may be gone -> Pods, the one that would be kept first. Never empty. Pods that have ended and are being deleted are
-    /// left out: nothing remains to be done about them.
+    /// Node, which may be deleted -> Pods, the one to keep first. Never empty. Ended Pods that are being deleted are
+    /// left out, because they need no further change.
     pub(crate) pods: BTreeMap<String, Vec<Pod>>,
     /// Hashes of the revisions of all Pods.
     pub(crate) live_hashes: BTreeSet<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Reads the Nodes, and sorts the Pods of the DaemonSet by the Node that they are for. A Pod that is for no Node does not count.
+    /// Reads the Nodes, and groups the DaemonSet's Pods by Node. Pods for no Node are ignored.
     ///
     /// # Errors
     /// An object does not decode.
@@ -66,7 +66,7 @@ impl Context {
         Ok(Self { set, hash, generation, fits, pods: by_node, live_hashes, now: lister.now()? })
     }
 
-    /// The Pods on or for a Node.
+    /// The Pods on, or for, a Node.
     pub(crate) fn on(&self, node: &str) -> &[Pod] {
         self.pods.get(node).map_or(&[], Vec::as_slice)
     }
@@ -88,18 +88,18 @@ impl Context {
         !self.hash.is_empty() && pod.metadata.labels.get(POD_LABEL) == Some(&self.hash)
     }
 
-    /// How many Nodes should have a Pod.
+    /// Number of Nodes that should have a Pod.
     pub(crate) fn n_desired(&self) -> usize {
         self.fits.values().filter(|fit| fit.should_run).count()
     }
 }
 
-/// The template cannot be read. A retry is useless until it changes.
+/// The error for a template that does not decode. A retry does not help until it changes.
 pub(crate) fn not_a_pod_spec(set: &DaemonSet, error: &serde_json::Error) -> Error {
     Error::terminal(format!("spec.template.spec of DaemonSet {} is not the spec of a Pod: {error}", set.metadata.name))
 }
 
-/// The Node that a Pod is on, or for.
+/// The Node on which a Pod runs, or for which it is.
 fn node_of(pod: &Pod) -> Option<&str> {
     let affinity = pod.spec.affinity.as_ref().map(|affinity| &affinity.node_affinity);
     pinned_node(&pod.spec.node_name, affinity).ok()

@@ -1,6 +1,6 @@
-//! Which Nodes a DaemonSet fits.
+//! The Nodes that a DaemonSet fits.
 //!
-//! Not here: the rules themselves, which are those of [`plugin_lib::nodes`].
+//! The rules themselves are in [`plugin_lib::nodes`].
 
 use pintle_sdk::{Error, Lister};
 use plugin_lib::nodes::{Affinity, Daemon, Placement, Target};
@@ -13,7 +13,7 @@ struct Config {
     toleration_comparisons: bool,
 }
 
-/// Whether the operators `Lt` and `Gt` of tolerations count.
+/// Whether the toleration operators `Lt` and `Gt` are enabled.
 ///
 /// # Errors
 /// If the configuration does not fit its type.
@@ -21,17 +21,17 @@ pub(crate) fn comparisons(lister: &impl Lister) -> Result<bool, Error> {
     Ok(lister.config::<Config>()?.toleration_comparisons)
 }
 
-/// Prepares a placement, which has the tolerations of DaemonSets already, for many Nodes.
+/// Prepares a placement that already has the tolerations of DaemonSets, for many Nodes.
 pub(crate) fn daemon(placement: &Placement, comparisons: bool) -> Daemon<'_> {
     Daemon { required: placement.required(), placement, comparisons }
 }
 
-/// A Node, as placement reads it.
+/// The fields of a Node that placement reads.
 pub(crate) fn target(node: &Node) -> Target<'_> {
     Target { name: &node.metadata.name, labels: &node.metadata.labels, taints: &node.spec.taints }
 }
 
-/// Where Pods of a DaemonSet may run.
+/// Placement of a DaemonSet's Pods.
 pub(crate) fn placement(set: &ListedDaemonSet) -> Placement {
     let spec = &set.spec.template.spec;
     let node_affinity = spec.affinity.as_ref().map(|affinity| affinity.node_affinity.clone());

@@ -1,13 +1,13 @@
-//! The history of the template: which revision is the current one, which others there are.
+//! The history of the template: the current revision and the others.
 //!
-//! *Flow*: revisions of the DaemonSet and those that it could adopt -> claims, labels, duplicates (first, and alone) -> the current
-//! revision, which is created or gets the highest number if need be.
+//! *Flow*: revisions of the DaemonSet and adoptable ones -> claims, labels, duplicates (first, and alone) -> the
+//! current revision, which is created or renumbered if necessary.
 //!
 //! *Invariants*
-//! 1. A revision is the current one if its data is the patch for the template.
-//! 2. The number of the current revision is the highest, and no number falls.
-//! 3. The collision count grows only when the API server has another revision of the name, and has the collision count that the
-//!    cache has.
+//! 1. A revision is current if its data is the patch for the template.
+//! 2. The current revision has the highest number, and numbers never decrease.
+//! 3. The collision count grows only when the API server has another revision with the name, and the same collision
+//!    count as the cache.
 //!
 //! *Source*: `constructHistory`, `dedupCurHistories`, `controlledHistories` and `snapshot` of update.go.
 
@@ -21,11 +21,11 @@ use serde_json::{Value, json};
 
 use crate::types::{DaemonSet, Pod};
 
-/// The history, as far as it can be known.
+/// State of the history.
 pub(crate) enum History {
-    /// These writes come first; the next run sees what they lead to.
+    /// These writes come first; the next run sees their result.
     Unsettled(Vec<Step>),
-    /// The current revision, which these writes make so.
+    /// The current revision is known, after these writes.
     Settled {
         /// The current revision, and the others.
         current: Current,
@@ -42,7 +42,7 @@ pub(crate) struct Current {
     pub(crate) old: Vec<ControllerRevision>,
 }
 
-/// Looks for the revision of the template; `document` is the text of `set`.
+/// Finds the revision of the template; `document` is the JSON of `set`.
 ///
 /// # Errors
 /// A live read is needed or failed; or the template is not an object.
@@ -93,8 +93,8 @@ pub(crate) fn construct(
     Ok(settled(hash(newest).unwrap_or_default().to_owned(), renumber))
 }
 
-/// Whether a revision brings this template back. The order of fields does not matter, so that it may have been stored by another
-/// API server; a field that is absent differs from one that is null, as upstream. `tree`: what is in `data`.
+/// Whether a revision restores this template. The order of fields is ignored, because another API server may have
+/// stored it; an absent field differs from null, as upstream. `tree` is the parsed `data`.
 #[doc(alias = "Match")]
 fn has_data(revision: &ControllerRevision, data: &str, tree: Option<&Value>) -> bool {
     revisions::is_identical(revision, data) || tree.is_some_and(|tree| revision.data.value() == *tree)
@@ -105,7 +105,7 @@ pub(crate) fn hash(revision: &ControllerRevision) -> Option<&str> {
     revision.metadata.labels.get(POD_LABEL).map(String::as_str)
 }
 
-/// Gives a revision that has no hash one that is unique: its name.
+/// Labels a revision that has no hash with a unique one: its name.
 fn label(revision: &ControllerRevision) -> Mutation {
     patch(revision, &json!({"metadata": {"labels": {POD_LABEL: revision.metadata.name}}}))
 }
@@ -130,17 +130,18 @@ fn create(set: &DaemonSet, proposal: &Proposal) -> Result<Mutation, Error> {
     Ok(Mutation::create(&ControllerRevision::KIND, &meta.namespace, object))
 }
 
-/// The name of a revision that does not exist yet.
+/// The name of a new revision.
 enum Name {
-    /// It can be created.
+    /// The name is free.
     Free,
-    /// The API server has this revision already, with this hash.
+    /// The API server already has this revision, with this hash.
     Done(String),
-    /// Another revision has the name. With this collision count the DaemonSet chooses another one.
+    /// Another revision has the name. With this raised collision count the DaemonSet chooses another one.
     Taken(Document),
 }
 
-/// Whether the name of a proposed revision is in use. Asks the API server only if the cache or a refusal shows that it is.
+/// Whether the name of a proposed revision is taken. Reads from the API server only if the cache or a failure shows
+/// that it is.
 fn name_of(lister: &impl Lister, set: &DaemonSet, proposal: &Proposal, tree: Option<&Value>) -> Result<Name, Error> {
     let meta = &set.metadata;
     let is_refused = lister
@@ -178,7 +179,7 @@ fn name_of(lister: &impl Lister, set: &DaemonSet, proposal: &Proposal, tree: Opt
     Ok(Name::Taken(document))
 }
 
-/// Keeps one of several revisions of the template. All Pods get its hash before the others go.
+/// Merges several revisions of the template into one. All Pods get its hash before the others are deleted.
 #[doc(alias = "dedupCurHistories")]
 fn merge(
     lister: &impl Lister,

@@ -1,4 +1,4 @@
-//! The DaemonSet controller: runs a Pod of a DaemonSet on each Node that fits, and keeps the history of its template.
+//! The DaemonSet controller: runs a Pod on each Node that fits, and keeps the history of the template.
 //!
 //! *Flow*
 //!
@@ -8,13 +8,14 @@
 //! key of a Node      -> node_updates -> wakes the DaemonSets that it concerns
 //! ```
 //!
-//! *Source*: kube-controller-manager 1.37.2, pkg/controller/daemon. Where upstream goes on after a write with its answer, this
-//! returns the write and goes on when the cache shows it. What follows from that:
-//! - there are no expectations, and no syncs are skipped because of a stale cache: the host keeps read-your-writes;
-//! - a Pod is replaced by a rolling update only in a run in which no other Pod is created or deleted;
-//! - among Nodes that are equally good to update, those whose names come first are chosen, where upstream's order is random;
-//! - the name of a revision has another hash: nothing depends on it, revisions are found by their template;
-//! - a template that does not match the selector is an error, where upstream creates Pods and releases them without end.
+//! *Source*: kube-controller-manager 1.37.2, pkg/controller/daemon. Where upstream continues after a write with its
+//! response, this returns the write and continues when the cache shows it. Consequences:
+//! - there are no expectations, and no syncs are skipped because of a stale cache: the host guarantees
+//!   read-your-writes;
+//! - a rolling update replaces Pods only in a run in which no other Pod is created or deleted;
+//! - among Nodes that are equally good to update, the first by name are chosen, where upstream's order is random;
+//! - revision names have another hash: nothing depends on it, because revisions are found by their template;
+//! - a template that does not match the selector is an error, where upstream creates and releases Pods endlessly.
 
 mod backoff;
 mod context;

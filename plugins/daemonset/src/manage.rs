@@ -1,9 +1,10 @@
-//! One Pod for each Node: what is missing, and what is too much.
+//! One Pod for each Node: creates missing Pods, and deletes surplus ones.
 //!
 //! *Invariants*
-//! 1. Without a surge, all Pods of a Node but the oldest go; with one, at most one new and one old Pod stay.
-//! 2. A Pod that is being deleted is not replaced before it is gone, except with a surge, where it does not count.
-//! 3. A Pod that has ended goes. That of a Node on which Pods fail again and again waits longer each time.
+//! 1. Without a surge, all Pods of a Node except the oldest are deleted; with a surge, at most one new and one old Pod
+//!    stay.
+//! 2. A Pod that is being deleted is replaced only after its deletion, except with a surge, where it does not count.
+//! 3. An ended Pod is deleted. The delay grows with each failure on a Node.
 //!
 //! *Source*: `podsShouldBeOnNode` and `getUnscheduledPodsWithoutNode` of daemon_controller.go.
 
@@ -16,14 +17,14 @@ use crate::context::Context;
 use crate::strategy;
 use crate::types::{DaemonSet, Pod};
 
-/// What to write.
+/// The Pods to create and delete.
 #[derive(Default)]
 pub(crate) struct Decision<'a> {
     /// Nodes that get a Pod.
     pub(crate) create: Vec<&'a str>,
-    /// Pods that go.
+    /// Pods to delete.
     pub(crate) delete: Vec<&'a Pod>,
-    /// Reasons for deletions.
+    /// Events for the deletions.
     pub(crate) events: Vec<Event>,
 }
 
@@ -34,14 +35,14 @@ impl Decision<'_> {
     }
 }
 
-/// What is missing, and what is too much.
+/// Decides on missing and surplus Pods.
 pub(crate) fn decide<'a>(context: &'a Context, backoff: &mut Backoff) -> Decision<'a> {
     let mut decision = Decision::default();
     let allows_surge = strategy::allows_surge(&context.set);
     for (node, fit) in &context.fits {
         on_node(context, node, *fit, allows_surge, backoff, &mut decision);
     }
-    // Pods for Nodes that are gone: they are never scheduled, and the garbage collector of Pods leaves them.
+    // Pods for deleted Nodes are never scheduled, and the Pod garbage collector leaves them alone.
     let gone = context.pods.iter().filter(|(node, _)| !context.fits.contains_key(*node)).flat_map(|(_, pods)| pods);
     decision.delete.extend(gone.filter(|pod| pod.spec.node_name.is_empty() && !pod.metadata.is_deleting()));
     decision
@@ -80,7 +81,7 @@ fn on_node<'a>(
     }
 }
 
-/// Removes a Pod that has ended, unless Pods of this Node fail too often.
+/// Deletes an ended Pod, unless Pods of this Node fail too often.
 fn remove_ended<'a>(context: &Context, node: &str, pod: &'a Pod, backoff: &mut Backoff, decision: &mut Decision<'a>) {
     let meta = &pod.metadata;
     let about = |state: &str, intent: &str| {
@@ -99,7 +100,7 @@ fn remove_ended<'a>(context: &Context, node: &str, pod: &'a Pod, backoff: &mut B
     decision.delete.push(pod);
 }
 
-/// Two Pods stay as long as the oldest old one is ready and the oldest new one is not yet available. All others go.
+/// Two Pods stay while the oldest old one is ready and the oldest new one is not yet available. All others are deleted.
 fn prune_surge<'a>(context: &Context, running: &[&'a Pod], decision: &mut Decision<'a>) {
     let (mut newest, mut old) = (None, None);
     for pod in running {

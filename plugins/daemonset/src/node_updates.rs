@@ -1,4 +1,4 @@
-//! Changes of Nodes: which DaemonSets they concern.
+//! Node changes: enqueues the affected DaemonSets.
 //!
 //! *Flow*: key of a Node -> its Pods, all DaemonSets -> keys of DaemonSets.
 //!
@@ -12,8 +12,8 @@ use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, decode, log};
 use crate::fit;
 use crate::types::{DaemonSet, ListedDaemonSet, Node, Pod};
 
-/// Wakes the DaemonSets that a Node concerns: those that lack a Pod there, have one that has to go, or have Pods on Nodes where they
-/// should not be, of which this one may no longer be one.
+/// Enqueues the DaemonSets that a Node affects: those that lack a Pod there, have a surplus one, or have Pods on Nodes
+/// where they should not run, which may no longer include this one.
 ///
 /// # Errors
 /// The Node or one of its Pods does not decode.
@@ -26,7 +26,7 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
     for text in lister.list_json(&DaemonSet::KIND, &Query::all()) {
         let set: ListedDaemonSet = match decode(&DaemonSet::KIND, &text) {
             Ok(set) => set,
-            // It is reported for its own key, too.
+            // Its own key reports the error, too.
             Err(error) => {
                 log::error(&error.to_string());
                 continue;

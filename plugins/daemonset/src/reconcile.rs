@@ -1,11 +1,11 @@
-//! The decision for one DaemonSet.
+//! One run of a DaemonSet.
 //!
-//! *Flow*: the DaemonSet and its history -> its Pods by Node -> what to create and delete -> status.
+//! *Flow*: the DaemonSet and its history -> its Pods by Node -> creates and deletes -> status.
 //!
 //! *Invariants*
-//! 1. Claims and the revision of the template are written first, and nothing else is if one of them fails.
-//! 2. A DaemonSet that is being deleted gets nothing, not even a status: its history may be gone already.
-//! 3. The status is written also when Pods could not be created or deleted.
+//! 1. Claims and the revision of the template are written first; if one of them fails, nothing else is written.
+//! 2. For a DaemonSet that is being deleted nothing is written, not even a status: its history may be deleted already.
+//! 3. The status is written even if creating or deleting Pods failed.
 //!
 //! *Source*: `syncDaemonSet`, `updateDaemonSet` and `manage` of daemon_controller.go.
 
@@ -24,14 +24,14 @@ use crate::history::{self, History};
 use crate::types::{DaemonSet, Pod};
 use crate::{manage, node_updates, rolling, status, writes};
 
-/// Revisions that are kept if the DaemonSet does not say how many, which it always does behind an API server.
+/// Default revision history limit. Behind an API server the field is always set.
 const HISTORY_LIMIT: i32 = 10;
 
-/// Computes the changes for one DaemonSet, or wakes the DaemonSets that a Node concerns.
+/// Computes the changes for one DaemonSet, or enqueues the DaemonSets that a Node affects.
 ///
 /// # Errors
-/// A live read is needed; an object does not decode; or the DaemonSet cannot be acted upon (its selector is not valid, or does not
-/// match its template).
+/// A live read is needed; an object does not decode; or the DaemonSet is invalid (its selector is not valid, or does
+/// not match its template).
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     match key.queue.as_str() {
         "daemonset-node-updates" => node_updates::reconcile(key, lister),
@@ -61,7 +61,7 @@ fn sync(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let listed = lister.list(&Query::namespace(&key.namespace).controlled_by_or_orphans(&set.metadata.uid))?;
     let mut claimed = controller_ref::claim::<DaemonSet, Pod>(lister, &set.metadata, &selector, listed)?;
     let claims = claimed.step();
-    // Nothing is built on a claim or a revision that failed.
+    // After a failed claim or revision write, no other write follows.
     let is_certain = claims.mutations.is_empty() && writes.mutations.is_empty();
     let outcome = Outcome::new().step(claims).step(writes);
     let context = Context::new(lister, set, current.hash, claimed.owned)?;
@@ -72,7 +72,7 @@ fn selector_of(set: &DaemonSet) -> Result<Selector, Error> {
     let name = &set.metadata.name;
     let selector = Selector::from_label_selector(set.spec.selector.as_ref())
         .map_err(|error| Error::terminal(format!("spec.selector of DaemonSet {name} is not valid: {error}")))?;
-    // Pods that are released as soon as they are created would be created without end.
+    // Such Pods would be released immediately and created again endlessly.
     if !selector.matches(&set.spec.template.metadata.labels) {
         let message = "does not match the labels in spec.template: no Pods are created until one of them changes";
         return Err(Error::terminal(format!("spec.selector of DaemonSet {name} {message}")));
@@ -80,7 +80,7 @@ fn selector_of(set: &DaemonSet) -> Result<Selector, Error> {
     Ok(selector)
 }
 
-/// Adds what the Pods need, and the status.
+/// Adds the Pod writes and the status.
 fn finish(
     lister: &impl Lister,
     context: &Context,
@@ -96,7 +96,7 @@ fn finish(
     if decision.is_empty() {
         match rolling::decide(context) {
             Ok(rolling) => decision = rolling,
-            // The status is written all the same. A change of the DaemonSet or of a Node runs the key again.
+            // The status is written nevertheless. A change of the DaemonSet or of a Node runs the key again.
             Err(error) => {
                 log::error(&format!("DaemonSet {object}: {error}"));
                 is_valid = false;
@@ -119,7 +119,7 @@ fn finish(
     Ok(backoff.keep(outcome))
 }
 
-/// Deletes the oldest revisions beyond the limit, but those that Pods have.
+/// Deletes the oldest revisions beyond the limit, except those of Pods.
 fn clean_up(context: &Context, old: &[ControllerRevision]) -> Step {
     let is_live =
         |revision: &ControllerRevision| history::hash(revision).is_some_and(|hash| context.live_hashes.contains(hash));
@@ -127,7 +127,7 @@ fn clean_up(context: &Context, old: &[ControllerRevision]) -> Step {
     Step::sequential(surplus_with_live(old, limit, is_live).into_iter().map(history::delete))
 }
 
-/// Time until another Pod has been ready for long enough.
+/// Delay until another Pod becomes available.
 fn next_availability(context: &Context) -> Option<Duration> {
     let min_ready = context.set.spec.min_ready_seconds;
     let pods = || context.pods.values().flatten();

@@ -1,11 +1,12 @@
-//! A rolling update: which old Pods go, and which Nodes get a new one beside an old one.
+//! Rolling update: deletes old Pods, and with a surge creates new ones next to them.
 //!
 //! *Invariants*
-//! 1. Without a surge, an old Pod that is available goes only while fewer Nodes than `maxUnavailable` lack an available Pod. One that
-//!    is not available goes whatever the limit.
-//! 2. With a surge, an old Pod that is available goes only when the new one beside it is available, or when its Node should not have
-//!    one and more Nodes than wanted have an available Pod. At most `maxSurge` new Pods wait beside available ones.
-//! 3. A Node with several old or several new Pods waits for `manage`, and counts as unavailable, or against the surge.
+//! 1. Without a surge, an available old Pod is deleted only while fewer Nodes than `maxUnavailable` lack an available
+//!    Pod. An unavailable one is deleted whatever the limit.
+//! 2. With a surge, an available old Pod is deleted only when the new one on its Node is available, or when its Node
+//!    should not have one and more Nodes than desired have an available Pod. At most `maxSurge` new Pods wait next to
+//!    available ones.
+//! 3. A Node with several old or several new Pods is left to `manage`, and counts as unavailable, or against the surge.
 //!
 //! *Source*: `rollingUpdate` and `findUpdatedPodsOnNode` of update.go.
 
@@ -18,10 +19,10 @@ use crate::manage::Decision;
 use crate::strategy::{self, Limits};
 use crate::types::Pod;
 
-/// The next step of a rolling update; nothing with another strategy.
+/// The next step of a rolling update; empty with another strategy.
 ///
 /// # Errors
-/// The limits are not valid, or a Node with an old Pod is gone.
+/// The limits are invalid, or a Node with an old Pod is deleted.
 pub(crate) fn decide(context: &Context) -> Result<Decision<'_>, Error> {
     if !strategy::is_rolling(&context.set) {
         return Ok(Decision::default());
@@ -36,7 +37,7 @@ fn nodes(context: &Context) -> BTreeSet<&str> {
     wanted.chain(context.pods.keys()).map(String::as_str).collect()
 }
 
-/// The new and the old Pod of a Node, those that are being deleted left aside. `None`: there are several of one sort.
+/// The new and the old Pod of a Node, ignoring those that are being deleted. `None` if there are several of one kind.
 fn pair<'a>(context: &'a Context, node: &str) -> Option<(Option<&'a Pod>, Option<&'a Pod>)> {
     let (mut new, mut old) = (None, None);
     for pod in context.on(node).iter().filter(|pod| !pod.metadata.is_deleting()) {
@@ -67,7 +68,7 @@ fn replace(context: &Context, limits: Limits) -> Decision<'_> {
     Decision { delete, ..Decision::default() }
 }
 
-/// Creates new Pods beside old ones, and deletes old ones that are no longer needed.
+/// Creates new Pods next to old ones, and deletes old ones that are no longer needed.
 fn surge(context: &Context, limits: Limits) -> Result<Decision<'_>, Error> {
     let (mut delete, mut misplaced) = (Vec::new(), Vec::new());
     let (mut create, mut candidates) = (Vec::new(), Vec::new());
@@ -99,7 +100,7 @@ fn surge(context: &Context, limits: Limits) -> Result<Decision<'_>, Error> {
             (Some(_), Some(_)) => n_surge += 1,
         }
     }
-    // Whoever asks for a surge expects that as many Pods as wanted are available, also while Nodes change.
+    // With a surge, as many Pods as desired should stay available, even while Nodes change.
     delete.extend(misplaced.into_iter().take(n_available.saturating_sub(context.n_desired())));
     create.extend(candidates.into_iter().take(limits.surge.saturating_sub(n_surge)));
     Ok(Decision { create, delete, ..Decision::default() })

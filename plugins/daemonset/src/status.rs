@@ -21,7 +21,7 @@ const FIELDS: [&str; 8] = [
     "numberUnavailable",
 ];
 
-/// What is reported. Of the last four, zero is written as absence.
+/// The reported status. Of the last four fields, zero is written as an absent field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
@@ -63,7 +63,7 @@ pub(crate) fn calculate(context: &Context) -> Status {
     status
 }
 
-/// The update to a new status, unless nothing differs.
+/// The status update, if anything differs.
 pub(crate) fn update(set: &DaemonSet, document: Document, new: &Status) -> Option<Mutation> {
     let old = &set.status;
     let reported = Status {

@@ -1,4 +1,4 @@
-//! The update strategy: how many Pods may be unavailable, and how many come on top.
+//! The update strategy: limits of unavailable and surge Pods.
 //!
 //! *Source*: `SurgeCount`, `UnavailableCount` and `AllowsSurge` of util/daemonset_util.go, `updatedDesiredNodeCounts` of update.go.
 
@@ -10,7 +10,7 @@ use crate::types::DaemonSet;
 /// Limits of a rolling update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Nodes that may have a new Pod beside an old one that is available.
+    /// Nodes that may have a new Pod next to an available old one.
     pub(crate) surge: usize,
     /// Nodes that may be without an available Pod.
     pub(crate) unavailable: usize,
@@ -26,8 +26,8 @@ pub(crate) fn allows_surge(set: &DaemonSet) -> bool {
     surge(set, 1).is_ok_and(|surge| surge > 0)
 }
 
-/// The limits of a rolling update on this many Nodes. Both percentages round up. One Node may be without a Pod if nothing else would
-/// let the update go on.
+/// The limits of a rolling update on this many Nodes. Both percentages round up. If both are zero, one Node may be
+/// without a Pod, so that the update can progress.
 ///
 /// # Errors
 /// A value is not a percentage, or `maxUnavailable` is missing.

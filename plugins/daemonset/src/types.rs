@@ -1,4 +1,4 @@
-//! What the controller reads.
+//! The types that the controller reads.
 
 use plugin_lib::nodes::{NodeAffinity, Taint, Toleration};
 

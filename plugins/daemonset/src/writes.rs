@@ -1,4 +1,4 @@
-//! Creating and deleting Pods.
+//! Creates and deletes Pods.
 //!
 //! *Source*: `syncNodes` of daemon_controller.go, `CreatePodTemplate` of util/daemonset_util.go, `RealPodControl` of
 //! controller_utils.go.
@@ -18,7 +18,7 @@ use crate::types::{DaemonSet, Pod};
 #[doc(alias = "BurstReplicas")]
 pub(crate) const BURST: usize = 250;
 
-/// A step that creates Pods for these Nodes, or for as many of them as one run can.
+/// A step that creates Pods for these Nodes, up to the limit of one run.
 ///
 /// # Errors
 /// The template does not decode.
@@ -38,7 +38,7 @@ pub(crate) fn create(context: &Context, nodes: &[&str]) -> Result<Step, Error> {
     Ok(Step::slow_start(Batch::of(BURST, creates).mutations))
 }
 
-/// A Pod of the template, for no Node yet.
+/// A Pod from the template, not yet assigned to a Node.
 fn pod(context: &Context) -> Result<Document, Error> {
     let template = &context.set.spec.template;
     let mut metadata = pods::metadata_from_template(&DaemonSet::KIND, &context.set.metadata, template);
@@ -56,7 +56,7 @@ fn pod(context: &Context) -> Result<Document, Error> {
     Ok(pod)
 }
 
-/// The template's tolerations, with those of DaemonSets. What is not replaced stays as it is.
+/// The template's tolerations, with those of DaemonSets. Other tolerations stay unchanged.
 fn tolerations(spec: &Document) -> Result<Vec<Value>, serde_json::Error> {
     let text = spec.text(&["tolerations"]).unwrap_or_else(|| "null".to_owned());
     let mut values = serde_json::from_str::<Option<Vec<Value>>>(&text)?.unwrap_or_default();
@@ -73,7 +73,7 @@ fn tolerations(spec: &Document) -> Result<Vec<Value>, serde_json::Error> {
     Ok(values)
 }
 
-/// A step that deletes these Pods, or as many of them as one run can.
+/// A step that deletes these Pods, up to the limit of one run.
 pub(crate) fn delete(context: &Context, pods: &[&Pod]) -> Step {
     let meta = &context.set.metadata;
     Step::parallel(pods.iter().take(BURST).map(|pod| pods::delete(&DaemonSet::KIND, meta, &pod.metadata)))

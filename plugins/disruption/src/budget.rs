@@ -1,4 +1,4 @@
-//! One budget: from its Pods to its status.
+//! One PodDisruptionBudget: from its Pods to its status.
 //!
 //! *Source*: `sync`, `trySync`, `getExpectedPodCount`, `failSafe`.
 
@@ -15,10 +15,10 @@ use crate::scale::{Expected, Sizes, Stop, expected_scale};
 use crate::status::{Numbers, calculated, failed};
 use crate::types::{CountedPod, PodDisruptionBudget, RECHECK};
 
-/// HTTP status of a write that was based on an old version.
+/// HTTP status of a write based on a stale version.
 const CONFLICT: u32 = 409;
 
-/// Sizes of owners that former runs have read for a budget which one run cannot read all of.
+/// Owner sizes from earlier runs, for a budget with more owners than one run can read.
 #[derive(Default, PartialEq, Deserialize, Serialize)]
 struct Kept {
     sizes: Sizes,
@@ -31,7 +31,7 @@ struct Kept {
 pub(crate) fn sync(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let record = ObjectRecord::of(lister, "sizes", &key.object());
     let outcome = counted(key, &record, lister)?;
-    // They are of one calculation.
+    // Stored sizes belong to one calculation.
     Ok(if outcome.state.is_empty() { record.forget(outcome) } else { outcome })
 }
 
@@ -58,7 +58,7 @@ fn counted(key: &Key, record: &ObjectRecord<Kept>, lister: &impl Lister) -> Resu
                 None => outcome,
             })
         }
-        // An object that does not fit its type, too: what was counted before it came may be too much.
+        // Includes objects that do not fit their type: the previous numbers may allow too much.
         Err(Stop::Failed(error) | Stop::Run(Error::Terminal(error))) => {
             Ok(write(events, failed(&pdb, document, &error, now)))
         }
@@ -67,8 +67,8 @@ fn counted(key: &Key, record: &ObjectRecord<Kept>, lister: &impl Lister) -> Resu
     }
 }
 
-/// What became of the last try, if it calls for a status that allows nothing: anything but a conflict, which a newer version resolves.
-/// Upstream calculates again before it writes such a status a second time, hence every other try.
+/// A failure of the last try that requires a status that allows nothing: any except a conflict, which a newer version
+/// resolves. Upstream calculates again before it writes such a status a second time, hence every other try.
 fn refused(lister: &impl Lister) -> Option<MutationFailure> {
     let is_refused = |failure: &MutationFailure| failure.subresource.is_some() && failure.code != CONFLICT;
     if lister.attempt() % 2 == 1 { lister.failures().into_iter().find(is_refused) } else { None }
@@ -78,7 +78,7 @@ fn write(events: Vec<Event>, update: Option<Mutation>) -> Outcome {
     Outcome::new().step(Step::sequential(events.into_iter().map(Mutation::from).chain(update)))
 }
 
-/// The numbers of a budget. `events` receives what there is to report, also if this fails.
+/// Computes the numbers of a budget. `events` receives its events, even if this fails.
 fn count(
     pdb: &PodDisruptionBudget,
     known: &Sizes,
@@ -130,7 +130,7 @@ fn pods_of(pdb: &PodDisruptionBudget, lister: &impl Lister) -> Result<Vec<Counte
     Ok(lister.list(&query)?)
 }
 
-/// How many Pods there should be, and how many of them healthy.
+/// The expected and the desired number of healthy Pods.
 fn expect(
     pdb: &PodDisruptionBudget,
     pods: &[CountedPod],
@@ -156,7 +156,7 @@ fn expect(
     }
 }
 
-/// Percentages round up, also those of `maxUnavailable`, as upstream.
+/// Percentages round up, including those of `maxUnavailable`, as upstream.
 fn scaled(value: &IntOrPercent, total: i32) -> Result<i32, Stop> {
     value.scaled(total, true).ok_or_else(|| {
         let text = match value {

@@ -1,7 +1,7 @@
-//! Which Pods are healthy, and which count as gone already because the API server has just evicted them.
+//! Healthy Pods, and Pods that count as deleted because the API server has just evicted them.
 //!
-//! The API server notes each eviction in `status.disruptedPods` before it deletes the Pod. The entry stays until the Pod is seen to be
-//! deleted; after two minutes it was not, and the Pod counts again.
+//! The API server records each eviction in `status.disruptedPods` before it deletes the Pod. The entry stays until the
+//! Pod is seen to be deleted; after two minutes it expires, and the Pod counts again.
 //!
 //! *Source*: `buildDisruptedPodMap`, `countHealthyPods`.
 
@@ -14,20 +14,21 @@ use plugin_lib::pods;
 
 use crate::types::{CountedPod, PodDisruptionBudget};
 
-/// How long an eviction may take to delete its Pod.
+/// Time limit between an eviction and the deletion of its Pod.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Most evictions that one run reports as expired, each by an event: of an outcome that is too large, events are left out.
+/// Most expired evictions that one run reports, each with an event: the host drops events from an outcome that is too
+/// large.
 const MOST_EXPIRED: usize = 500;
 
-/// What is left of the evictions of a budget.
+/// Pending evictions of a budget.
 #[derive(Debug, Default)]
 pub(crate) struct Disrupted {
-    /// By name of the Pod: when it was evicted.
+    /// Eviction time by Pod name.
     pub(crate) pods: BTreeMap<String, Timestamp>,
-    /// When the first of them expires.
+    /// Time at which the first of them expires.
     pub(crate) recheck: Option<Timestamp>,
-    /// Pods that count.
+    /// Number of healthy Pods.
     pub(crate) n_healthy: i32,
     /// Names and uids of Pods that were not deleted in time.
     expired: Vec<(String, String)>,
@@ -44,7 +45,7 @@ impl Disrupted {
                 if end < now && disrupted.expired.len() < MOST_EXPIRED {
                     disrupted.expired.push((name.clone(), pod.metadata.uid.clone()));
                 } else if end < now {
-                    // It stays until a later run reports it, which the status that is written now begins.
+                    // It stays until a later run reports it, which the current status write starts.
                     disrupted.pods.insert(name.clone(), at);
                 } else {
                     disrupted.recheck = Some(disrupted.recheck.map_or(end, |other| other.min(end)));
@@ -58,7 +59,7 @@ impl Disrupted {
         disrupted
     }
 
-    /// Warnings about Pods that were not deleted. The namespace is there twice, as upstream.
+    /// Warnings about Pods that were not deleted. The namespace appears twice, as upstream.
     pub(crate) fn not_deleted(&self, pdb: &PodDisruptionBudget) -> Vec<Event> {
         let namespace = &pdb.metadata.namespace;
         let message = format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");

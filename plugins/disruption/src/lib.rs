@@ -1,4 +1,5 @@
-//! Writes into the status of each PodDisruptionBudget how many of its Pods may be evicted now. The API server obeys it.
+//! The disruption controller: writes the number of allowed evictions into each PodDisruptionBudget's status. The API
+//! server enforces it.
 //!
 //! | queue | key | task |
 //! | --- | --- | --- |
@@ -7,22 +8,26 @@
 //! | `disruption_pod` | Pod | [`pod`]: warn if it has several budgets; wait until its condition `DisruptionTarget` is stale |
 //! | `stale_pod_disruption` | Pod | [`pod`]: set a stale condition to `False` |
 //!
-//! *Flow* of a budget: Pods that it selects -> sizes of their owners ([`scale`]: caches, then `scale` of the API server) -> expected and
-//! desired number -> Pods that count as healthy ([`disrupted`]) -> status ([`status`]).
+//! *Flow* of a budget: selected Pods -> sizes of their owners ([`scale`]: caches, then `scale` of the API server) ->
+//! expected and desired number -> healthy Pods ([`disrupted`]) -> status ([`status`]).
 //!
 //! *Invariants*
-//! 1. What cannot be calculated allows no disruption, and the condition `DisruptionAllowed` gives the reason.
-//! 2. A status carries the resourceVersion that it was calculated from, so that it cannot undo an eviction of that moment.
+//! 1. If the calculation fails, no disruption is allowed, and the condition `DisruptionAllowed` has the reason.
+//! 2. A status write carries the resourceVersion that it was calculated from, so that it cannot undo a concurrent
+//!    eviction.
 //!
-//! *Source*: Kubernetes' `pkg/controller/disruption`. Its 24 tests (`disruption_test.go`) are sequences of steps rather than tables: of
-//! their 91 steps and rows, 90 are cases named after the test and the number of the step, with upstream's numbers. The row of
-//! `TestScaleFinderNoResource` with an unknown format of `scale` is not there, because a plugin sees only the names of subresources.
+//! *Source*: Kubernetes' `pkg/controller/disruption`. Its 24 tests (`disruption_test.go`) are sequences of steps rather
+//! than tables: of their 91 steps and rows, 90 are cases named after the test and the number of the step, with
+//! upstream's numbers. The row of `TestScaleFinderNoResource` with an unknown format of `scale` is left out, because a
+//! plugin has only the names of subresources.
 //!
 //! *Not as upstream*
-//! - A Pod wakes each of its budgets, by its old labels and by its new ones. Upstream wakes one of them, by the new labels.
-//! - A status that was refused, other than by a conflict, is followed by one that allows nothing in the next run, not in the same one.
+//! - A Pod enqueues each of its budgets, by its old and its new labels. Upstream enqueues one of them, by the new
+//!   labels.
+//! - After a failed status write, other than by a conflict, the next run writes one that allows nothing, not the same
+//!   run.
 //! - Sums of sizes do not wrap around.
-//! - The sizes of more than 1,500 owners that are read from the API server are read by several runs.
+//! - If the API server must be asked for the sizes of more than 1,500 owners, several runs read them.
 
 mod budget;
 mod disrupted;

@@ -1,5 +1,5 @@
-//! The size of a Pod's owner: ReplicationControllers, Deployments, ReplicaSets and StatefulSets from the caches, all else from the
-//! subresource `scale` of the API server.
+//! The size of a Pod's owner: ReplicationControllers, Deployments, ReplicaSets and StatefulSets from the caches, all
+//! others from the subresource `scale` of the API server.
 //!
 //! *Source*: `finders`, and the six functions that it lists.
 
@@ -26,7 +26,7 @@ pub(crate) struct Owner<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// How many Pods the object with this uid wants.
+/// Desired Pods of the object with this uid.
 #[derive(Debug)]
 pub(crate) struct Size {
     pub(crate) uid: String,
@@ -51,22 +51,22 @@ impl<'a> Owner<'a> {
         Ok(self.kind == kind && groups.contains(&group))
     }
 
-    /// Its size; without a number it is one.
+    /// Its size; 1 if the number is absent.
     fn size(&self, replicas: Option<i32>) -> Size {
         Size { uid: self.uid.to_owned(), replicas: replicas.unwrap_or(1) }
     }
 }
 
-/// The object that a reference names, unless it is a namesake.
+/// The referenced object, unless it has another uid.
 fn named<T: Resource>(owner: &Owner<'_>, lister: &impl Lister) -> Result<Option<T>, Error> {
     let found = lister.get::<T>(owner.namespace, owner.name)?;
     Ok(found.filter(|found| Metadata::uid(found.metadata()) == owner.uid))
 }
 
-/// The size of an owner that the caches have; `None` if they do not have it, or its kind.
+/// The size of an owner in the caches; `None` if they lack it, or its kind.
 ///
 /// # Errors
-/// If the reference does not make sense, or an object does not fit its type.
+/// If the reference is invalid, or an object does not fit its type.
 pub(crate) fn cached(owner: &Owner<'_>, lister: &impl Lister) -> Result<Option<Size>, Stop> {
     if owner.is("ReplicationController", &[""])? {
         let found = named::<ReplicationController>(owner, lister)?;
@@ -93,7 +93,7 @@ pub(crate) fn cached(owner: &Owner<'_>, lister: &impl Lister) -> Result<Option<S
         let found = named::<Deployment>(&above, lister)?;
         return Ok(found.map(|found| above.size(found.spec.replicas)));
     }
-    // Upstream's finder of ReplicaSets looks at the kind alone.
+    // Upstream's ReplicaSet finder compares the kind alone.
     Ok((above.kind != "Deployment").then_some(own))
 }
 
@@ -116,17 +116,17 @@ struct ScaleSpec {
     replicas: i32,
 }
 
-/// The size of any owner, by its `scale`; `None` if the API server does not have it.
+/// The size of any owner, from its `scale`; `None` if the API server does not have it.
 ///
 /// # Errors
-/// What upstream's error says; or reads are needed first.
+/// Upstream's error; or reads are needed first.
 pub(crate) fn live<L: Lister>(
     owner: &Owner<'_>,
     resources: &Resources<'_, L>,
     lister: &L,
 ) -> Result<Option<Size>, Stop> {
     let (resource, read) = resources.of(owner)?;
-    // Upstream asks below the namespace of the Pod, where the API server has no such path.
+    // Upstream reads in the Pod's namespace, where the API server has no such path.
     if resource.namespaced {
         let need = Need::live_object(&read, owner.namespace, owner.name).subresource("scale");
         match lister.ask(need)? {
@@ -150,7 +150,7 @@ pub(crate) fn live<L: Lister>(
 /// The resources of one kind, of all versions.
 type OfKind = Rc<[ApiResource]>;
 
-/// What the API server has, read at most once in a run for each kind.
+/// The API server's resources, read at most once in a run for each kind.
 pub(crate) struct Resources<'a, L> {
     lister: &'a L,
     /// By group and name of the kind.
@@ -162,13 +162,13 @@ impl<'a, L: Lister> Resources<'a, L> {
         Self { lister, known: RefCell::default() }
     }
 
-    /// The resource of the owner, and the kind to read it as: in the version that the server prefers, as upstream's client of scales
-    /// does.
+    /// The owner's resource, and the kind to read it as: in the version that the server prefers, as upstream's scale
+    /// client does.
     fn of(&self, owner: &Owner<'_>) -> Result<(ApiResource, Kind), Stop> {
         let (group, version) = group_version(owner.api_version).map_err(Stop::Failed)?;
         let known = self.known(group, owner.kind);
         let Some(resource) = known.iter().find(|resource| resource.kind.version == version) else {
-            // A definition may have come a moment ago. What it brings is known in the next round.
+            // The definition may be new. The next round has its resources.
             if let Err(error) = self.lister.ask(Need::Discovery)? {
                 return Err(Stop::Failed(error.message));
             }

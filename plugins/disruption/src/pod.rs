@@ -1,6 +1,7 @@
-//! Pods: warnings about several budgets, and conditions `DisruptionTarget` that outlive what they announced.
+//! Pods: warnings about several budgets, and stale `DisruptionTarget` conditions.
 //!
-//! Whoever is about to delete a Pod sets the condition first. If the Pod is not being deleted two minutes later, nobody will.
+//! A client that is about to delete a Pod sets the condition first. If the Pod is not being deleted two minutes later,
+//! the condition is stale.
 //!
 //! *Source*: `addPod`, `updatePod`, `getPdbForPod`, `syncStalePodDisruption`, `nonTerminatingPodHasStaleDisruptionCondition`.
 
@@ -15,10 +16,10 @@ use crate::types::{ListedBudget, Pod, STALE};
 
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// How long the condition may be there before the Pod is deleted.
+/// Time limit between the condition and the deletion of the Pod.
 const STALE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What a change of a Pod asks for.
+/// Handles a change of a Pod.
 ///
 /// # Errors
 /// If an object does not fit its type.
@@ -44,7 +45,7 @@ pub(crate) fn changed(key: &Key, lister: &impl Lister) -> Result<Outcome, Error>
     })
 }
 
-/// Sets the condition to `False` if it is stale, or waits until it is.
+/// Sets the condition to `False` if it is stale, or waits until then.
 ///
 /// # Errors
 /// If the Pod does not fit its type.
@@ -56,7 +57,7 @@ pub(crate) fn clear_stale(key: &Key, lister: &impl Lister) -> Result<Outcome, Er
         return Ok(Outcome::new().requeue_at(at, now));
     }
     let metadata = &pod.metadata;
-    // Upstream's condition has nothing but these; null removes what the old one had.
+    // Upstream's condition has only these fields; null removes other fields of the old one.
     let mut condition = json!({
         "type": DISRUPTION_TARGET,
         "status": "False",
@@ -71,12 +72,12 @@ pub(crate) fn clear_stale(key: &Key, lister: &impl Lister) -> Result<Outcome, Er
     let order: Vec<Value> = pod.status.conditions.iter().map(|other| json!({"type": other.type_})).collect();
     let body = json!({"status": {"conditions": [condition], "$setElementOrder/conditions": order}});
     let patch = Mutation::patch(&Pod::KIND, metadata.key(), PatchType::StrategicMerge, body).subresource("status");
-    // A newer condition may announce something else.
+    // A newer condition may have another reason.
     let patch = patch.uid(&metadata.uid).resource_version(&metadata.resource_version);
     Ok(Outcome::new().step(Step::sequential([patch])))
 }
 
-/// When the condition is stale; `None` if it does not become so. The kubelet may take any time, and a Pod that has ended keeps its
+/// When the condition becomes stale; `None` if it never does. The kubelet may take any time, and an ended Pod keeps its
 /// conditions.
 fn stale_at(pod: &Pod) -> Option<Timestamp> {
     let condition = pod.status.conditions.iter().find(|condition| condition.type_ == DISRUPTION_TARGET)?;

@@ -1,11 +1,11 @@
-//! What the queue of a key is for.
+//! Dispatches a key by its queue.
 
 use pintle_sdk::{Error, Key, Lister, Outcome, Resource};
 
 use crate::types::{CHANGED, DISRUPTION, PodDisruptionBudget, RECHECK, STALE};
 use crate::{budget, pod};
 
-/// Does what the queue of the key is for.
+/// Dispatches the key to the handler of its queue.
 ///
 /// # Errors
 /// If an object does not fit its type. [`Error::Needs`] if the size of an owner must be read first.

@@ -1,10 +1,10 @@
-//! How many Pods there should be: the sum of the sizes of the owners that the Pods have.
+//! The expected number of Pods: the sum of the sizes of the Pods' owners.
 //!
 //! *Invariants*
 //! 1. Each owner counts once, by its uid; the ReplicaSets of a Deployment count as that Deployment.
 //! 2. A Pod without a controller adds nothing, and is reported.
-//! 3. A Pod whose controller is not found is an error: its budget could allow too much.
-//! 4. The reads of a run are bounded, also if each Pod has another owner: then several runs read the sizes.
+//! 3. A missing controller is an error, because the budget could allow too much.
+//! 4. The reads of a run are bounded, even if each Pod has another owner: then several runs read the sizes.
 //!
 //! *Source*: `getExpectedScale`.
 
@@ -15,21 +15,21 @@ use pintle_sdk::{Error, Lister, Need};
 use crate::owners::{Owner, Resources, cached, live};
 use crate::types::CountedPod;
 
-/// Owners whose size is read from the API server in one run, which has six rounds of 256 reads, and one for the discovery. Of more
-/// owners, the next runs read the sizes of the others.
+/// Most owners whose size one run reads from the API server: it has six rounds of 256 reads, and one for the discovery.
+/// The next runs read the rest.
 const MAX_LIVE: usize = 1_500;
 
 /// Sizes of owners, by their uids.
 pub(crate) type Sizes = BTreeMap<String, i32>;
 
-/// Why a budget has no numbers.
+/// The reason why a budget has no numbers.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The status reports it.
     Failed(String),
-    /// Not all sizes of owners are read; these are.
+    /// Only these owner sizes have been read.
     Partial(Sizes),
-    /// The run ends: something must be read first, or an object does not fit its type.
+    /// The run ends: a read is needed first, or an object does not fit its type.
     Run(Error),
 }
 
@@ -39,7 +39,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// How many Pods there should be.
+/// The expected number of Pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) pods: i32,
@@ -49,10 +49,10 @@ pub(crate) struct Expected {
 
 /// The sum of the sizes of the owners.
 ///
-/// `known` has the sizes that former runs have read.
+/// `known` has the sizes from earlier runs.
 ///
 /// # Errors
-/// What upstream's error says; or reads are needed first; or there are more owners than one run can ask about.
+/// Upstream's error; or reads are needed first; or one run cannot read all owners.
 pub(crate) fn expected_scale(pods: &[CountedPod], known: &Sizes, lister: &impl Lister) -> Result<Expected, Stop> {
     let mut sizes = Sizes::new();
     let mut owners = BTreeSet::new();
@@ -103,7 +103,7 @@ pub(crate) fn expected_scale(pods: &[CountedPod], known: &Sizes, lister: &impl L
             }
         }
     }
-    // An error is reported only when all is read: that of the first Pod counts.
+    // Errors are reported only after all reads: that of the first Pod counts.
     if !needs.is_empty() {
         return Err(Stop::Run(Error::Needs(needs)));
     }

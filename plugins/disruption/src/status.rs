@@ -1,4 +1,4 @@
-//! What is written into the status of a budget.
+//! Writes the status of a budget.
 //!
 //! *Source*: `updatePdbStatus`, `failSafe`; `apps/poddisruptionbudget/helpers.go` of component-helpers.
 
@@ -17,7 +17,7 @@ const SUFFICIENT_PODS: &str = "SufficientPods";
 const INSUFFICIENT_PODS: &str = "InsufficientPods";
 const SYNC_FAILED: &str = "SyncFailed";
 
-/// What a budget counts.
+/// The Pod counts of a budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers {
     pub(crate) expected: i32,
@@ -26,13 +26,13 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Evictions that leave enough. Without Pods there are none: the first ones may come before the next status.
+    /// Allowed evictions. Without Pods there are none: the first Pods may be created before the next status.
     fn disruptions_allowed(&self) -> i32 {
         if self.expected <= 0 { 0 } else { self.current_healthy.saturating_sub(self.desired_healthy).max(0) }
     }
 }
 
-/// The update to these numbers; `None` if the status has them.
+/// The update to these numbers; `None` if the status already has them.
 pub(crate) fn calculated(
     pdb: &PodDisruptionBudget,
     document: Document,
@@ -68,7 +68,7 @@ pub(crate) fn calculated(
     Some(status::replace::<PodDisruptionBudget>(document, &new))
 }
 
-/// The update to a status that allows nothing; `None` if it is so already.
+/// The update to a status that allows nothing; `None` if it already does.
 pub(crate) fn failed(
     pdb: &PodDisruptionBudget,
     mut document: Document,

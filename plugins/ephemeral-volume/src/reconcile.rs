@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::types::{PersistentVolumeClaim, Pod, Template};
 
-/// The Pods that may have waited for a claim to go: those with an ephemeral volume whose claim has its name.
+/// The Pods that may wait for a claim to be deleted: those with an ephemeral volume whose claim has this name.
 pub fn keys_of(_: &Kind, old: Option<&str>, new: Option<&str>, lister: &impl Lister) -> Vec<Key> {
     let claim = old.filter(|_| new.is_none()).and_then(|text| decode(&PersistentVolumeClaim::KIND, text).ok());
     let Some(PersistentVolumeClaim { metadata: claim, .. }) = claim else { return Vec::new() };
@@ -22,7 +22,7 @@ pub fn keys_of(_: &Kind, old: Option<&str>, new: Option<&str>, lister: &impl Lis
 
 const QUEUE: &str = "ephemeral_volume";
 
-/// Says what should be created for a Pod.
+/// Computes the claims to create for a Pod.
 ///
 /// # Errors
 /// If an object does not fit its type.
@@ -49,7 +49,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         let message = format!("ephemeral volume {}: {error}", volume.name);
         let failed = Event::warning(&Pod::KIND, &pod.metadata, "FailedBinding", message);
         creates.push(create(&pod, &claim, template).on_failure(failed));
-        // One volume that fails keeps those after it waiting.
+        // After a failed volume, later ones wait.
         if is_conflict {
             break;
         }
@@ -58,7 +58,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(count(Outcome::new().step(Step::sequential(creates)), n_counted))
 }
 
-/// Counts requests and failed ones, of the first so many creates; a request is sent once the one before it has succeeded.
+/// Counts requests and failures of the first `n_creates` creates; a request is sent once the previous one has
+/// succeeded.
 fn count(mut outcome: Outcome, n_creates: usize) -> Outcome {
     const TOTAL: &str = "ephemeral_volume_controller_create_total";
     const FAILED: &str = "ephemeral_volume_controller_create_failures_total";
@@ -70,7 +71,7 @@ fn count(mut outcome: Outcome, n_creates: usize) -> Outcome {
         last = Some(place);
     }
     match last {
-        // Failed, or not tried because an earlier one had failed: one failure in all.
+        // Failed, or skipped because an earlier one failed: one failure in total.
         Some(place) => outcome.observe_at(Moment::Failed(place), FAILED, Vec::new(), 1.0),
         None => outcome,
     }

@@ -1,10 +1,10 @@
-//! What the controller reads.
+//! The types that the controller reads.
 
 use serde_json::Value;
 
 pintle_sdk::types!(
     "manifest.yaml",
-    // The spec is carried along.
+    // The spec is copied.
     "v1/Pod": [
         "metadata.deletionTimestamp",
         "spec.volumes.name",
@@ -14,5 +14,5 @@ pintle_sdk::types!(
     ],
 );
 
-/// A template of a claim.
+/// A claim template.
 pub(crate) type Template = PodSpecVolumesEphemeralVolumeClaimTemplate;

@@ -1,8 +1,8 @@
-//! Owners that the API server has said to be gone, so that a thousand dependents ask once.
+//! A cache of owners that do not exist according to the API server, so that a thousand dependents cause one request.
 //!
-//! An absent owner is identified by all fields of the reference and the namespace of the lookup: a wrong reference must not make a
-//! right one look absent. What is absent stays so, because a uid never comes back. Runs at the same time may overwrite each
-//! other's entries; that costs a read.
+//! An absent owner is identified by all fields of the reference and the namespace of the lookup: an invalid reference
+//! must not make a valid one look absent. An absent owner stays absent, because uids are never reused. Concurrent runs
+//! may overwrite each other's entries, which costs a read.
 //!
 //! *Source*: `absentOwnerCache`.
 
@@ -12,16 +12,17 @@ use plugin_lib::state::Record;
 
 const STATE: &str = "absent-owners";
 
-/// How many owners are kept. Upstream keeps 500; a list of these is parsed whenever an owner is missing.
+/// Most owners in the cache. Upstream keeps 500; this list is parsed whenever an owner is missing.
 const MOST: usize = 64;
 
-/// Most bytes of an owner that is kept. References may have names of any length, and the state of a plugin is limited.
+/// Most bytes of a cached owner. References may have names of any length, and a plugin's state is limited.
 const LONGEST: usize = 1024;
 
-/// Version, kind, namespace (none if cluster-scoped), name and uid. Not one text: users choose these values.
+/// Version, kind, namespace (empty if cluster-scoped), name and uid. Separate strings, because users choose these
+/// values.
 type Entry = [String; 5];
 
-/// What is known, and what a run has learned.
+/// The stored owners, and those that a run adds.
 pub(crate) struct Absent {
     record: Record<Vec<Entry>>,
     owners: Vec<Entry>,
@@ -33,7 +34,7 @@ impl Absent {
         Self { owners: record.get().cloned().unwrap_or_default(), record }
     }
 
-    /// Whether the owner is known not to be in the namespace.
+    /// Whether the owner is known to be absent from the namespace.
     pub(crate) fn has(&self, owner: &OwnerReference, namespace: &str) -> bool {
         self.owners.iter().any(|known| known.iter().zip(parts(owner, namespace)).all(|(known, part)| known == part))
     }

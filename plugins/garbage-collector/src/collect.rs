@@ -1,4 +1,4 @@
-//! Objects whose owners are gone.
+//! Objects whose owners are deleted.
 //!
 //! *Source*: `attemptToDeleteItem`.
 
@@ -12,11 +12,11 @@ use crate::absent::Absent;
 use crate::owners::{self, Cached, Owners};
 use crate::types::{FOREGROUND, ORPHAN, Object};
 
-/// Time after which an owner that the cache does not show is looked for again: it may never come into the cache, so that
-/// nobody would tell of its end. Upstream asks for each such owner up to every 1,000 s.
+/// Delay before an owner that the cache lacks is checked again: it may never enter the cache, so no event would report
+/// its deletion. Upstream checks each such owner up to every 1,000 s.
 const UNSEEN: Duration = Duration::from_secs(300);
 
-/// Deletes the object if none of its owners is left, else removes the references to those that are gone.
+/// Deletes the object if none of its owners exists, else removes the references to deleted ones.
 pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
     if object.metadata.owner_references.is_empty() {
         return Ok(Outcome::new());
@@ -33,7 +33,7 @@ pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, 
     }
     if !owners.solid.is_empty() {
         if !owners.dangling.is_empty() || !owners.waiting.is_empty() {
-            // A reference to a waiting owner would keep it waiting without end.
+            // A reference to a waiting owner would keep the owner waiting endlessly.
             let goes =
                 |place: usize, _: &OwnerReference| owners.dangling.contains(&place) || owners.waiting.contains(&place);
             outcome.push(Step::sequential([object.remove_owners(goes).tolerate([Refusal::NotFound])]));
@@ -44,7 +44,8 @@ pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, 
         if owners.dangling.is_empty() {
             return Err(Error::retry("not all owners could be looked for, and none of those found is gone"));
         }
-        // What is known to be gone makes room for the rest. The object keeps an owner, so that it still is one that has some.
+        // References to absent owners make room for the rest. One reference stays, so that the object still has an
+        // owner.
         let goes = |place: usize, _: &OwnerReference| owners.dangling.contains(&place);
         outcome.push(Step::sequential([object.remove_owners(goes).tolerate([Refusal::NotFound])]));
         return Ok(absent.keep(outcome));
@@ -84,7 +85,7 @@ fn delete(object: &Object, owners: &Owners, lister: &impl Lister) -> Result<Vec<
     // An owner waits for this object, which has dependents: they are deleted first.
     let blocking = object.metadata.owner_references.iter().any(|owner| owner.block_owner_deletion == Some(true));
     if blocking && is_any_waiting {
-        // A dependent waits as well: perhaps a circle, so this object must block nobody from now on.
+        // A dependent waits as well: possibly a cycle, so this object must not block its owners any more.
         let unblocked: Vec<OwnerReference> = object
             .metadata
             .owner_references
@@ -96,8 +97,8 @@ fn delete(object: &Object, owners: &Owners, lister: &impl Lister) -> Result<Vec<
     Ok(vec![deletion(Propagation::Foreground)])
 }
 
-/// Whether the last run's deletion came too late although the object's owners are the same: something else of it changes so
-/// fast that its version must not matter, or it would never be deleted.
+/// Whether the last run's delete conflicted although the object's owners are the same: other fields change so often
+/// that the delete must ignore its version, or it would never succeed.
 fn has_only_moved_on(object: &Object, lister: &impl Lister) -> Result<bool, Error> {
     let (kind, key) = (object.kind(), object.metadata.key());
     let is_conflict = |failure: &MutationFailure| failure.reason == "Conflict" && failure.object == key;

@@ -1,11 +1,11 @@
-//! Foreground deletion: the object goes after those of its dependents that block it.
+//! Foreground deletion: the object is deleted after the dependents that block it.
 
 use pintle_sdk::{Error, Lister, Outcome, Refusal, Step};
 
 use crate::types::{FOREGROUND, Object};
 
-/// Removes the finalizer once no dependent blocks. Until then nothing: the dependents are separate keys, and each
-/// that goes brings this key back.
+/// Removes the finalizer once no dependent blocks. Until then it does nothing: the dependents are separate keys, and
+/// each deletion enqueues this key.
 pub(crate) fn finish(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
     let blocks = |dependent: Object| {
         let mut owners = dependent.metadata.owner_references.iter();

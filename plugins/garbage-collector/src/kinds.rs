@@ -1,10 +1,11 @@
-//! Kinds of owners: those that the API server has, and those whose CustomResourceDefinition is gone.
+//! Kinds of owners: served ones, and those whose CustomResourceDefinition is deleted.
 //!
-//! When a CustomResourceDefinition is deleted, the API server deletes its objects first, and then forgets the kind. Dependents whose
-//! run comes later name owners of a kind that nobody knows. They must not be mistaken for objects that name a wrong kind, which stay.
-//! So a definition that is being deleted is noted with its kind, and one that is gone for the API server has left no owner.
+//! When a CustomResourceDefinition is deleted, the API server deletes its objects first, and then stops serving the
+//! kind. Dependents that run later refer to owners of an unknown kind. They must be distinguished from objects that
+//! refer to a wrong kind, which stay. So the kind of a definition that is being deleted is recorded; if the definition
+//! is absent from the API server, the owner is too.
 //!
-//! *Source*: `TestCRDDeletionCascading` of upstream's integration tests. There the owners are known from the graph.
+//! *Source*: `TestCRDDeletionCascading` of upstream's integration tests. Upstream has the owners in its graph.
 
 use pintle_sdk::{ApiResource, Error, Kind, Lister, Need, ObjectKey, Outcome};
 use plugin_lib::state::Record;
@@ -14,7 +15,7 @@ use crate::types::Object;
 
 const DEFINITION: Kind = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
 
-/// What is noted of a kind.
+/// Recorded kind of a definition.
 #[derive(PartialEq, Serialize, Deserialize)]
 struct Noted {
     /// Name of the definition.
@@ -22,20 +23,20 @@ struct Noted {
     namespaced: bool,
 }
 
-/// What is noted. Versions of a kind have one definition.
+/// Reads the record of a kind. Versions of a kind have one definition.
 fn noted(lister: &impl Lister, group: &str, name: &str) -> Record<Noted> {
     Record::read(lister, ObjectKey::new(group, name).state_name("deleted-kind"))
 }
 
-/// What is known of the kind of an owner.
+/// Knowledge about an owner's kind.
 pub(crate) enum Known {
-    /// The API server has it.
+    /// The API server serves it.
     Served { namespaced: bool },
-    /// All of its objects are gone.
+    /// All of its objects are deleted.
     Gone { namespaced: bool },
 }
 
-/// An outcome that notes the kind of a definition that is being deleted.
+/// An outcome that records the kind of a definition that is being deleted.
 pub(crate) fn note(object: &Object, lister: &impl Lister) -> Outcome {
     if object.kind() != DEFINITION {
         return Outcome::new();
@@ -47,17 +48,17 @@ pub(crate) fn note(object: &Object, lister: &impl Lister) -> Outcome {
     noted(lister, &resource.kind.group, &resource.kind.name).keep(Outcome::new(), &new)
 }
 
-/// Looks for a kind by group, version and name, as upstream does.
+/// Finds a kind by group, version and name, as upstream does.
 ///
 /// # Errors
-/// A need, if its definition was deleted. A retry if the API server does not know the kind: it may be one that appears later.
+/// A need, if its definition was deleted. A retry if the kind is unknown to the API server: it may appear later.
 pub(crate) fn find(lister: &impl Lister, kind: &Kind) -> Result<Known, Error> {
     let served = lister.resources_of(&kind.group, &kind.name);
     if let Some(resource) = served.iter().find(|resource| resource.kind == *kind) {
         return Ok(Known::Served { namespaced: resource.namespaced });
     }
     let unknown = || Error::retry(format!("owner kind {kind} is not known to the API server"));
-    // Of a kind with other versions, the objects may be there.
+    // If the kind has other versions, its objects may exist.
     let noted = noted(lister, &kind.group, &kind.name);
     let Some(Noted { definition, namespaced }) = noted.get().filter(|_| served.is_empty()) else {
         return Err(unknown());

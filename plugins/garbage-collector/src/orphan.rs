@@ -1,17 +1,17 @@
-//! Orphaning: the object goes, its dependents stay without it.
+//! Orphaning: the object is deleted, its dependents stay.
 
 use pintle_sdk::{Error, Lister, Outcome, Refusal, Step};
 use plugin_lib::batch::Batch;
 
 use crate::types::{MOST_REMOVED, ORPHAN, Object};
 
-/// Removes the references of the dependents, then the finalizer. The second waits for the first: a dependent that still
-/// named the owner once it is gone would be deleted.
+/// Removes the references of the dependents, then the finalizer. This order matters: a dependent that still refers to
+/// the deleted owner would be deleted.
 pub(crate) fn release(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
     let uid = &object.metadata.uid;
     let mut releases = Batch::default();
     let mut is_last = true;
-    // One by one: there may be more than the memory of a run has room for.
+    // One by one: all of them may exceed the memory of a run.
     for dependent in object.dependents(lister) {
         let dependent = dependent?;
         let n_references = dependent.metadata.owner_references.iter().filter(|owner| owner.uid == *uid).count();

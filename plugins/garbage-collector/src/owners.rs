@@ -1,7 +1,7 @@
-//! Which of an object's owners are there.
+//! Checks which of an object's owners exist.
 //!
-//! An object may have tens of thousands of owner references, and each owner may be large. What one run reads is bounded; the rest
-//! is left for the runs after it.
+//! An object may have tens of thousands of owner references, and each owner may be large. The reads of one run are
+//! bounded; later runs do the rest.
 //!
 //! *Source*: `classifyReferences` and `isDangling`.
 
@@ -15,24 +15,24 @@ use crate::absent::Absent;
 use crate::kinds::{Known, find};
 use crate::types::Object;
 
-/// Most owners that one run has read from the API server, in one round. The contract allows 256 in a round.
+/// Most owners that one run reads from the API server, in one round. The contract allows 256 in a round.
 const MOST_ASKED: usize = 200;
 
 /// Most bytes of owners that one run reads from the cache.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The places of an object's owner references by what is known of the owners.
+/// Indexes of an object's owner references, by the owner's state.
 #[derive(Default)]
 pub(crate) struct Owners {
-    /// There, and not waiting for its dependents.
+    /// The owner exists and does not wait for its dependents.
     pub(crate) solid: BTreeSet<usize>,
-    /// Gone.
+    /// The owner is absent.
     pub(crate) dangling: BTreeSet<usize>,
-    /// There, but going once its dependents are gone.
+    /// The owner exists and is deleted after its dependents.
     pub(crate) waiting: BTreeSet<usize>,
-    /// There, and waiting or not, but the cache does not show it.
+    /// Whether an owner exists that the cache lacks.
     pub(crate) is_any_unseen: bool,
-    /// Whether there are owners of which nothing is known: this run had no room for them.
+    /// Whether some owners are unchecked: this run had no room for them.
     pub(crate) is_partial: bool,
 }
 
@@ -42,10 +42,10 @@ impl Owners {
     }
 }
 
-/// A cluster-scoped object names a namespaced owner. There is no telling which one, so nothing is done, ever.
+/// A cluster-scoped object refers to a namespaced owner. The namespace is unknown, so the object is never changed.
 pub(crate) struct Impossible;
 
-/// What matters of an owner that the cache shows.
+/// The relevant fields of an owner in the cache.
 struct Seen {
     kind: Kind,
     namespace: String,
@@ -53,7 +53,7 @@ struct Seen {
     is_waiting: bool,
 }
 
-/// The owners that the cache shows, each read once.
+/// The owners in the cache, each read once.
 pub(crate) struct Cached<'l, L> {
     lister: &'l L,
     seen: BTreeMap<String, Option<Seen>>,
@@ -65,7 +65,7 @@ impl<'l, L: Lister> Cached<'l, L> {
         Self { lister, seen: BTreeMap::new(), n_bytes: 0 }
     }
 
-    /// The owner with this uid, if there is one; `None` if there is no room to read it.
+    /// The owner with this uid, if it exists; `None` if there is no room to read it.
     fn get(&mut self, uid: &str) -> Result<Option<Option<&Seen>>, Error> {
         if !self.seen.contains_key(uid) {
             if self.n_bytes > MOST_BYTES {
@@ -86,7 +86,7 @@ impl<'l, L: Lister> Cached<'l, L> {
     }
 }
 
-/// The first owner that is in another namespace, where it cannot be an owner: it counts as absent, and an event reports it.
+/// The first owner in another namespace, where it cannot be an owner: it counts as absent, and an event reports it.
 pub(crate) fn elsewhere<'a, L: Lister>(
     object: &'a Object,
     cached: &mut Cached<'_, L>,
@@ -102,12 +102,12 @@ pub(crate) fn elsewhere<'a, L: Lister>(
     Ok(None)
 }
 
-/// Sorts the references of an object.
+/// Classifies the references of an object.
 ///
 /// # Errors
-/// Needs for owners that the cache does not hold, in the first round only: the cache and what is kept of absent owners change
-/// from round to round, so that the owners to ask for might never be the same ones twice. A retry if a kind is not known to the
-/// API server: it may be one that appears later, and an object must not be deleted because of a typo.
+/// Needs for owners that the cache lacks, in the first round only: the cache and the absent owners change from round to
+/// round, so that the needs might never be the same twice. A retry if a kind is unknown to the API server: it may
+/// appear later, and an object must not be deleted because of a typo.
 pub(crate) fn classify<L: Lister>(
     object: &Object,
     lister: &L,
@@ -176,7 +176,7 @@ pub(crate) fn classify<L: Lister>(
                 absent.learn(reference, namespace);
                 owners.dangling.insert(place);
             }
-            // The answers of the run have no room for this one.
+            // The answers of this run have no room for this owner.
             Some(Err(error)) if error.reason == "TooLarge" => owners.is_partial = true,
             Some(Err(error)) => {
                 return Err(Error::retry(format!(

@@ -1,17 +1,17 @@
-//! Objects of any kind, as far as garbage collection looks at them.
+//! The metadata of objects of any kind that garbage collection reads.
 
 use pintle_sdk::api::meta::{ObjectMeta, OwnerReference};
 use pintle_sdk::{Error, Key, Kind, Lister, Mutation, ObjectKey, PatchType, decode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Finalizer of an object that waits for its dependents to go.
+/// Finalizer of an object that waits for the deletion of its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// Most references that one patch removes. The API server refuses JSON patches with more than 10,000 operations.
+/// Most references that one patch removes. The API server rejects JSON patches with more than 10,000 operations.
 pub(crate) const MOST_REMOVED: usize = 1_000;
 
-/// Finalizer of an object whose dependents shall stay.
+/// Finalizer of an object whose dependents stay.
 pub(crate) const ORPHAN: &str = "orphan";
 
 /// The metadata of an object of any kind.
@@ -24,13 +24,13 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// The object of a key, if it is in the cache.
+    /// The object of a key, if the cache has it.
     pub(crate) fn get(key: &Key, lister: &impl Lister) -> Result<Option<Self>, Error> {
         let name = ObjectKey::new(&key.namespace, &key.name);
         lister.get_json(&key.kind, &name).map(|text| decode(&key.kind, &text)).transpose()
     }
 
-    /// Parses an object that the lister gave.
+    /// Parses an object from the lister.
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         Ok(serde_json::from_str(text)?)
     }
@@ -47,13 +47,13 @@ impl Object {
         self.metadata.finalizers.iter().any(|name| name == finalizer)
     }
 
-    /// Whether it is being deleted, its dependents before it.
+    /// Whether it is being deleted in the foreground.
     pub(crate) fn waits_for_dependents(&self) -> bool {
         self.is_deleting() && self.has_finalizer(FOREGROUND)
     }
 
-    /// The objects of the cache that name it as an owner, and can: dependents of a namespaced owner live in its namespace. Each
-    /// is decoded when it is reached, because there may be hundreds of thousands.
+    /// The objects in the cache that refer to it as an owner, and can: dependents of a namespaced owner live in its
+    /// namespace. Each is decoded when it is reached, because there may be hundreds of thousands.
     pub(crate) fn dependents(&self, lister: &impl Lister) -> impl Iterator<Item = Result<Self, Error>> {
         let namespace = &self.metadata.namespace;
         let all = lister.dependents_json(&self.metadata.uid).into_iter().map(|text| Self::parse(&text));
@@ -62,16 +62,16 @@ impl Object {
         })
     }
 
-    /// Writes other owner references. The resourceVersion ensures that no concurrently added reference is lost.
+    /// Replaces the owner references. The resourceVersion ensures that no concurrently added reference is lost.
     pub(crate) fn set_owners(&self, owners: &[OwnerReference]) -> Mutation {
         self.patch(json!({"metadata": {"ownerReferences": or_null(owners)}}))
     }
 
-    /// Removes references, at most [`MOST_REMOVED`], and leaves the others as they are by now. The tests fail if the list is not
-    /// what the cache shows, but other changes of the object do not matter.
+    /// Removes at most [`MOST_REMOVED`] references, and leaves the others as they are. The tests of the patch fail if
+    /// the list differs from the cache, but other changes of the object do not matter.
     pub(crate) fn remove_owners(&self, is_removed: impl Fn(usize, &OwnerReference) -> bool) -> Mutation {
         let mut operations = Vec::new();
-        // From the end, so that the places before it stay.
+        // From the end, so that earlier indexes stay valid.
         let owners = self.metadata.owner_references.iter().enumerate().rev();
         for (i, owner) in owners.filter(|(i, owner)| is_removed(*i, owner)).take(MOST_REMOVED) {
             let path = format!("/metadata/ownerReferences/{i}");

@@ -1,7 +1,8 @@
-//! From what the metrics ask for to what is done: windows of time, limits of speed, and the autoscaler's own limits.
+//! From the metrics' proposal to the decision: stabilization windows, scaling policies, and the autoscaler's own
+//! limits.
 //!
-//! *Source*: `normalizeDesiredReplicas`, `normalizeDesiredReplicasWithBehaviors` and what they call, in upstream's `horizontal.go`; the
-//! defaults of rules are those of `pkg/apis/autoscaling/v2/defaults.go`. Sums stay at the end of the range.
+//! *Source*: `normalizeDesiredReplicas`, `normalizeDesiredReplicasWithBehaviors` and the functions they call, in
+//! upstream's `horizontal.go`; the defaults of rules are those of `pkg/apis/autoscaling/v2/defaults.go`. Sums saturate.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ const RAISED: Why = (
 );
 
 impl Behavior {
-    /// The rules for up and down with upstream's defaults; a window of `None` is that of the flag.
+    /// The rules for up and down with upstream's defaults; a window of `None` is the one set by the flag.
     #[doc(alias = "GenerateHPAScaleUpRules", alias = "GenerateHPAScaleDownRules")]
     pub(crate) fn rules(&self) -> (Rules, Rules) {
         let policy = |type_: &str, value| Policy { type_: type_.into(), value, period_seconds: 15 };
@@ -56,7 +57,8 @@ impl Behavior {
 }
 
 impl<L: Lister> Context<'_, L> {
-    /// Decides by what the metrics ask for, sets the conditions `AbleToScale` and `ScalingLimited`, and remembers what was proposed.
+    /// Decides on the proposal of the metrics, sets the conditions `AbleToScale` and `ScalingLimited`, and stores the
+    /// recommendation.
     #[doc(alias = "normalizeDesiredReplicas", alias = "normalizeDesiredReplicasWithBehaviors")]
     pub(crate) fn normalize(&mut self, current: i32, proposed: i32) -> i32 {
         let rules = self.hpa.spec.behavior.as_ref().map(Behavior::rules);
@@ -72,8 +74,8 @@ impl<L: Lister> Context<'_, L> {
         desired
     }
 
-    /// Without rules, the highest recommendation of the window of the flag; with rules, within what was recommended in the windows of
-    /// both directions.
+    /// Without rules, the highest recommendation in the flag's window; with rules, within the recommendations in the
+    /// windows of both directions.
     #[doc(alias = "stabilizeRecommendation", alias = "stabilizeRecommendationWithBehaviors")]
     fn stabilize(&mut self, current: i32, proposed: i32, rules: Option<&(Rules, Rules)>) -> i32 {
         let now = self.uptime;
@@ -95,7 +97,8 @@ impl<L: Lister> Context<'_, L> {
         current.max(lowest).min(highest)
     }
 
-    /// Within the limits of the autoscaler. Without rules, at most double, and four; with rules, as fast as the policies allow.
+    /// Applies the autoscaler's limits. Without rules, at most double, or four if that is more; with rules, as fast as
+    /// the policies allow.
     #[doc(alias = "convertDesiredReplicasWithRules", alias = "convertDesiredReplicasWithBehaviorRate")]
     fn limit(&self, current: i32, desired: i32, rules: Option<&(Rules, Rules)>) -> (i32, Why) {
         let (least, most) = ((self.least(), TOO_FEW), (self.hpa.spec.max_replicas, TOO_MANY));
@@ -118,7 +121,7 @@ impl<L: Lister> Context<'_, L> {
         }
     }
 
-    /// The replicas that the policies allow in a direction: 1 is up, -1 is down. Without policies, as far away as numbers go.
+    /// The replicas that the policies allow in a direction: 1 is up, -1 is down. Unlimited without policies.
     #[doc(alias = "calculateScaleUpLimitWithScalingRules", alias = "calculateScaleDownLimitWithBehaviors")]
     fn fastest(&self, current: i32, rules: &Rules, direction: i64) -> i32 {
         let selects = |policy: &str| rules.select_policy.as_deref() == Some(policy);
@@ -144,7 +147,7 @@ impl<L: Lister> Context<'_, L> {
         })
     }
 
-    /// The sum of changes of the last seconds.
+    /// The sum of changes within the period.
     #[doc(alias = "getReplicasChangePerPeriod")]
     fn changed_within(&self, changes: &[Change], period: i32) -> i64 {
         let cutoff = self.uptime - f64::from(period);

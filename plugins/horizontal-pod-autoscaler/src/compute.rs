@@ -1,4 +1,4 @@
-//! What the metrics of an autoscaler ask for.
+//! Computes the proposal of an autoscaler's metrics.
 //!
 //! *Source*: `computeReplicasForMetrics`, `computeReplicasForMetric` and `computeStatusFor...` of upstream's `horizontal.go`.
 
@@ -22,7 +22,8 @@ type Proposal = (i32, String, Amount);
 type Computed = Result<(i32, String, Metric), (&'static str, Stop)>;
 
 impl<L: Lister> Context<'_, L> {
-    /// The most that the metrics ask for, and the name of that metric. Their states become those of the status.
+    /// The highest proposal of the metrics, and the name of that metric. The metrics' states become those of the
+    /// status.
     #[doc(alias = "computeReplicasForMetrics")]
     pub(crate) fn propose(&mut self, scale: &Scale) -> Result<(i32, String), Stop> {
         let Some((text, selector)) = &scale.selector else {
@@ -56,12 +57,12 @@ impl<L: Lister> Context<'_, L> {
             self.writes.computations.push([action.into(), fault.into(), spec.type_.clone()]);
             self.status.current_metrics.push(status);
         }
-        // The API server does not let an object without metrics pass.
+        // The API server rejects an object without metrics.
         let none = || (INVALID_TYPE, "there are no metrics".to_owned(), String::new());
         let error = first
             .as_ref()
             .map(|(.., whole)| format!("invalid metrics ({n_failed} invalid out of {n}), first error is: {whole}"));
-        // What is left may only scale up.
+        // The other metrics may only scale up.
         if n_failed >= n || n_failed > 0 && most < scale.replicas {
             let (reason, why, _) = first.unwrap_or_else(none);
             self.set(ACTIVE, false, reason, format!("the HPA was unable to compute the replica count: {why}"));
@@ -76,7 +77,7 @@ impl<L: Lister> Context<'_, L> {
         Ok((most, name))
     }
 
-    /// What each metric asks for.
+    /// The proposal of each metric.
     ///
     /// # Errors
     /// [`Error::Needs`] of all metrics, each once.
@@ -97,8 +98,8 @@ impl<L: Lister> Context<'_, L> {
         if needs.is_empty() { Ok(computed) } else { Err(Error::Needs(needs)) }
     }
 
-    /// What the metrics need if the scale has the same selector as in the last run, which saves a round. If it has another one, the next
-    /// round asks for what that one needs.
+    /// The metrics' needs if the scale has the same selector as in the last run, which saves a round. With another
+    /// selector, the next round asks for its needs.
     pub(crate) fn foreseen(&self) -> Vec<Need> {
         let is_active = conditions::is_true(&self.hpa.status.conditions, ACTIVE);
         let Some(selector) = self.last_selector().filter(|_| is_active) else { return Vec::new() };
@@ -126,7 +127,7 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
             "External" => ("FailedGetExternalMetric", format!("{} external", metric.name), Self::external),
             other => return Err((INVALID_TYPE, format!("unknown metric source type {other:?}").into())),
         };
-        // The API server does not let a metric without a source pass.
+        // The API server rejects a metric without a source.
         let missing = || format!("the metric has the type {}, but no source of it", spec.type_);
         let proposal = source.ok_or_else(|| missing().into()).and_then(|source| of(self, &source));
         let proposal = proposal.wholly_within(format_args!("failed to get {what} metric value"));
@@ -233,7 +234,7 @@ fn without_target(of: &str) -> Stop {
     format!("invalid {of} metric source: neither a value target nor an average value target was set").into()
 }
 
-/// Upstream names object metrics with an average value like external ones.
+/// Upstream uses the name format of external metrics for object metrics with an average value.
 fn shown(metric: &MetricId) -> String {
     format!("external metric {}({})", metric.name, printed(metric.selector.as_ref()))
 }

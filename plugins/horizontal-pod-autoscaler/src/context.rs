@@ -1,4 +1,4 @@
-//! One run of an autoscaler: what it starts from, what it has decided so far, and why it stops.
+//! One run of an autoscaler: its inputs, its decisions so far, and why it stops.
 
 use std::fmt::Display;
 
@@ -30,9 +30,9 @@ pub(crate) struct Context<'a, L> {
     pub(crate) writes: Writes,
 }
 
-/// Why something is not decided.
+/// The reason why nothing is decided.
 pub(crate) enum Stop {
-    /// The run ends: something must be read first, or an object does not fit its type.
+    /// The run ends: a read is needed first, or an object does not fit its type.
     Run(Error),
     /// Upstream's errors: that of the condition and the event, and that of the whole computation.
     Failed { error: String, whole: String },
@@ -50,11 +50,11 @@ impl From<String> for Stop {
     }
 }
 
-/// Puts a text before an error.
+/// Adds a prefix to an error.
 pub(crate) trait Within<T> {
-    /// Before both of upstream's errors.
+    /// Adds a prefix to both of upstream's errors.
     fn within(self, text: impl Display) -> Result<T, Stop>;
-    /// Before the error of the whole computation alone.
+    /// Adds a prefix to the error of the whole computation only.
     fn wholly_within(self, text: impl Display) -> Result<T, Stop>;
 }
 
@@ -75,7 +75,7 @@ impl<T, E: Into<Stop>> Within<T> for Result<T, E> {
 }
 
 impl<L> Context<'_, L> {
-    /// Sets a condition in its place; its time is that of the last change of its status.
+    /// Sets a condition in place; its transition time changes with its status only.
     #[doc(alias = "setCondition")]
     pub(crate) fn set(&mut self, kind: &str, status: bool, reason: &str, message: impl Into<String>) {
         let condition = Condition {
@@ -93,7 +93,7 @@ impl<L> Context<'_, L> {
         self.writes.events.push(Mutation::event(event));
     }
 
-    /// The fewest replicas, by upstream's default.
+    /// The minimum number of replicas, with upstream's default.
     pub(crate) fn least(&self) -> i32 {
         self.hpa.spec.min_replicas.unwrap_or(1)
     }
@@ -103,7 +103,7 @@ impl<L> Context<'_, L> {
         self.hpa.spec.metrics.iter().any(|metric| matches!(metric.type_.as_str(), "Object" | "External"))
     }
 
-    /// Whether a change of the ratio of usage and target, from 1, changes nothing.
+    /// Whether a ratio of usage to target is close enough to 1 to change nothing.
     #[doc(alias = "tolerancesForHpa", alias = "isWithin")]
     pub(crate) fn tolerates(&self, ratio: f64) -> bool {
         let behavior = self.hpa.spec.behavior.as_ref();

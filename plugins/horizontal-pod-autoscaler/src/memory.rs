@@ -1,7 +1,7 @@
-//! What an autoscaler remembers: recommendations, and by how much it has scaled when.
+//! State of an autoscaler: recommendations, and past scale changes.
 //!
-//! All times are those of the clock that nobody sets, so that a step of the wall clock scales nothing. The memory ends with the host,
-//! as upstream's does.
+//! All times are from the monotonic clock, so that a step of the wall clock scales nothing. The state is lost when the
+//! host stops, as upstream's is.
 
 use pintle_sdk::Kind;
 use pintle_sdk::api::is_default;
@@ -9,14 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::Status;
 
-/// Most entries of a list: an hour, the longest window, of recommendations of each second, with some to spare. The oldest go first.
+/// Most entries of a list: an hour, the longest window, of recommendations of each second, plus a reserve. The oldest
+/// are dropped first.
 const MAX_ENTRIES: usize = 4096;
 
-/// Of one autoscaler. Entries are in upstream's order: a new one takes the place of an old one.
+/// State of one autoscaler. Entries are in upstream's order: a new one replaces an old one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Memory {
-    /// `None` before the first sight of the target.
+    /// `None` before the first read of the target.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) recommendations: Option<Vec<Recommendation>>,
     #[serde(skip_serializing_if = "is_default")]
@@ -26,29 +27,29 @@ pub(crate) struct Memory {
     /// The last desired number of replicas, for the metric.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) desired: Option<i32>,
-    /// A change that was sent; the next run learns whether it was refused.
+    /// A change that was sent; the next run checks whether it failed.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) sent: Option<Sent>,
-    /// What it depended on that no other autoscaler had some of the Pods, when all were looked at; see [`crate::overlap`].
+    /// The inputs of the last check that found no overlap with other autoscalers; see [`crate::overlap`].
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) without_rivals: Option<String>,
 }
 
-/// When, in seconds, and how many replicas.
+/// Time in seconds, and number of replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Recommendation(pub(crate) f64, pub(crate) i32);
 
-/// When, in seconds, by how many replicas, and whether another one may take its place.
+/// Time in seconds, change of replicas, and whether it may be replaced by another entry.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change(pub(crate) f64, pub(crate) i32, #[serde(default)] pub(crate) bool);
 
-/// A change of the number of replicas, with all that is needed to send it again, or to report that it was refused.
+/// A change of the number of replicas, with everything needed to send it again, or to report its failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Sent {
-    /// Of the autoscaler.
+    /// Uid of the autoscaler.
     pub(crate) uid: String,
-    /// Of the target.
+    /// Kind of the target.
     pub(crate) kind: Kind,
     pub(crate) from: i32,
     pub(crate) to: i32,
@@ -63,13 +64,13 @@ pub(crate) struct Sent {
 }
 
 impl Memory {
-    /// Adds a recommendation, in place of the last one that is too old, if there is one.
+    /// Adds a recommendation, in place of the last one that is too old, if any.
     pub(crate) fn recommend(&mut self, now: f64, replicas: i32, is_old: impl Fn(f64) -> bool) {
         let all = self.recommendations.get_or_insert_default();
         put(all, Recommendation(now, replicas), |one| is_old(one.0), |one| one.0);
     }
 
-    /// The change that was sent has taken place.
+    /// Records that the sent change succeeded.
     #[doc(alias = "storeScaleEvent")]
     pub(crate) fn confirm(&mut self) {
         let Some(sent) = self.sent.take() else { return };

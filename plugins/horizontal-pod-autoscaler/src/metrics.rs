@@ -1,7 +1,7 @@
-//! The metrics APIs: requests, answers and errors.
+//! The metrics APIs: requests, responses and errors.
 //!
-//! *Source*: upstream's `metrics/client.go`, the clients of `k8s.io/metrics`, and for the texts of errors `NewGenericServerResponse` of
-//! apimachinery.
+//! *Source*: upstream's `metrics/client.go`, the clients of `k8s.io/metrics`, and for error texts
+//! `NewGenericServerResponse` of apimachinery.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::types::Reference;
 const RESOURCE: &str = "metrics.k8s.io";
 const CUSTOM: &str = "custom.metrics.k8s.io";
 const EXTERNAL: &str = "external.metrics.k8s.io";
-/// Versions of custom metrics that are understood; the last one is that of tests.
+/// Supported versions of custom metrics; the last one is for tests.
 const VERSIONS: [&str; 3] = ["v1beta2", "v1beta1", "__internal"];
 const NO_VERSION: &str = "no known available metric versions found";
-/// Window of a sample of a custom metric that has none, in seconds.
+/// Default window of a custom metric sample, in seconds.
 const DEFAULT_WINDOW: i64 = 60;
 
 /// A value of a Pod, in thousandths.
@@ -35,7 +35,7 @@ pub(crate) struct Sample {
     pub(crate) window: Duration,
 }
 
-/// By the name of the Pod.
+/// Samples by Pod name.
 pub(crate) type Samples = BTreeMap<String, Sample>;
 
 #[derive(Deserialize)]
@@ -51,7 +51,7 @@ struct Name {
     name: String,
 }
 
-/// Of `metrics.k8s.io`.
+/// Type of `metrics.k8s.io`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PodMetrics {
@@ -70,7 +70,7 @@ struct ContainerMetrics {
     usage: BTreeMap<String, Quantity>,
 }
 
-/// Of `custom.metrics.k8s.io`: `window_seconds` in v1beta2, `window` in v1beta1.
+/// Type of `custom.metrics.k8s.io`: `window_seconds` in v1beta2, `window` in v1beta1.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct MetricValue {
@@ -81,7 +81,7 @@ struct MetricValue {
     value: Quantity,
 }
 
-/// Of `external.metrics.k8s.io`.
+/// Type of `external.metrics.k8s.io`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ExternalValue {
@@ -102,7 +102,7 @@ struct Version {
     group_version: String,
 }
 
-/// A duration as Go prints it; one that is below zero is zero.
+/// A duration in Go's format; a negative one becomes zero.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     let nanos = go_duration(&text).ok_or_else(|| D::Error::custom(format!("time: invalid duration {text:?}")))?;
@@ -110,8 +110,8 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 }
 
 impl<L: Lister> ReplicaCalculator<'_, L> {
-    /// What the Pods use of a resource, or their containers of this name, unless that is empty. Pods with a container that has no value
-    /// are left out.
+    /// Usage of a resource by the Pods, or by their containers with this name, unless that is empty. Pods with a
+    /// container without a value are left out.
     #[doc(alias = "GetResourceMetric", alias = "getPodMetrics", alias = "getContainerMetrics")]
     pub(crate) fn of_resource(&self, resource: &str, container: &str) -> Result<Samples, Stop> {
         let list = self.items::<PodMetrics>(RESOURCE, "v1beta1", &["pods"], &[("labelSelector", self.selector)]);
@@ -146,7 +146,7 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
     pub(crate) fn of_object(&self, object: &Reference, metric: &str, selector: &Selector) -> Result<i64, Stop> {
         let value = || {
             let version = self.version()?;
-            // A group that is malformed is none, as in upstream's `FromAPIVersionAndKind`.
+            // A malformed group counts as empty, as in upstream's `FromAPIVersionAndKind`.
             let group = group_version(&object.api_version).unwrap_or_default().0;
             let dot = if group.is_empty() { "" } else { "." };
             let plural;
@@ -170,7 +170,7 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
         value().within("unable to fetch metrics from custom metrics API")
     }
 
-    /// The sum of the values of a metric from outside of the cluster, in thousandths.
+    /// The sum of the values of an external metric, in thousandths.
     #[doc(alias = "GetExternalMetric")]
     pub(crate) fn of_outside(&self, metric: &str, selector: &Selector) -> Result<i64, Stop> {
         let list = self.items::<ExternalValue>(EXTERNAL, "v1beta1", &[metric], &[("labelSelector", selector)]);
@@ -178,7 +178,7 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
         Ok(values.fold(0, i64::saturating_add))
     }
 
-    /// The version of custom metrics to ask for.
+    /// The version of custom metrics to use.
     fn version(&self) -> Result<&'static str, Stop> {
         let group: ApiGroup = match self.run.lister.ask(Need::RawPath(format!("/apis/{CUSTOM}")))? {
             Ok(text) => decode(&text)?,
@@ -193,11 +193,12 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
         served.find_map(known).ok_or_else(|| NO_VERSION.to_owned().into())
     }
 
-    /// The items of the list of a resource of an API in the namespace, by selectors in the order of their names. `of` is the resource,
+    /// The items of a resource's list in the namespace, by selectors in the order of their names. `of` is the resource,
     /// the name of an object if there is one, and the metric.
     ///
-    /// A version of custom metrics whose own discovery is unavailable counts as none, because upstream's client does not find it in the
-    /// discovery of all groups (`convertAPIGroup` in client-go's `aggregated_discovery.go` leaves out what is stale).
+    /// A version of custom metrics whose discovery is unavailable counts as absent, because upstream's client does not
+    /// find it in the discovery of all groups (`convertAPIGroup` in client-go's `aggregated_discovery.go` leaves out
+    /// stale versions).
     fn items<T: DeserializeOwned>(
         &self,
         group: &str,
@@ -219,19 +220,19 @@ impl<L: Lister> ReplicaCalculator<'_, L> {
     }
 }
 
-/// Items, of which there must be some.
+/// Items, at least one.
 fn some<T>(api: &str, items: Result<Vec<T>, Stop>) -> Result<Vec<T>, Stop> {
     let items = items.within(format_args!("unable to fetch metrics from {api} metrics API"))?;
     if items.is_empty() { Err(format!("no metrics returned from {api} metrics API").into()) } else { Ok(items) }
 }
 
 /// # Errors
-/// The text is not what it should be.
+/// The text does not fit its type.
 fn decode<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| format!("decode the answer: {error}"))
 }
 
-/// The text of a refusal of a GET. One without a reason is not a Status, so that its text is only part of the message.
+/// The error text of a failed GET. One without a reason is not a Status, so its text is only part of the message.
 #[doc(alias = "NewGenericServerResponse")]
 pub(crate) fn refusal(error: &ApiError, resource: &str, group: &str, name: &str) -> String {
     if error.code == 0 || !error.reason.is_empty() {
@@ -264,7 +265,7 @@ const INTO_PODS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 /// A path, and a query of the selectors that are not empty.
 ///
 /// # Errors
-/// A segment cannot be part of a path as it is: the host asks for no path that needs escapes.
+/// A segment needs escapes, which the host does not accept.
 fn path(segments: &[&str], selectors: &[(&str, &Selector)]) -> Result<String, String> {
     let is_plain = |segment: &str| {
         !matches!(segment, "" | "." | "..")

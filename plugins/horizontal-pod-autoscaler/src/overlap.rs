@@ -1,11 +1,12 @@
-//! The Pods of a target, and autoscalers whose targets share Pods: all of them stop.
+//! The Pods of a target, and autoscalers whose targets share Pods, all of which stop.
 //!
-//! Each keeps the selector of its target in the state. The others of the namespace read it, as upstream does from a map in memory.
-//! A mark of the namespace changes with every selector: an autoscaler that shared no Pods when it looked, and sees the same mark and
-//! Pods with the same labels, still shares none. So it reads the selectors of all others only after a change.
+//! Each autoscaler stores the selector of its target in the state. The others of the namespace read it, as upstream
+//! does from an in-memory map. A marker of the namespace changes with every selector: if an autoscaler shared no Pods
+//! at its last check, and neither the marker nor its Pods' labels have changed, it still shares none. So it reads the
+//! other selectors only after a change.
 //!
-//! *Source*: `validateAndParseSelector` of upstream's `horizontal.go`. There it is done before metrics are read; here in the last round
-//! of a run, because it reads all autoscalers of the namespace.
+//! *Source*: `validateAndParseSelector` of upstream's `horizontal.go`. Upstream checks before it reads metrics; this
+//! checks in the last round of a run, because it reads all autoscalers of the namespace.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -15,25 +16,25 @@ use plugin_lib::selector::Selector;
 use crate::context::{ACTIVE, Context, Stop};
 use crate::types::{HorizontalPodAutoscaler, ListedAutoscaler, Pod};
 
-/// Name of the state that differs after each change of a selector of the namespace. Of two changes at once, one is kept: readers of
-/// the mark before see another one in either case.
+/// Name of the state entry that changes with each selector of the namespace. Of two concurrent changes, one is kept:
+/// readers of the previous marker see another one in either case.
 fn mark_name(namespace: &str) -> String {
     format!("selectors/{namespace}")
 }
 
-/// The text of the selector of the target of an autoscaler in its last run; one of a former object of the name does not count.
+/// The selector of an autoscaler's target in its last run; that of an earlier object with the name does not count.
 fn kept(lister: &impl Lister, own: &ObjectKey, uid: &str) -> Option<String> {
     let kept = lister.state(&own.state_name("selector"))?;
     kept.split_once('/').filter(|(owner, _)| *owner == uid).map(|(_, text)| text.to_owned())
 }
 
-/// Forgets an autoscaler that is gone, and the mark of a namespace of which it was the last one.
+/// Removes the state of a deleted autoscaler, and the namespace's marker with its last autoscaler.
 pub(crate) fn forget(lister: &impl Lister, own: &ObjectKey, outcome: Outcome) -> Outcome {
     let outcome = outcome.forget(own.state_name("selector"));
     if count(lister, &own.namespace) == 0 { outcome.forget(mark_name(&own.namespace)) } else { outcome }
 }
 
-/// How many autoscalers the namespace has.
+/// Number of autoscalers in the namespace.
 fn count(lister: &impl Lister, namespace: &str) -> u32 {
     lister.count(&HorizontalPodAutoscaler::KIND, &Query::namespace(namespace))
 }
@@ -44,17 +45,17 @@ impl<L: Lister> Context<'_, L> {
         let label_selector = Some(selector.hint()).filter(|hint| !hint.is_empty());
         let query = Query { label_selector, ..Query::namespace(&self.hpa.metadata.namespace) };
         let pods = self.lister.list_json(&Pod::KIND, &query).into_iter().map(|text| decode::<Pod>(&Pod::KIND, &text));
-        // One by one: those of a large namespace need not be there at once.
+        // One by one: a large namespace's Pods need not be in memory together.
         pods.filter(|pod| pod.as_ref().map_or(true, |pod| selector.matches(&pod.metadata.labels))).collect()
     }
 
-    /// The selector of the target in the last run, if that one is remembered.
+    /// The selector of the target in the last run, if stored.
     pub(crate) fn last_selector(&self) -> Option<Selector> {
         let own = &self.hpa.metadata;
         Selector::parse(&kept(self.lister, &own.key(), &own.uid)?).ok()
     }
 
-    /// Remembers the selector of the target.
+    /// Stores the selector of the target.
     pub(crate) fn keep_selector(&mut self, selector: &Selector) {
         let (own, selector) = (&self.hpa.metadata, selector.to_string());
         if kept(self.lister, &own.key(), &own.uid).as_ref() != Some(&selector) {
@@ -64,10 +65,10 @@ impl<L: Lister> Context<'_, L> {
         }
     }
 
-    /// Reports another autoscaler whose target has some of the Pods.
+    /// Reports another autoscaler whose target shares Pods.
     ///
     /// # Errors
-    /// Upstream's; or an autoscaler does not fit its type.
+    /// Upstream's error; or an autoscaler does not fit its type.
     #[doc(alias = "validateAndParseSelector")]
     pub(crate) fn check_overlap(&mut self, selector: &str, pods: &[Pod]) -> Result<(), Stop> {
         let Some(rival) = self.rival(pods)? else { return Ok(()) };
@@ -79,14 +80,14 @@ impl<L: Lister> Context<'_, L> {
         Err(error.into())
     }
 
-    /// The first other autoscaler whose target has one of the Pods.
+    /// The first other autoscaler whose target shares a Pod.
     #[doc(alias = "HPAsMatchingPods")]
     fn rival(&mut self, pods: &[Pod]) -> Result<Option<String>, Error> {
         let own = &self.hpa.metadata;
         if pods.is_empty() || count(self.lister, &own.namespace) <= 1 {
             return Ok(None);
         }
-        // The state of a run is not newer than its objects: who has changed the mark is listed.
+        // The state of a run is not newer than its objects, so the autoscaler that changed the marker is listed.
         let basis = self.basis(pods);
         if self.memory.without_rivals.as_ref() == Some(&basis) {
             return Ok(None);
@@ -98,13 +99,13 @@ impl<L: Lister> Context<'_, L> {
         Ok(rival)
     }
 
-    /// What the absence of rivals depends on: the selectors of all others, the autoscaler, and the labels of its Pods.
+    /// The inputs of the overlap check: the selectors of all others, the autoscaler, and the labels of its Pods.
     fn basis(&self, pods: &[Pod]) -> String {
         let own = &self.hpa.metadata;
         let mark = self.lister.state(&mark_name(&own.namespace)).unwrap_or_default();
         let mut labels = DefaultHasher::new();
         for pod in pods {
-            // One by one: the length of a map is hashed as a number of the machine's size.
+            // One by one: a map's length is hashed as a platform-sized integer.
             pod.metadata.labels.iter().for_each(|label| label.hash(&mut labels));
             labels.write_u8(0);
         }
@@ -113,7 +114,7 @@ impl<L: Lister> Context<'_, L> {
 
     fn selects_any(&self, other: &ListedAutoscaler, pods: &[Pod]) -> bool {
         let Some(text) = kept(self.lister, &other.metadata.key(), &other.metadata.uid) else { return false };
-        // Most of a large namespace select other Pods, which is seen without parsing them.
+        // In a large namespace most selectors exclude these Pods, which needs no parsing.
         let mut pods = pods.iter().filter(|pod| !Selector::excludes(&text, &pod.metadata.labels)).peekable();
         pods.peek().is_some()
             && Selector::parse(&text).is_ok_and(|selector| pods.any(|pod| selector.matches(&pod.metadata.labels)))

@@ -1,4 +1,4 @@
-//! The size of the target of one autoscaler.
+//! One run of an autoscaler.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::scale::Scale;
 use crate::types::{HorizontalPodAutoscaler, Settings};
 use crate::writes::Writes;
 
-/// Computes the size of the target of one autoscaler.
+/// Computes the size of one autoscaler's target.
 ///
 /// # Errors
 /// If the configuration or an object does not fit its type. [`Error::Needs`] for the scale and the metrics.
@@ -30,7 +30,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         hpa: &hpa,
         settings,
         now: lister.now()?,
-        // To the millisecond, which keeps the texts short.
+        // In milliseconds, which keeps the texts short.
         uptime: (lister.uptime().as_secs_f64() * 1000.0).round() / 1000.0,
         memory: record.get().cloned().unwrap_or_default(),
         status: hpa.status.clone(),
@@ -40,12 +40,12 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     match failures.iter().find(|failure| failure.subresource.as_deref() == Some("scale")) {
         Some(refused) => match run.memory.sent.take().filter(|sent| sent.uid == hpa.metadata.uid) {
             Some(sent) => run.repeat(refused, sent)?,
-            // It was a change for a former object of the name.
+            // It was a change for an earlier object with this name.
             None => run.writes.pause(),
         },
         None => {
             run.memory.confirm();
-            // The status was refused, which has its event.
+            // The status write failed, which has its event.
             if failures.is_empty() { run.look()? } else { run.writes.pause() }
         }
     }
@@ -59,7 +59,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 }
 
 impl<L: Lister> Context<'_, L> {
-    /// Looks at the target and its metrics, decides, and sends the change.
+    /// Reads the target and its metrics, decides, and sends the change.
     #[doc(alias = "reconcileAutoscaler")]
     fn look(&mut self) -> Result<(), Error> {
         let scale = match self.scale() {
@@ -76,7 +76,7 @@ impl<L: Lister> Context<'_, L> {
             }
         };
         self.set(ABLE, true, "SucceededGetScale", "the HPA controller was able to get the target's current scale");
-        // Before anything that is recommended at this time.
+        // Before any recommendation of this time.
         let first = Recommendation(self.uptime - 0.001, scale.replicas);
         self.memory.recommendations.get_or_insert_with(|| vec![first]);
         // Where the API server counts no generations, upstream writes 0.
@@ -98,7 +98,7 @@ impl<L: Lister> Context<'_, L> {
         Ok(())
     }
 
-    /// How many replicas there should be, and the reason of a change.
+    /// The desired replicas, and the reason of a change.
     fn desired(&mut self, scale: &Scale) -> Result<(i32, String), Stop> {
         const BELOW: &str = "Current number of replicas below Spec.MinReplicas";
         let (current, least, most) = (scale.replicas, self.least(), self.hpa.spec.max_replicas);
@@ -118,7 +118,7 @@ impl<L: Lister> Context<'_, L> {
             return Ok((least, BELOW.into()));
         }
         let (proposed, name) = self.propose(scale)?;
-        // A number below zero, of a metric below zero, asks for nothing.
+        // Negative proposals, from negative metrics, count as zero.
         let proposed = proposed.max(0);
         let desired = self.normalize(current, proposed);
         let reason = match proposed.cmp(&current) {

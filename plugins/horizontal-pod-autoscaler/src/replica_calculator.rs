@@ -1,7 +1,7 @@
-//! How many replicas the values of a metric ask for, which of the Pods count, and what they request.
+//! Replicas from metric values, the Pods that count, and their requests.
 //!
-//! *Source*: upstream's `replica_calculator.go` and `metrics/utilization.go`, and `PodRequests` of component-helpers. Where Go's
-//! conversions to 32 bits are undefined, values stay at the end of the range.
+//! *Source*: upstream's `replica_calculator.go` and `metrics/utilization.go`, and `PodRequests` of component-helpers.
+//! Where Go's conversions to 32 bits are undefined, values saturate.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::types::{Pod, PodSpecInitContainers, Quantities};
 
 const NO_PODS: &str = "no pods returned by selector while calculating replica count";
 
-/// The oldest time that there is: that of a time that is absent.
+/// The earliest time, used for an absent one.
 const NEVER: Timestamp = Timestamp::from_micros(i64::MIN);
 
 /// The target of an autoscaler, and its Pods.
@@ -30,20 +30,20 @@ pub(crate) struct ReplicaCalculator<'a, L> {
     pub(crate) status_replicas: i32,
 }
 
-/// What Pods should use, in thousandths, or a share of their requests in percent.
+/// The target usage of Pods, in thousandths, or a share of their requests in percent.
 struct Goal<'a> {
     target: i64,
     requests: Option<BTreeMap<&'a str, i64>>,
 }
 
-/// What Pods use on average, in relation to the goal, in thousandths, and in percent of the requests.
+/// Average usage of Pods: in relation to the goal, in thousandths, and in percent of the requests.
 pub(crate) struct Usage {
     ratio: f64,
     pub(crate) average: i64,
     pub(crate) utilization: Option<i32>,
 }
 
-/// What a Pod and its sample are worth.
+/// How a Pod and its sample count.
 enum Group {
     Ready,
     Unready,
@@ -53,7 +53,7 @@ enum Group {
 
 impl Goal<'_> {
     /// # Errors
-    /// No value is of a Pod with a request.
+    /// None of the values belongs to a Pod with a request.
     #[doc(alias = "GetMetricUsageRatio", alias = "GetResourceUtilizationRatio")]
     fn usage(&self, values: &BTreeMap<&str, i64>) -> Result<Usage, String> {
         let Some(requests) = &self.requests else {
@@ -71,7 +71,7 @@ impl Goal<'_> {
         Ok(Usage { ratio, average: total / number::count(known.len()), utilization: Some(utilization) })
     }
 
-    /// The value of a Pod without a sample, when the others use less than they should.
+    /// The assumed value of a Pod without a sample, when the others use less than the target.
     fn most(&self, pod: &str) -> i64 {
         let Some(requests) = &self.requests else { return self.target };
         requests.get(pod).map_or(0, |request| request.saturating_mul(self.target.max(100)) / 100)
@@ -79,11 +79,11 @@ impl Goal<'_> {
 }
 
 impl<L> ReplicaCalculator<'_, L> {
-    /// For samples of Pods. The resource is empty for metrics that are not of resources. The target is a share of the requests of a
-    /// container, or of all if its name is empty; otherwise an amount.
+    /// Replicas from samples of Pods. `resource` is empty for other metrics. The target is a share of the requests of
+    /// one container, or of all if its name is empty; otherwise an amount.
     ///
     /// # Errors
-    /// No Pod counts, or one does not have its request.
+    /// No Pod counts, or one has no request.
     #[doc(alias = "GetResourceReplicas", alias = "calcPlainMetricReplicas", alias = "groupPods")]
     pub(crate) fn by_pods(
         &self,
@@ -130,13 +130,13 @@ impl<L> ReplicaCalculator<'_, L> {
         }
         let new = goal.usage(&values)?.ratio;
         let replicas = ceil(new * values.len() as f64);
-        // A guess does not turn the direction.
+        // An assumed value must not reverse the direction.
         let turns = ratio < 1.0 && new > 1.0 || ratio > 1.0 && new < 1.0;
         let turns = turns || new < 1.0 && replicas > current || new > 1.0 && replicas < current;
         Ok((if self.run.tolerates(new) || turns { current } else { replicas }, usage))
     }
 
-    /// For a value that all ready Pods share.
+    /// Replicas from a value shared by all ready Pods.
     ///
     /// # Errors
     /// There are no Pods.
@@ -156,12 +156,12 @@ impl<L> ReplicaCalculator<'_, L> {
         Ok(ceil(ratio * n_ready as f64))
     }
 
-    /// For a value that is divided by the number of replicas; and its average.
+    /// Replicas from a value divided by the number of replicas; and its average.
     #[doc(alias = "GetObjectPerPodMetricReplicas", alias = "GetExternalPerPodMetricReplicas")]
     pub(crate) fn by_share(&self, usage: i64, target: i64) -> (i32, i64) {
         let replicas = self.status_replicas;
         let within = self.run.tolerates(usage as f64 / (target as f64 * f64::from(replicas)));
-        // Of no replicas, Go's infinity becomes a number below all; of no usage either, too.
+        // Without replicas, Go's infinity becomes the lowest number; without usage, too.
         let average = match replicas {
             _ if usage == i64::MAX => i64::MAX,
             0 => i64::MIN,
@@ -170,7 +170,7 @@ impl<L> ReplicaCalculator<'_, L> {
         (if within { replicas } else { ceil(usage as f64 / target as f64) }, average)
     }
 
-    /// Only CPU is measured by readiness.
+    /// Readiness matters for CPU only.
     fn group(&self, pod: &Pod, sample: Option<&Sample>, resource: &str) -> Group {
         match (pod.status.phase.as_str(), sample) {
             ("Failed", _) => Group::Ignored,
@@ -182,25 +182,25 @@ impl<L> ReplicaCalculator<'_, L> {
         }
     }
 
-    /// Whether a sample of CPU says nothing about the Pod's usual work.
+    /// Whether a CPU sample is not representative of the Pod's usual usage.
     fn is_unready(&self, pod: &Pod, sample: &Sample) -> bool {
         let ready = pod.status.conditions.iter().find(|condition| condition.type_ == "Ready");
         let (Some(ready), Some(start)) = (ready, pod.status.start_time) else { return true };
         let since = ready.last_transition_time.unwrap_or(NEVER);
         let is_false = ready.status == "False";
         if start.plus(Duration::from_millis(self.run.settings.cpu_initialization_period)) > self.run.now {
-            // One window must have passed since it became ready.
+            // One window must have passed since the Pod became ready.
             is_false || sample.time.unwrap_or(NEVER) < since.plus(sample.window)
         } else {
-            // It has never been ready.
+            // The Pod has never been ready.
             is_false && start.plus(Duration::from_millis(self.run.settings.initial_readiness_delay)) > since
         }
     }
 
-    /// What each Pod requests, in thousandths; of one container, unless its name is empty.
+    /// The requests of each Pod, in thousandths; of one container, unless its name is empty.
     ///
     /// # Errors
-    /// The text of upstream's error.
+    /// Upstream's error text.
     #[doc(alias = "calculateRequests")]
     fn requests(&self, container: &str, resource: &str) -> Result<BTreeMap<&str, i64>, String> {
         let with_pod_level = self.run.settings.pod_level_resources && container.is_empty();
@@ -215,7 +215,7 @@ impl<L> ReplicaCalculator<'_, L> {
     }
 }
 
-/// Whether Pods can request it themselves.
+/// Whether the resource can be requested at the Pod level.
 fn is_pod_level(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
@@ -228,7 +228,7 @@ fn of_pod(pod: &Pod, own: &Quantities, resource: &str) -> Result<i64, String> {
     Ok(requested.ok_or_else(missing)?.milli_value())
 }
 
-/// What all containers need at once, and each init container with the sidecars before it.
+/// The sum over all containers, or the largest init container with the sidecars before it.
 #[doc(alias = "AggregateContainerRequests")]
 fn aggregate(pod: &Pod, resource: &str) -> Option<Quantity> {
     let main = pod.spec.containers.iter().map(|container| container.resources.requests.get(resource).copied());
@@ -269,7 +269,7 @@ fn of_containers(pod: &Pod, name: &str, resource: &str) -> Result<i64, String> {
     })
 }
 
-/// A sum that stays at the end of the range.
+/// A saturating sum.
 fn sum<'a>(values: impl Iterator<Item = &'a i64>) -> i64 {
     values.fold(0, |sum, value| sum.saturating_add(*value))
 }

@@ -1,7 +1,8 @@
-//! What is scaled: the kind of the reference, by discovery, its scale, by the API server, and changes of it.
+//! The scale of the target: its kind by discovery, its scale from the API server, and changes of it.
 //!
-//! *Source*: `scaleForResourceMappings` of upstream's `horizontal.go`, and `scale/client.go` of client-go. There each version of a kind is
-//! tried, and the request is always for the version that the server prefers; here it is sent once for each resource of the kind.
+//! *Source*: `scaleForResourceMappings` of upstream's `horizontal.go`, and `scale/client.go` of client-go. Upstream
+//! tries each version of a kind, but always requests the version that the server prefers; this sends one request for
+//! each resource of the kind.
 
 use pintle_sdk::document::Document;
 use pintle_sdk::{
@@ -16,7 +17,7 @@ use crate::metrics::refusal;
 use crate::types::HorizontalPodAutoscaler;
 use crate::writes::action;
 
-/// How often a change is sent while the API server reports conflicts, as `retry.DefaultRetry` of client-go.
+/// Most attempts of a change while the API server reports conflicts, as `retry.DefaultRetry` of client-go.
 const MAX_ATTEMPTS: u32 = 5;
 
 /// The scale of an object.
@@ -24,7 +25,7 @@ pub(crate) struct Scale {
     pub(crate) kind: Kind,
     pub(crate) replicas: i32,
     pub(crate) status_replicas: i32,
-    /// As text, and parsed; none if it has none.
+    /// As text, and parsed; `None` if the scale has none.
     pub(crate) selector: Option<(String, Selector)>,
     document: Document,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Scale {
 /// The resources of a kind, each in the version that the API server prefers. There is at least one.
 ///
 /// # Errors
-/// The text of upstream's error.
+/// Upstream's error text.
 pub(crate) fn resources(lister: &impl Lister, group: &str, kind: &str) -> Result<Vec<ApiResource>, Stop> {
     let mut found: Vec<ApiResource> = Vec::new();
     for resource in lister.resources_of(group, kind) {
@@ -53,7 +54,7 @@ impl<L: Lister> Context<'_, L> {
         let (group, _) = group_version(&target.api_version)?;
         let mut first_error = None;
         for ApiResource { kind, plural, namespaced, .. } in resources(self.lister, group, &target.kind)? {
-            // There is no path of a scale without a namespace.
+            // A scale without a namespace has no path.
             let scale = match namespaced {
                 true => self.read_scale(&kind, &plural),
                 false => Err(refusal(&ApiError { code: 404, ..ApiError::default() }, &plural, "", &target.name).into()),
@@ -66,7 +67,7 @@ impl<L: Lister> Context<'_, L> {
         Err(first_error.unwrap_or_else(|| "unrecognized resource".to_owned().into()))
     }
 
-    /// Reads the scale of the target, whose kind is known.
+    /// Reads the scale of the target with a resolved kind.
     fn read_scale(&self, kind: &Kind, plural: &str) -> Result<Scale, Stop> {
         let name = &self.hpa.spec.scale_target_ref.name;
         let need = Need::live_object(kind, &self.hpa.metadata.namespace, name).subresource("scale");
@@ -105,7 +106,7 @@ impl<L: Lister> Context<'_, L> {
         self.send(scale, sent);
     }
 
-    /// Sends a change, and the status that it leads to.
+    /// Sends a change, with the resulting status.
     fn send(&mut self, scale: Scale, sent: Sent) {
         let Sent { from, to, ref reason, .. } = sent;
         self.status = sent.status.clone();
@@ -119,7 +120,7 @@ impl<L: Lister> Context<'_, L> {
             let message = "the HPA controller did not scale the workload to zero";
             self.set(SCALED_TO_ZERO, false, "NotScaledToZero", message);
         }
-        // That which was decided on, which a conflict makes no newer.
+        // The decided number, which a conflict does not change.
         self.status.desired_replicas = to;
         self.status.last_scale_time = Some(self.now.truncate());
         let event = format!("New size: {to}; reason: {reason}");
@@ -132,7 +133,7 @@ impl<L: Lister> Context<'_, L> {
         self.memory.sent = Some(sent);
     }
 
-    /// A change was refused: sends it again if the scale has changed meanwhile, else reports it.
+    /// Handles a failed change: sends it again if the scale has changed since, else reports it.
     pub(crate) fn repeat(&mut self, refused: &MutationFailure, mut sent: Sent) -> Result<(), Error> {
         if refused.code == 409 && self.lister.attempt() < MAX_ATTEMPTS {
             match self.read_scale(&sent.kind, "") {

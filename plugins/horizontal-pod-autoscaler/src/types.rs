@@ -1,4 +1,4 @@
-//! The object, as far as the controller reads it, its status, which is written in full, and the configuration.
+//! The fields of the object that the controller reads, its status, which is written in full, and the configuration.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use pintle_sdk::quantity::Quantity;
 use pintle_sdk::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Amounts by resource.
+/// Quantities by resource.
 pub(crate) type Quantities = BTreeMap<String, Quantity>;
 pub(crate) type Behavior = HorizontalPodAutoscalerSpecBehavior;
 /// Rules for one direction.
@@ -55,7 +55,7 @@ pub(crate) struct Reference {
     pub(crate) api_version: String,
 }
 
-/// A metric of the spec, or its state in the status. It has the source of its type; one that could not be read has no type.
+/// A metric of the spec, or its state in the status. It has the source for its type; an unreadable one has no type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Metric {
@@ -73,7 +73,8 @@ pub(crate) struct Metric {
     external: Option<Source>,
 }
 
-/// What is measured, with the target in the spec, and the current value in the status. Each type of metric has some of the fields.
+/// A metric source, with the target in the spec, and the current value in the status. Each metric type has some of the
+/// fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Source {
@@ -113,7 +114,7 @@ pub(crate) struct Amount {
     pub(crate) average_utilization: Option<i32>,
 }
 
-/// Equality is that of the meaning: quantities are equal by their amounts, and an absent list equals an empty one.
+/// Semantic equality: quantities are compared by value, and an absent list equals an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Status {

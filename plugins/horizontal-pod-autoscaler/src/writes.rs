@@ -1,4 +1,4 @@
-//! What a run wants, and what it counts.
+//! The writes and metrics of a run.
 
 use pintle_sdk::api::meta::Metadata;
 use pintle_sdk::{Moment, Mutation, Outcome, Step};
@@ -12,17 +12,17 @@ pub(crate) struct Writes {
     /// `scale_up` or `scale_down`, and the write.
     pub(crate) scale: Option<(&'static str, Mutation)>,
     pub(crate) status: Option<Mutation>,
-    /// Whose fault an error is: `spec` or `internal`.
+    /// Error source label of the metrics: `spec` or `internal`.
     pub(crate) fault: Option<&'static str>,
-    /// Labels of the metrics that were computed: action, error and type.
+    /// Labels of the computed metrics: action, error and type.
     pub(crate) computations: Vec<[String; 3]>,
-    /// What is kept of its target, by name.
+    /// State entries about its target, by name.
     pub(crate) state: Vec<(String, String)>,
-    /// Nothing was looked at, because the status was refused.
+    /// Whether the run read nothing, because the status write failed.
     pub(crate) is_pause: bool,
 }
 
-/// The direction of a change, as the metrics name it.
+/// The direction of a change as a metric label.
 pub(crate) fn action(from: i32, to: i32) -> &'static str {
     match from {
         _ if from < to => "scale_up",
@@ -32,17 +32,17 @@ pub(crate) fn action(from: i32, to: i32) -> &'static str {
 }
 
 impl Writes {
-    /// Leaves everything until the next period.
+    /// Skips everything until the next period.
     pub(crate) fn pause(&mut self) {
         (self.is_pause, self.fault) = (true, Some("internal"));
     }
 
-    /// The outcome, without what the autoscaler remembers. `desired` is the last desired number of replicas.
+    /// The outcome, without the autoscaler's state. `desired` is the last desired number of replicas.
     pub(crate) fn outcome(self, hpa: &impl Metadata, desired: Option<i32>) -> Outcome {
         let (action, scale) = self.scale.unzip();
         let is_change = scale.is_some();
         let mut outcome = Outcome::new().step(Step::sequential(self.events.into_iter().chain(scale)));
-        // A change that is refused is counted by the run that reports it.
+        // A failed change is counted by the run that reports it.
         let at = outcome.last_place().filter(|_| is_change).map_or(Moment::Now, Moment::Done);
         let labels = [("action", action.unwrap_or("none")), ("error", self.fault.unwrap_or("none"))];
         for (name, value) in labels {

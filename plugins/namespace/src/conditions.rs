@@ -2,8 +2,8 @@
 //!
 //! *Invariants*
 //! 1. All five conditions are there after the first pass, those without a failure as `False`.
-//! 2. `lastTransitionTime` moves only when the status does; the order of the conditions does not change.
-//!
+//! 1. All five conditions are set after the first pass; those without a failure are `False`.
+//! 2. `lastTransitionTime` changes only with the status; the order of the conditions does not change.
 //! *Source*: deletion/status_condition_utils.go.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use pintle_sdk::api::meta::Condition;
 use pintle_sdk::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Type, and reason and message while nothing fails.
+/// Type, and reason and message without a failure.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     (DISCOVERY_FAILURE, "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -25,16 +25,16 @@ const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
 const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
 const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 
-/// What a pass has found.
+/// Results of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Findings {
-    /// Message about API groups that are not known.
+    /// Message about API groups whose discovery failed.
     pub(crate) undiscovered: Option<String>,
-    /// Messages of what failed.
+    /// Error messages.
     pub(crate) errors: Vec<String>,
-    /// Resource as `plural.group` -> objects that are left.
+    /// Remaining objects by resource (`plural.group`).
     pub(crate) remaining: BTreeMap<String, usize>,
-    /// Finalizer -> objects that wait for it.
+    /// Objects that wait for a finalizer, by finalizer.
     pub(crate) finalizers: BTreeMap<String, usize>,
 }
 
@@ -63,7 +63,7 @@ impl Findings {
         }
     }
 
-    /// Brings the conditions up to date.
+    /// Updates the conditions.
     pub(crate) fn write(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
         for (kind, ok_reason, ok_message) in CONDITIONS {
             let (status, (reason, message)) = match self.trouble(kind) {

@@ -1,9 +1,9 @@
-//! What is in a namespace: the kinds that can be there, the objects that are, and how to delete them.
+//! The content of a namespace: kinds, objects, and their deletion.
 //!
-//! *Flow*: discovery -> resources, one version each -> live lists -> deletions or remains.
+//! *Flow*: discovery -> resources, one version each -> live lists -> deletes or remains.
 //!
 //! *Invariants*
-//! 1. Each resource is listed and deleted in one version only, the server's preferred one if it has it.
+//! 1. Each resource is listed and deleted in one version only, the server's preferred one if it has the resource.
 //! 2. Objects that are being deleted already are not deleted again.
 //!
 //! *Source*: deletion/namespaced_resources_deleter.go.
@@ -16,12 +16,12 @@ use serde::Deserialize;
 
 use crate::conditions::Findings;
 
-/// Most objects of one kind that are listed; and how many if those are more bytes than the host hands over.
+/// Most objects of one kind in a list; smaller limits apply if these exceed the bytes that the host returns.
 const LIST_LIMITS: [u32; 3] = [10_000, 1000, 20];
-/// Seconds that a finalizer is given, for want of anything better.
+/// Assumed seconds for a finalizer.
 const FINALIZER_SECONDS: i64 = 15;
 
-/// An object as a live list shows it.
+/// An object of a live list.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Item {
     metadata: ItemMeta,
@@ -42,11 +42,11 @@ struct ItemMeta {
 pub(crate) struct Content {
     resource: ApiResource,
     items: Vec<Item>,
-    /// Why there is no list.
+    /// Why the list failed.
     error: Option<String>,
 }
 
-/// Namespaced resources whose objects can be deleted, in one version each, in the order of discovery.
+/// Namespaced resources with deletable objects, in one version each, in the order of discovery.
 pub(crate) fn deletable(all: Vec<ApiResource>) -> Vec<ApiResource> {
     let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut chosen: Vec<ApiResource> = Vec::new();
@@ -64,7 +64,7 @@ pub(crate) fn deletable(all: Vec<ApiResource>) -> Vec<ApiResource> {
     chosen
 }
 
-/// Whether these are the Pods.
+/// Whether this is the Pod resource.
 pub(crate) fn is_pods(resource: &ApiResource) -> bool {
     resource.kind.group.is_empty() && resource.plural == "pods"
 }
@@ -78,16 +78,16 @@ fn has(resource: &ApiResource, verb: &str) -> bool {
     resource.verbs.iter().any(|own| own == verb)
 }
 
-/// How much of a resource is listed.
+/// How much of a resource to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// All objects.
     All,
-    /// No more than shows whether the collection is to be deleted. One object that is not being deleted yet is enough.
+    /// Enough to decide whether to delete the collection: one object that is not being deleted yet.
     Sample,
 }
 
-/// Lists the objects of all these resources at once.
+/// Lists the objects of all these resources together.
 ///
 /// # Errors
 /// [`Error::Needs`] while lists are missing.
@@ -112,7 +112,7 @@ pub(crate) fn list(
             }
             Err(error) => return Err(error),
             Ok(Ok(items)) => (items, None),
-            // The resource has gone since the discovery, or cannot be listed after all.
+            // The resource was removed since the discovery, or cannot be listed.
             Ok(Err(error)) if matches!(error.code, 404 | 405) => (Vec::new(), None),
             Ok(Err(error)) => (Vec::new(), Some(error.message)),
         };
@@ -149,12 +149,12 @@ fn parse(answer: Result<String, ApiError>) -> Result<Result<Vec<Item>, ApiError>
 }
 
 impl Content {
-    /// `plural.group`, as the conditions name it.
+    /// `plural.group`, as in the conditions.
     pub(crate) fn name(&self) -> String {
         name_of(&self.resource)
     }
 
-    /// Whether there are objects, or may be some that cannot be listed.
+    /// Whether objects remain, or may remain because the list failed.
     pub(crate) fn is_left(&self, failures: &[MutationFailure]) -> bool {
         !self.items.is_empty() || self.refusal(failures).is_some()
     }
@@ -164,7 +164,7 @@ impl Content {
         !self.items.is_empty()
     }
 
-    /// Why there is no list.
+    /// Why the list failed.
     pub(crate) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
@@ -174,7 +174,7 @@ impl Content {
         refusal(std::slice::from_ref(&self.resource), failures).or(self.error())
     }
 
-    /// Deletions of what is not being deleted yet. What cannot be listed is deleted unseen, if `unseen`.
+    /// Deletes of objects that are not being deleted yet. If `unseen`, objects that cannot be listed are deleted too.
     pub(crate) fn deletions(&self, namespace: &str, failures: &[MutationFailure], unseen: bool) -> Vec<Mutation> {
         let kind = &self.resource.kind;
         let pending = || self.items.iter().map(|item| &item.metadata).filter(|meta| meta.deletion_timestamp.is_none());
@@ -186,7 +186,7 @@ impl Content {
             failure.verb == "delete-collection" && failure.kind.as_ref() == Some(kind) && is_unsupported(failure)
         };
         if has(&self.resource, "deletecollection") && !failures.iter().any(refused) {
-            // Owned objects are in the namespace too and need no garbage collector to be found.
+            // Owned objects are in the namespace too, so no garbage collector is needed to find them.
             return vec![Mutation::delete_collection(kind, namespace, None).propagation(Propagation::Background)];
         }
         pending()
@@ -196,8 +196,8 @@ impl Content {
             .collect()
     }
 
-    /// Adds what is left to the findings. Returns the seconds after which it may be gone; 0 if nothing is left, or nothing is
-    /// known of what it waits for, which is an error. What could not be deleted or listed is an error and no more.
+    /// Adds the remaining objects to the findings. Returns the seconds after which they may be deleted; 0 if nothing
+    /// remains, or it is unknown what they wait for, which is an error. Failed deletes and lists only add an error.
     pub(crate) fn account(
         &self,
         namespace: &str,
@@ -233,7 +233,7 @@ impl Content {
         0
     }
 
-    /// Longest time that Pods are given to shut down.
+    /// Longest grace period of the Pods.
     fn grace_seconds(&self) -> i64 {
         if !is_pods(&self.resource) {
             return 0;
@@ -249,7 +249,7 @@ pub(crate) fn refusal<'a>(resources: &[ApiResource], failures: &'a [MutationFail
     failures.iter().find(refused).map(|failure| failure.message.as_str())
 }
 
-/// Whether the server does not know this verb for the resource.
+/// Whether the server does not support this verb for the resource.
 pub(crate) fn is_unsupported(failure: &MutationFailure) -> bool {
     matches!(failure.code, 404 | 405)
 }

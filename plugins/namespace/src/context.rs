@@ -1,4 +1,4 @@
-//! What one run of a namespace that is being deleted reads: its objects, as far as this run has to look at them.
+//! The objects that one run reads in a namespace that is being deleted.
 
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{ApiResource, Error, Lister, Mutation, MutationFailure};
@@ -7,30 +7,30 @@ use crate::content::{Content, Extent, deletable, is_pods, list, name_of, refusal
 use crate::discovery::{Discovered, discover};
 use crate::round::{Parts, Round, Stage};
 
-/// Kinds that one run lists. Two lists of each, the discovery, and some that are repeated because they were too large are what the
-/// host answers in one run.
+/// Most kinds that one run lists: the host's limit of answers allows two lists of each, the discovery, and some
+/// repeated lists that were too large.
 const KINDS: usize = 500;
 
 /// The inputs of a run.
 pub(crate) struct Context<'a> {
     name: &'a str,
-    /// What of the namespace was looked at.
+    /// The content that was read.
     pub(crate) contents: Vec<Content>,
-    /// Whether Pods are left, so that nothing else was looked at.
+    /// Whether Pods remain, so that nothing else was read.
     pub(crate) waits_for_pods: bool,
-    /// Of a round in parts, the last kind of this one, if more follow.
+    /// In a round with parts, the last kind of this part, if more follow.
     pub(crate) next: Option<String>,
-    /// Deletions of the last run that failed.
+    /// Failed deletes of the last run.
     pub(crate) failures: Vec<MutationFailure>,
-    /// Message about versions that did not answer the discovery.
+    /// Message about versions whose discovery failed.
     pub(crate) trouble: Option<String>,
-    /// Those versions.
+    /// Versions whose discovery failed.
     pub(crate) undiscovered: Option<Vec<String>>,
 }
 
 impl<'a> Context<'a> {
-    /// Looks at the Pods, and if there are none, at what the last round has left, and if that is gone, at all. `None`: what was left is
-    /// gone, and all is more than this run can list after it; the round begins again.
+    /// Lists the Pods; if there are none, the resources that the last round left; if those are empty, all resources.
+    /// `None`: the resources left are empty, and this run cannot list all after them; the round starts again.
     ///
     /// # Errors
     /// Discovery and live lists are needed; or the API server's resources are not known yet.
@@ -47,7 +47,7 @@ impl<'a> Context<'a> {
             pods.is_empty() && failed.as_ref().is_some_and(|failed| failed.iter().any(|gv| gv == "v1"));
         let swept = round.swept;
         let extent = |stage| if swept == Some(stage) { Extent::All } else { Extent::Sample };
-        // As upstream: what keeps the Pods may be an object of the same namespace, which has to go first.
+        // As upstream: the object that blocks the Pods may be in the same namespace, and has to be deleted first.
         if let Some(refusal) = refusal(&pods, &failures) {
             round.refused = Some(refusal.to_owned());
         }
@@ -65,7 +65,7 @@ impl<'a> Context<'a> {
         Ok(is_read.then_some(context))
     }
 
-    /// Looks at everything but Pods. Says whether it could.
+    /// Lists everything except Pods. Returns whether it could.
     fn read_rest(
         &mut self,
         others: Vec<ApiResource>,
@@ -86,7 +86,7 @@ impl<'a> Context<'a> {
                 return Ok(true);
             }
             if n_left + rest.len() > KINDS {
-                // All of them, from the beginning.
+                // All of them, from the start.
                 round.left.clear();
                 round.parts = None;
                 round.swept = None;
@@ -100,18 +100,18 @@ impl<'a> Context<'a> {
         Ok(true)
     }
 
-    /// What is deleted, if something is.
+    /// The stage of this run's deletes.
     pub(crate) fn stage(&self) -> Stage {
         if self.waits_for_pods { Stage::Pods } else { Stage::Rest }
     }
 
-    /// Deletions of what is there; what cannot be listed is deleted unseen, if `unseen`.
+    /// Deletes of the content. If `unseen`, objects that cannot be listed are deleted too.
     pub(crate) fn deletions(&self, unseen: bool) -> Vec<Mutation> {
         let unseen = unseen && !self.waits_for_pods;
         self.contents.iter().flat_map(|content| content.deletions(self.name, &self.failures, unseen)).collect()
     }
 
-    /// Adds what is left to the findings of a round.
+    /// Adds the remaining content to the findings of a round.
     pub(crate) fn account(&self, parts: &mut Parts, deleted_at: Timestamp, now: Timestamp) {
         for content in &self.contents {
             let seconds = content.account(self.name, deleted_at, now, &self.failures, &mut parts.findings);
@@ -124,7 +124,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The next part of the resources of a round, and where the one after it begins.
+/// The next part of a round's resources, and the start of the following one.
 fn part(mut all: Vec<ApiResource>, done: &Option<Parts>) -> (Vec<ApiResource>, Option<String>) {
     if all.len() > KINDS {
         // Discovery may change from part to part.

@@ -1,21 +1,21 @@
-//! What kinds of objects there can be in a namespace now: a kind that is not known would be left behind.
+//! The kinds that a namespace can contain now. Objects of an undiscovered kind would be left behind.
 //!
 //! *Source*: `ServerPreferredNamespacedResources` of client-go, and its errors.
 
 use pintle_sdk::{ApiResource, Error, Lister, Need};
 
-/// What the API server has, and what it does not report.
+/// Result of a discovery.
 #[derive(Debug)]
 pub(crate) struct Discovered {
-    /// Resources of all versions that answered.
+    /// Resources of all versions that succeeded.
     pub(crate) resources: Vec<ApiResource>,
-    /// Message about those that did not.
+    /// Message about versions that failed.
     pub(crate) trouble: Option<String>,
-    /// Those that did not; `None` if there was no answer at all.
+    /// Versions that failed; `None` if the whole discovery failed.
     pub(crate) failed: Option<Vec<String>>,
 }
 
-/// Asks the API server; or goes on with the versions that failed when it was asked earlier in the round.
+/// Runs the discovery, or reuses the failed versions of an earlier one in the round.
 ///
 /// # Errors
 /// The discovery is needed first.

@@ -6,10 +6,10 @@
 //! Terminating? -> list Pods -> left? delete them, wait -> list the rest -> left? delete it, wait -> finalize
 //! ```
 //!
-//! *Source*: kube-controller-manager 1.37, pkg/controller/namespace. Where upstream deletes every kind and then looks what remains,
-//! this looks first and deletes only kinds that have something. What follows from that:
-//! - the grace period of Pods is the one that their deletion was given, not that of their spec;
-//! - counts in conditions stop at 10,000 objects of a kind, or at what fits into an answer of the host.
+//! *Source*: kube-controller-manager 1.37, pkg/controller/namespace. Where upstream deletes every kind and then lists
+//! what remains, this lists first and deletes only kinds with objects. Consequences:
+//! - the grace period of Pods is the one of their deletion, not that of their spec;
+//! - counts in conditions stop at 10,000 objects of a kind, or at the host's limit of an answer.
 
 mod conditions;
 mod content;

@@ -1,17 +1,18 @@
-//! The decision for one namespace.
+//! One run of a namespace.
 //!
-//! *Flow*: a round is two runs. The first looks what is there and deletes it; the second lists again, reports what remains and why,
-//! and either waits or, when nothing remains, has the next run remove the finalizer.
+//! *Flow*: a round is two runs. The first lists the content and deletes it; the second lists again, reports what
+//! remains and why, and either waits or, when nothing remains, lets the next run remove the finalizer.
 //!
 //! *Invariants*
-//! 1. Nothing else is deleted while a Pod is left, unless Pods can be neither listed nor deleted: then the rest goes in the same round.
-//! 2. The finalizer goes only after a round in which every list was empty and nothing failed.
-//! 3. A round that fails is repeated with a growing delay, at least once a minute.
-//! 4. A round discovers once. After a round that left something, the next ones list the Pods and what was left; when that is gone, all.
-//!    Nothing can be created in the meantime, because the namespace terminates.
-//! 5. A run lists no more kinds than it can ask for. Of more kinds, a round has several parts, and ends with the last one.
+//! 1. Nothing else is deleted while a Pod is left, unless Pods can be neither listed nor deleted: then the rest is
+//!    deleted in the same round.
+//! 2. The finalizer is removed only after a round in which every list was empty and nothing failed.
+//! 3. A failed round is repeated with a growing delay, at least once a minute.
+//! 4. A round has one discovery. After a round that left something, the next ones list the Pods and what was left; when
+//!    that is deleted, everything. Nothing can be created in the meantime, because the namespace is terminating.
+//! 5. The kinds that a run lists are bounded. With more kinds, a round has several parts, and ends with the last one.
 //!
-//! *Not here*: group versions that do not parse: the host hands out only what parses, so that condition is never `True`.
+//! *Not here*: group versions that do not parse: the host returns only valid ones, so that condition is never `True`.
 //!
 //! *Source*: namespace_controller.go, deletion/namespaced_resources_deleter.go.
 
@@ -28,7 +29,7 @@ use crate::types::Namespace;
 
 /// The finalizer of this controller.
 const FINALIZER: &str = "kubernetes";
-/// Sweeps of one round, before what is left is reported.
+/// Sweeps of one round before its report.
 const SWEEPS: u32 = 2;
 
 /// Computes the changes for one namespace.
@@ -57,10 +58,11 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         return Ok(record.keep_of(Outcome::new().requeue_after(SOON), uid, round));
     };
 
-    // A sweep in parts is not kept before its last one; what failed of it is not tried again before it is reported.
+    // A sweep in parts is stored with its last part only; its failures are reported before they are retried.
     let is_swept = round.swept == Some(context.stage()) || (round.swept.is_none() && !context.failures.is_empty());
     let deletions = context.deletions(!is_swept);
-    // A second sweep gets what has come since the first, and deletes one by one what cannot be deleted as a collection.
+    // A second sweep deletes objects created since the first, and deletes one by one where collections cannot be
+    // deleted.
     let may_sweep = !is_swept || (round.sweeps < SWEEPS && context.failures.iter().all(is_unsupported));
     if may_sweep && !deletions.is_empty() {
         round.sweeps = if is_swept { round.sweeps + 1 } else { 1 };
@@ -84,7 +86,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     findings.undiscovered = context.trouble.clone();
     findings.errors.extend(round.refused.take());
     if context.waits_for_pods {
-        // What else is there is not known yet.
+        // The other content is unknown yet.
         findings.remaining.clear();
         findings.finalizers.clear();
     }
@@ -97,7 +99,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         document.set(&["status", "conditions"], &conditions);
         outcome.push(update_status(document));
     }
-    // What is deleted again is looked at by the next run; in parts, by the next round.
+    // The next run checks objects that were deleted again; with parts, the next round does.
     let is_over = deletions.is_empty() || is_in_parts;
     (round.swept, round.sweeps) = if is_over { (None, 0) } else { (Some(context.stage()), SWEEPS) };
     if !context.waits_for_pods {
@@ -124,8 +126,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(record.forget(Outcome::new().step(finalize(&namespace, document))))
 }
 
-/// Takes the controller's finalizer away. As upstream, each run writes the finalizers while there are any, even if the own one has
-/// gone; such a write changes nothing, so no event follows.
+/// Removes the controller's finalizer. As upstream, each run writes the finalizers while there are any, even if its own
+/// is already removed; such a write changes nothing, so no event follows.
 #[doc(alias = "finalizeNamespace")]
 fn finalize(namespace: &Namespace, mut document: Document) -> Step {
     let mut finalizers: Vec<&String> =

@@ -1,6 +1,6 @@
-//! What is remembered from one run of a namespace to the next.
+//! State of a namespace between runs.
 //!
-//! Deleting and looking at what remains are two runs, because a run cannot read after it has written.
+//! Deleting and checking what remains are two runs, because a run cannot read after it has written.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Findings;
 
-/// Delays after rounds that failed.
+/// Delays after failed rounds.
 const BACKOFF: Exponential = Exponential { first: Duration::from_millis(5), longest: Duration::from_secs(60) };
 
-/// What is deleted together.
+/// Resources that are deleted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Stage {
@@ -25,16 +25,16 @@ pub(crate) enum Stage {
     Rest,
 }
 
-/// The kinds that were looked at already, and what they had.
+/// The finished parts of a round, with their results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Parts {
-    /// The last of them by name, as `plural.group`.
+    /// The last resource by name, as `plural.group`.
     pub(crate) after: String,
-    /// Seconds after which what is left may be gone.
+    /// Seconds after which the remaining objects may be deleted.
     pub(crate) seconds: i64,
-    /// Those of which something is left.
+    /// Resources with remaining objects.
     pub(crate) left: BTreeSet<String>,
-    /// What is to be reported.
+    /// Findings to report.
     pub(crate) findings: Findings,
 }
 
@@ -42,36 +42,37 @@ pub(crate) struct Parts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Round {
-    /// What the run before has deleted: of that, what is left now stays for a reason.
+    /// The stage that the previous run deleted: objects that remain now have a reason.
     pub(crate) swept: Option<Stage>,
-    /// How often the runs before have deleted.
+    /// Number of previous runs that deleted.
     pub(crate) sweeps: u32,
-    /// Rounds in a row that ended with an error.
+    /// Consecutive failed rounds.
     pub(crate) failed: u32,
-    /// The versions that failed in the discovery of this round; `None` before it.
+    /// Versions whose discovery failed in this round; `None` before the discovery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) discovered: Option<Vec<String>>,
-    /// Resources of which the last round left something, as `plural.group`. Others are not looked at before these are empty.
+    /// Resources with remaining objects after the last round, as `plural.group`. Others are not listed before these are
+    /// empty.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) left: BTreeSet<String>,
-    /// Why Pods could be neither listed nor deleted in this round: it does not wait for them.
+    /// Why Pods could be neither listed nor deleted in this round, which then does not wait for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
-    /// The parts of this round that are done, if there are more kinds than one run can list.
+    /// The finished parts of this round, if there are more kinds than one run can list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) parts: Option<Parts>,
-    /// Whether the last round found nothing at all, and reported that.
+    /// Whether the last round found and reported nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) emptied: bool,
 }
 
-/// What is kept of a namespace.
+/// The record of a namespace.
 pub(crate) fn record(lister: &impl Lister, namespace: &str) -> ObjectRecord<Round> {
     ObjectRecord::of(lister, "round", &ObjectKey::new("", namespace))
 }
 
 impl Round {
-    /// Delay before the next round after one that failed.
+    /// Delay before the next round after a failed one.
     pub(crate) fn backoff(&self) -> Duration {
         BACKOFF.after(self.failed.saturating_add(1))
     }

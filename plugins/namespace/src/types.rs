@@ -1,4 +1,4 @@
-//! What the controller reads of a namespace.
+//! The types that the controller reads.
 
 pintle_sdk::types!(
     "manifest.yaml",

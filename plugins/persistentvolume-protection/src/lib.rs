@@ -1,4 +1,5 @@
-//! Keeps PersistentVolumes that are being deleted while they are bound to a claim, by the finalizer `kubernetes.io/pv-protection`.
+//! The PersistentVolume protection controller: protects volumes that are bound to a claim, with the finalizer
+//! `kubernetes.io/pv-protection`.
 //!
 //! *Flow*: key of a PersistentVolume -> an update that adds or removes the finalizer.
 //!

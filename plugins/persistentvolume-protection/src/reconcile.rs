@@ -7,7 +7,7 @@ use crate::types::PersistentVolume;
 
 const FINALIZER: &str = "kubernetes.io/pv-protection";
 
-/// Says whether a volume gets the finalizer, or loses it.
+/// Computes whether a volume's finalizer is added or removed.
 ///
 /// # Errors
 /// If the volume does not fit its type.

@@ -12,7 +12,8 @@ use crate::usage::{self, Live, Usage, Verb, in_cache, live};
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
-/// When to look again for a Pod that only the API server has shown: it may go before the cache ever has it, without a change.
+/// Delay before checking again for a Pod that only the API server has shown: it may be deleted before the cache ever
+/// has it, without an event.
 const UNSEEN: Duration = Duration::from_secs(60);
 
 #[derive(serde::Deserialize)]
@@ -21,21 +22,21 @@ struct Config {
     unused_since: bool,
 }
 
-/// Says which claims of a namespace get the finalizer, which lose it, and of which the condition changes.
+/// Computes the finalizers and conditions of a namespace's claims.
 ///
 /// # Errors
 /// If the Pods must be listed first, or that fails.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let namespace = &key.name;
     let config: Config = lister.config()?;
-    // What is in use, or why that is not known, which is no reason to leave the other claims alone.
+    // The usage, or the error of reading it, which does not affect the other claims.
     let mut pods: Option<Result<Usage, Error>> = None;
     let mut updates = Batch::default();
     let nodes = usage::nodes(lister, namespace);
     let mut outcome = Outcome::new();
     for claim in lister.list::<PersistentVolumeClaim>(&Query::namespace(namespace))? {
         let mut is_unseen = false;
-        // Whether a Pod does so by the API server; none if that is not known.
+        // Whether a Pod does so according to the API server; `None` if that is unknown.
         let mut live_has = |verb: Verb| -> Result<Option<bool>, Error> {
             if pods.is_none() {
                 pods = Some(match live(namespace, nodes.get(), lister) {
@@ -54,7 +55,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
             Ok(has.filter(|(has, is_unknown)| *has || !is_unknown).map(|(has, _)| has))
         };
         let decision = protection(&claim.metadata, FINALIZER, || {
-            // In use as long as the opposite is not known.
+            // In use unless proved otherwise.
             Ok(in_cache(&claim, lister)?.has(Verb::Use, &claim) || live_has(Verb::Use)?.unwrap_or(true))
         })?;
         let mut is_used = None;
@@ -79,7 +80,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
             Some(is_used) => Some(unused::update(document, is_used, lister.now()?)),
             None => decision.update(&PersistentVolumeClaim::KIND, &claim.metadata, document, FINALIZER),
         };
-        // Claims are read one by one: all of a namespace may be more than the memory of a run has room for.
+        // Claims are read one by one: all of a namespace may exceed the memory of a run.
         if update.is_some_and(|update| !updates.add(update)) {
             outcome = outcome.requeue_after(SOON);
             break;

@@ -1,4 +1,4 @@
-//! The condition `Unused` of a claim: since when no Pod refers to it, or one does.
+//! The condition `Unused` of a claim: whether a Pod refers to it, and since when.
 //!
 //! *Source*: `updateUnusedCondition`, `setUnusedCondition`.
 
@@ -11,12 +11,12 @@ use crate::types::PersistentVolumeClaim;
 
 const UNUSED: &str = "Unused";
 
-/// Whether the claim has the condition while it is bound.
+/// Whether the claim should have the condition: it is bound.
 pub(crate) fn is_due(claim: &PersistentVolumeClaim) -> bool {
     !claim.metadata.is_deleting() && claim.status.phase == "Bound"
 }
 
-/// Whether the condition says otherwise, or is absent.
+/// Whether the condition differs or is absent.
 pub(crate) fn differs(claim: &PersistentVolumeClaim, is_used: bool) -> bool {
     match claim.status.conditions.iter().find(|condition| condition.type_ == UNUSED) {
         None => true,

@@ -1,11 +1,11 @@
-//! Which claims Pods use.
+//! Usage of claims by Pods.
 //!
 //! *Invariants*
-//! 1. A Pod uses claims from when it is scheduled until it is gone, also after it has ended: the kubelet starts no Pod whose claim is
-//!    being deleted, and unmounts late.
-//! 2. A generic ephemeral volume uses the claim that belongs to its Pod, until the Pod is shut down. Otherwise a Pod that waits for its
-//!    claim to go would hold it.
-//! 3. A Pod refers to claims from when it is created until it has ended: this is for the condition `Unused`.
+//! 1. A Pod uses claims from scheduling until its deletion, even after it has ended: the kubelet starts no Pod whose
+//!    claim is being deleted, and unmounts late.
+//! 2. A generic ephemeral volume uses the claim of its own Pod, until the Pod is shut down. Otherwise a Pod that waits
+//!    for its claim's deletion would block it.
+//! 3. A Pod refers to claims from its creation until it has ended: this is for the condition `Unused`.
 //!
 //! *Source*: `podUsesPVCForDeletion`, `podIsShutDown`, `podUsesPVCForUnusedSince`; `ephemeral.go` of component-helpers; `IsPodTerminated`
 //! of `pkg/volume/util`.
@@ -18,27 +18,28 @@ use plugin_lib::state::Record;
 
 use crate::types::{PersistentVolumeClaim, Pod, PodStatusContainerStatuses};
 
-/// All Pods of a namespace; the host bounds the bytes of an answer.
+/// Lists all Pods of a namespace; the host bounds the bytes of an answer.
 const ALL: u32 = i32::MAX.unsigned_abs();
 
-/// Most Nodes whose Pods are listed separately: a run can ask for that many lists, and the list of the other Nodes names all of them.
+/// Most Nodes whose Pods are listed separately: the number of lists that a run can request. The list for the other
+/// Nodes excludes all of them.
 const MOST_NODES: usize = 1_200;
 
-/// What a Pod does with a claim.
+/// Relation of a Pod to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verb {
-    /// It keeps a claim that is being deleted.
+    /// The Pod blocks the claim's deletion.
     Use,
-    /// It makes a claim not unused.
+    /// The claim is not unused.
     Reference,
 }
 
-/// The claims that some Pods of one namespace use and refer to.
+/// The claims that some Pods of a namespace use and refer to.
 #[derive(Default)]
 pub(crate) struct Usage {
     /// Names of claims.
     claims: BTreeSet<(String, Verb)>,
-    /// Name of the claim of a generic ephemeral volume, and uid of its Pod.
+    /// Claim name of a generic ephemeral volume, and uid of its Pod.
     ephemeral: BTreeSet<(String, String, Verb)>,
     /// Whether other Pods, without a Node, may refer to claims.
     pub(crate) is_partial: bool,
@@ -78,7 +79,7 @@ impl Usage {
     }
 }
 
-/// Whether the Pod has ended: as a whole, or it is being deleted and no container runs.
+/// Whether the Pod has ended: its phase is final, or it is being deleted and no container runs.
 #[doc(alias = "IsPodTerminated")]
 fn is_terminated(pod: &Pod) -> bool {
     let status = &pod.status;
@@ -94,7 +95,7 @@ fn not_running(statuses: &[PodStatusContainerStatuses]) -> bool {
     statuses.iter().all(|status| status.state.terminated.is_some() || status.state.waiting.is_some())
 }
 
-/// What Pods in the cache do with the claim.
+/// Usage of the claim by Pods in the cache.
 ///
 /// # Errors
 /// If a Pod does not fit its type.
@@ -108,24 +109,24 @@ pub(crate) fn in_cache(claim: &PersistentVolumeClaim, lister: &impl Lister) -> R
     Ok(Usage::of(pods))
 }
 
-/// What the Pods of a namespace use, of which the cache may not have all yet.
+/// Live usage by the Pods of a namespace, some of which the cache may not have yet.
 pub(crate) enum Live {
-    /// They use this.
+    /// The usage.
     Usage(Usage),
-    /// One answer has no room for them: list them by these Nodes, which the next run finds in the state.
+    /// Too many for one answer: list them by these Nodes, which the next run reads from the state.
     TooMany(Vec<String>),
 }
 
-/// The Nodes by which the Pods of a namespace are listed, if they are.
+/// The Nodes for listing the Pods of a namespace in parts, if stored.
 pub(crate) fn nodes(lister: &impl Lister, namespace: &str) -> Record<Vec<String>> {
     Record::read(lister, ObjectKey::new("", namespace).state_name("nodes"))
 }
 
-/// Lists the Pods of a namespace. Of more than one answer can have, those of each Node, and then those of all other Nodes. The Nodes are
-/// kept from the run before: the cache may show others in each round of a run.
+/// Lists the Pods of a namespace. If one answer cannot have all of them, lists those of each Node, and then those of
+/// all other Nodes. The Nodes come from the previous run: the cache may show others in each round of a run.
 ///
 /// # Errors
-/// If they must be listed first, or that fails.
+/// If lists are needed first, or fail.
 pub(crate) fn live(namespace: &str, kept: Option<&Vec<String>>, lister: &impl Lister) -> Result<Live, Error> {
     let all = || Need::live_list(&Pod::KIND, namespace, ALL).detail(LiveDetail::Projection);
     let needs: Vec<Need> = match kept {
@@ -148,7 +149,7 @@ pub(crate) fn live(namespace: &str, kept: Option<&Vec<String>>, lister: &impl Li
             Err(error) if error.reason == "TooLarge" && kept.is_none() => {
                 return Ok(Live::TooMany(busiest_nodes(namespace, lister)?));
             }
-            // Of these nothing is in use yet.
+            // Pods without a Node use nothing yet.
             Err(error) if error.reason == "TooLarge" && Some(need) == needs.last() => usage.is_partial = true,
             Err(error) => return Err(Error::retry(format!("live list of pods failed: {}", error.message))),
         }
@@ -156,7 +157,7 @@ pub(crate) fn live(namespace: &str, kept: Option<&Vec<String>>, lister: &impl Li
     Ok(Live::Usage(usage))
 }
 
-/// The Nodes with most Pods of a namespace.
+/// The Nodes with the most Pods of a namespace.
 fn busiest_nodes(namespace: &str, lister: &impl Lister) -> Result<Vec<String>, Error> {
     let mut n_pods: BTreeMap<String, usize> = BTreeMap::new();
     for pod in lister.list::<Pod>(&Query::namespace(namespace))? {

@@ -1,4 +1,4 @@
-//! Pods that go: which writes that takes, and what is counted.
+//! Pods to delete: their writes and metrics.
 
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Moment, Mutation, Outcome, PatchType, Resource, Step};
@@ -8,7 +8,7 @@ use crate::types::{Pod, PodStatusConditions};
 
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// Why a Pod goes, as the metrics name it.
+/// Reason label of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     Terminated,
@@ -17,7 +17,7 @@ pub(crate) enum Reason {
     Unscheduled,
 }
 
-/// A Pod that goes.
+/// A Pod to delete.
 pub(crate) struct Doomed {
     pub(crate) pod: Pod,
     pub(crate) reason: Reason,
@@ -35,7 +35,7 @@ impl Reason {
 }
 
 impl Doomed {
-    /// Makes the Pod Failed, unless it has ended.
+    /// Sets the Pod to Failed, unless it has ended.
     fn fail(&self, now: Timestamp) -> Option<Mutation> {
         let Pod { metadata, status, .. } = &self.pod;
         if ["Succeeded", "Failed"].contains(&status.phase.as_str()) {
@@ -65,7 +65,7 @@ impl Doomed {
     }
 }
 
-/// By the rule of Pods' conditions: the time of the transition stays if the status does.
+/// As for other Pod conditions: the transition time stays if the status does.
 fn disruption_target(generation: i64, conditions: &[PodStatusConditions], now: Timestamp) -> Value {
     let old = conditions.iter().find(|condition| condition.type_ == DISRUPTION_TARGET && condition.status == "True");
     let since = old.map_or(Some(now.truncate()), |old| old.last_transition_time);
@@ -79,8 +79,8 @@ fn disruption_target(generation: i64, conditions: &[PodStatusConditions], now: T
     condition
 }
 
-/// Deletes the Pods, whatever becomes of each other. Those that have ended take one request, and go together; the others go one after
-/// the other, each once it is Failed.
+/// Deletes the Pods independently of each other. Ended ones take one request each, in parallel; the others are deleted
+/// sequentially, each after it is set to Failed.
 pub(crate) fn delete(doomed: &[Doomed], now: Timestamp) -> Outcome {
     let mut together = Step::parallel([]);
     let mut ended = Vec::new();
@@ -109,7 +109,7 @@ pub(crate) fn delete(doomed: &[Doomed], now: Timestamp) -> Outcome {
     outcome
 }
 
-/// Counts a deletion, and its failure, which includes that the Pod could not be made Failed.
+/// Counts a deletion, and its failure, which includes a failure to set the Pod to Failed.
 fn count(outcome: Outcome, one: &Doomed, deleted: pintle_sdk::Place) -> Outcome {
     let labels = || vec![one.pod.metadata.namespace.clone(), one.reason.name().to_owned()];
     outcome.observe("pod_gc_collector_force_delete_pods_total", labels(), 1.0).observe_at(

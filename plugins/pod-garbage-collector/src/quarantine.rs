@@ -1,7 +1,8 @@
-//! Nodes that Pods name and the cache does not have: each waits for 40 seconds, as it may be new, then the API server is asked.
+//! Nodes that Pods refer to and the cache lacks: after 40 seconds, as a Node may be new, the API server is asked.
 //!
-//! *Source*: `nodeQueue`, `gcOrphaned` and `discoverDeletedNodes` of Kubernetes' `pkg/controller/podgc`. As there, a Node that waits
-//! goes on waiting if it comes back meanwhile, and one that was looked at waits again as long as Pods name it.
+//! *Source*: `nodeQueue`, `gcOrphaned` and `discoverDeletedNodes` of Kubernetes' `pkg/controller/podgc`. As upstream, a
+//! waiting Node keeps waiting if it comes back in the meantime, and after a check it waits again while Pods refer to
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +14,13 @@ use crate::types::Node;
 /// Upstream's `quarantineTime`, in seconds.
 const QUARANTINE: f64 = 40.0;
 
-/// Name in the state.
+/// Name of the state entry.
 const STATE: &str = "quarantine";
 
-/// Questions of one run; Nodes beyond that are asked about by the next one.
+/// Most reads of one run; the next run checks further Nodes.
 const MAX_ASKED: usize = 256;
 
-/// Node -> when it has waited for long enough, in seconds since the host started.
+/// Nodes, and when their quarantine ends, in seconds since the host started.
 pub(crate) struct Quarantine {
     record: Record<BTreeMap<String, f64>>,
     until: BTreeMap<String, f64>,
@@ -27,13 +28,13 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
-    /// What earlier runs have kept.
+    /// Reads the state of earlier runs.
     pub(crate) fn read(lister: &impl Lister) -> Self {
         let record = Record::read(lister, STATE);
         Self { until: record.get().cloned().unwrap_or_default(), record, now: lister.uptime().as_secs_f64() }
     }
 
-    /// Looks at Nodes that are missing: those of them that are gone.
+    /// Checks missing Nodes, and returns those that are deleted.
     pub(crate) fn look<'a>(
         &mut self,
         lister: &impl Lister,
@@ -55,7 +56,7 @@ impl Quarantine {
                 Some(Err(error)) if error.code == 404 => {
                     gone.insert(node.clone());
                 }
-                // Looked at again after another quarantine.
+                // Checked again after another quarantine.
                 Some(Err(error)) => log::warn(&format!("read Node {node}: {}", error.message)),
             }
             self.until.insert(node, self.now + QUARANTINE);
@@ -69,7 +70,7 @@ impl Quarantine {
         Ok(gone)
     }
 
-    /// Keeps what has changed. Nodes whose Pods are `waiting` to be deleted are looked at again at once.
+    /// Stores changes. Nodes with Pods that are `waiting` to be deleted are checked again immediately.
     pub(crate) fn keep<'a>(mut self, waiting: impl Iterator<Item = &'a String>, outcome: Outcome) -> Outcome {
         for node in waiting {
             self.until.insert(node.clone(), self.now);

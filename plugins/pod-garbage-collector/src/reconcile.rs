@@ -1,4 +1,4 @@
-//! One look at all Pods.
+//! One pass over all Pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::types::{Node, Pod};
 /// The taint by which an administrator declares that a Node is down.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Pods of one run, in which each is counted, too.
+/// Most Pods that one run deletes, each with its metrics.
 const MAX_PODS: usize = 5_000;
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ struct Config {
     terminated_pod_gc_threshold: i64,
 }
 
-/// The Pods that one of the passes may want.
+/// Candidates of the passes.
 #[derive(Default)]
 struct Candidates {
     terminated: Vec<Pod>,
@@ -32,10 +32,10 @@ struct Candidates {
     unscheduled: Vec<Pod>,
 }
 
-/// Says which Pods should go.
+/// Decides which Pods to delete.
 ///
 /// # Errors
-/// If the configuration or an object does not fit its type. [`Error::Needs`] if Nodes seem to be gone.
+/// If the configuration or an object does not fit its type. [`Error::Needs`] if Nodes seem to be deleted.
 pub fn reconcile(_: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let config: Config = lister.config()?;
     let threshold = usize::try_from(config.terminated_pod_gc_threshold).unwrap_or(0);
@@ -62,7 +62,7 @@ pub fn reconcile(_: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 }
 
 impl Candidates {
-    /// Reads all Nodes and Pods. Those that have ended are most of what it keeps, so they are left out if nobody wants them.
+    /// Reads all Nodes and Pods. Ended Pods are the largest part, so they are left out if no pass needs them.
     fn read(lister: &impl Lister, with_terminated: bool) -> Result<Self, Error> {
         let nodes: BTreeMap<String, bool> = lister
             .list::<Node>(&Query::all())?
@@ -70,7 +70,7 @@ impl Candidates {
             .map(|node| (node.metadata.name.clone(), is_out_of_service(&node)))
             .collect();
         let mut found = Self::default();
-        // One at a time: what is decoded is larger than the text.
+        // One at a time: decoded objects are larger than their text.
         for text in lister.list_json(&Pod::KIND, &Query::all()) {
             let pod: Pod = decode(&Pod::KIND, &text)?;
             let is_terminating = pod.metadata.deletion_timestamp.is_some();
@@ -89,7 +89,7 @@ impl Candidates {
         Ok(found)
     }
 
-    /// Those that have ended and are beyond the threshold.
+    /// Ended Pods beyond the threshold.
     fn surplus(&mut self, threshold: usize) -> Vec<Pod> {
         let n_surplus = self.terminated.len().saturating_sub(threshold);
         if n_surplus > 0 {
@@ -105,12 +105,12 @@ fn is_out_of_service(node: &Node) -> bool {
     ready.is_none_or(|ready| ready.status != "True") && node.spec.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
-/// Upstream's `isPodTerminated`: whatever is none of the phases before the end.
+/// Upstream's `isPodTerminated`: any phase except Pending, Running and Unknown.
 fn is_terminated(pod: &Pod) -> bool {
     !["Pending", "Running", "Unknown"].contains(&pod.status.phase.as_str())
 }
 
-/// Upstream's `byEvictionAndCreationTimestamp`: evicted ones go first, so that the others are left to be looked at.
+/// Upstream's `byEvictionAndCreationTimestamp`: evicted ones first, so that users can still inspect the others.
 fn sort(pods: &mut [Pod]) {
     pods.sort_by(|a, b| {
         let order = |pod: &Pod| (!is_evicted(pod), pod.metadata.creation_timestamp);
@@ -123,7 +123,7 @@ fn is_evicted(pod: &Pod) -> bool {
     pod.status.phase == "Failed" && pod.status.reason == "Evicted"
 }
 
-/// By namespace and name, as they were read.
+/// Ordered by namespace and name, as read.
 fn in_order(pods: impl Iterator<Item = Pod>) -> Vec<Pod> {
     let mut pods: Vec<Pod> = pods.collect();
     pods.sort_by(|a, b| (&a.metadata.namespace, &a.metadata.name).cmp(&(&b.metadata.namespace, &b.metadata.name)));

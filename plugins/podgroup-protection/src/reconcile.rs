@@ -9,7 +9,7 @@ use crate::types::{Pod, PodGroup};
 
 const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
-/// Says whether a group loses the finalizer.
+/// Computes whether a group's finalizer is removed.
 ///
 /// # Errors
 /// If the group or one of its Pods does not fit its type.

@@ -1,4 +1,4 @@
-//! What the controller reads.
+//! The types that the controller reads.
 
-// The metadata, which is all that is read, is the same in each version.
+// Only the metadata is read, which is the same in each version.
 pintle_sdk::types!("manifest.yaml", "scheduling.k8s.io/v1alpha2/PodGroup" = _);

@@ -1,4 +1,4 @@
-//! Keeps the number of Pods that a ReplicaSet asks for. The work is done by [`plugin_lib::replicaset`].
+//! The ReplicaSet controller: keeps the number of Pods of a ReplicaSet, with [`plugin_lib::replicaset`].
 //!
 //! *Source*: Kubernetes' `pkg/controller/replicaset`.
 

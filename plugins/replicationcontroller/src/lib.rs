@@ -1,6 +1,7 @@
-//! Keeps the number of Pods that a ReplicationController asks for. The work is done by [`plugin_lib::replicaset`].
+//! The ReplicationController controller: keeps the number of Pods of a ReplicationController, with
+//! [`plugin_lib::replicaset`].
 //!
-//! *Source*: Kubernetes' `pkg/controller/replication`, which wraps the controller of ReplicaSets.
+//! *Source*: Kubernetes' `pkg/controller/replication`, which wraps the ReplicaSet controller.
 
 mod reconcile;
 mod types;

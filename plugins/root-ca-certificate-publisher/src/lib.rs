@@ -1,6 +1,7 @@
-//! Publishes the certificate authority of the API server in every namespace, as the ConfigMap `kube-root-ca.crt`.
+//! The root CA certificate publisher: publishes the API server's certificate authority in every namespace, as the
+//! ConfigMap `kube-root-ca.crt`.
 //!
-//! *Source*: Kubernetes' `pkg/controller/certificates/rootcacertpublisher`. Its two metrics of syncs are fed by the host.
+//! *Source*: Kubernetes' `pkg/controller/certificates/rootcacertpublisher`. The host records its two sync metrics.
 
 mod reconcile;
 mod types;

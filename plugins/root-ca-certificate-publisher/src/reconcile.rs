@@ -13,7 +13,7 @@ const NAME: &str = "kube-root-ca.crt";
 const DATA_KEY: &str = "ca.crt";
 const ANNOTATION: &str = "kubernetes.io/description";
 
-/// Part of the API: upstream's text, letter by letter, so that both write the same object.
+/// Part of the API: upstream's exact text, so that both write the same object.
 const DESCRIPTION: &str = concat!(
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal ",
     "service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
@@ -41,7 +41,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(Outcome::new().step(Step::sequential([mutation])))
 }
 
-/// Whether nothing can be created in the namespace any more, as far as the cache tells.
+/// Whether nothing can be created in the namespace any more, according to the cache.
 fn is_going_away(lister: &impl Lister, namespace: &str) -> Result<bool, Error> {
     let namespace = lister.get::<Namespace>("", namespace)?;
     Ok(namespace.is_none_or(|namespace| namespace.status.phase == "Terminating"))
@@ -57,7 +57,7 @@ fn create(namespace: &str, root_ca: &str) -> Mutation {
         "metadata": {"name": NAME, "annotations": {ANNOTATION: DESCRIPTION}},
         "data": {DATA_KEY: root_ca},
     });
-    // Not found: the namespace is gone.
+    // Not found: the namespace is deleted.
     Mutation::create(&ConfigMap::KIND, namespace, object).tolerate([Refusal::NotFound, Refusal::NamespaceTerminating])
 }
 

@@ -55,7 +55,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(Outcome::new().step(Step::sequential(release)))
 }
 
-/// Whether no address would be in no ServiceCIDR without this one.
+/// Whether every address is also in another ServiceCIDR.
 #[doc(alias = "canDeleteCIDR")]
 fn can_delete(cidr: &ServiceCIDR, lister: &impl Lister) -> Result<bool, Error> {
     let own = ranges(cidr);
@@ -92,7 +92,7 @@ fn finalizer(cidr: &ServiceCIDR, list: &str) -> Mutation {
         .tolerate([Refusal::NotFound])
 }
 
-/// The apply of the condition, unless it is the same.
+/// The apply of the condition, unless it is unchanged.
 #[doc(alias = "updateConditionIfNeeded")]
 fn condition(cidr: &ServiceCIDR, status: &str, reason: &str, message: &str, now: Timestamp) -> Option<Mutation> {
     const TYPE: &str = "Ready";

@@ -1,6 +1,6 @@
-//! Ensures that every active namespace has a ServiceAccount `default`.
+//! The ServiceAccount controller: ensures that every active namespace has a ServiceAccount `default`.
 //!
-//! *Source*: Kubernetes' `pkg/controller/serviceaccount`, of which this is the ServiceAccountsController.
+//! *Source*: ServiceAccountsController of Kubernetes' `pkg/controller/serviceaccount`.
 
 mod reconcile;
 mod types;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::types::{Namespace, ServiceAccount};
 
-/// Upstream's default; it can be changed there by code only.
+/// Upstream's default, which only code can change.
 const NAMES: [&str; 1] = ["default"];
 
 /// Computes the changes for one namespace.
@@ -22,7 +22,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         if lister.get::<ServiceAccount>(&key.name, name)?.is_none() {
             let object = json!({"metadata": {"name": name, "namespace": key.name}});
             let create = Mutation::create(&ServiceAccount::KIND, &key.name, object);
-            // The namespace may have begun to go away, which the cache does not know yet.
+            // The namespace's deletion may have begun, and not be in the cache yet.
             missing.push(create.tolerate([Refusal::AlreadyExists, Refusal::NamespaceTerminating]));
         }
     }

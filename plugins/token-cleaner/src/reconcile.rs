@@ -18,7 +18,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         Expiration::At(time) => Outcome::new().requeue_at(time, now),
         Expiration::Expired => {
             let delete = Mutation::delete(&Secret::KIND, &key.namespace, &key.name).uid(secret.metadata.uid);
-            // Another one of that name is another token.
+            // Another Secret with this name is another token.
             Outcome::new().step(Step::sequential([delete.tolerate([Refusal::NotFound, Refusal::Conflict])]))
         }
     })

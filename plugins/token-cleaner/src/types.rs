@@ -1,3 +1,3 @@
-//! What the controller reads.
+//! The types that the controller reads.
 
 pintle_sdk::types!("manifest.yaml");

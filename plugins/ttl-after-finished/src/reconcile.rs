@@ -9,16 +9,16 @@ use crate::types::Job;
 
 const METRIC: &str = "ttl_after_finished_controller_job_deletion_duration_seconds";
 
-/// Says whether a Job is deleted, or when to look again.
+/// Computes whether a Job is deleted, or when to check again.
 ///
 /// # Errors
-/// If the Job must be read from the API server first, if that fails, or if the time at which the Job finished is missing.
+/// If a live read is needed first or fails, or the Job's finish time is missing.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let now = lister.now()?;
     if let Due::No(outcome) = due(lister.get(&key.namespace, &key.name)?, now)? {
         return Ok(outcome);
     }
-    // The TTL may have been raised since, or the name may be that of another Job.
+    // The TTL may have been raised since, or another Job may have the name.
     let (job, expired) = match due(lister.live(&key.namespace, &key.name)?, now)? {
         Due::No(outcome) => return Ok(outcome),
         Due::Since(expired, job) => (job, expired),
@@ -31,11 +31,11 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(outcome.observe_at(deleted, METRIC, Vec::new(), now.since(expired).as_secs_f64()))
 }
 
-/// Whether the TTL of a Job is over.
+/// Whether the TTL of a Job has expired.
 enum Due {
-    /// It is not, and what to do instead.
+    /// It has not; this is the outcome.
     No(Outcome),
-    /// Since when it is.
+    /// It expired at this time.
     Since(Timestamp, Job),
 }
 
@@ -50,7 +50,7 @@ fn due(job: Option<Job>, now: Timestamp) -> Result<Due, Error> {
             "the Job finished in the future, probably because clocks in the cluster differ: its deletion is deferred",
         );
     }
-    // The API server refuses a negative TTL.
+    // The API server rejects a negative TTL.
     let expires = finished.plus(Duration::from_secs(ttl.try_into().unwrap_or_default()));
     Ok(if expires > now { Due::No(Outcome::new().requeue_at(expires, now)) } else { Due::Since(expires, job) })
 }

@@ -9,10 +9,10 @@ use crate::types::Node;
 /// Part of the API: kubelets read it.
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
-/// Name in the state: the last step, for hysteresis.
+/// Name of the state entry: the last step, for hysteresis.
 const STEP: &str = "step";
 
-/// A range of sizes of a cluster. Ranges overlap, so that a Node more or less does not change every Node.
+/// A range of cluster sizes. Ranges overlap, so that a Node more or less does not change every Node.
 struct Boundary {
     min: u32,
     max: u32,
@@ -53,7 +53,7 @@ fn step_of(last: usize, n_nodes: u32) -> usize {
     step
 }
 
-/// Sets the annotation, unless it is set. One that is not a number is as good as none.
+/// Sets the annotation if it differs. A value that is not a number counts as absent.
 fn patch(node: &Node, seconds: i64) -> Option<Mutation> {
     let current = node.metadata.annotations.ttl.as_ref().and_then(|text| text.parse::<i64>().ok());
     let body = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// `TestDesiredTTL`: a Node is added to so many, or one of so many is deleted.
+    /// `TestDesiredTTL`: a Node is added, or deleted, at this number of Nodes.
     #[test]
     fn a_step_begins_above_its_maximum_and_ends_below_its_minimum() {
         for (n_nodes, change, last, expected) in [
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!([step_of(99, 90), step_of(usize::MAX, 5_000)], [1, 4], "a state that no version has written");
     }
 
-    /// `TestUpdateNodeIfNeeded`, and values that are not what this controller writes.
+    /// `TestUpdateNodeIfNeeded`, and values that this controller does not write.
     #[test]
     fn only_another_number_is_patched() {
         for (annotation, seconds, is_patched) in [

@@ -7,7 +7,7 @@ use crate::types::{PersistentVolume, PersistentVolumeClaim, VolumeAttributesClas
 
 const FINALIZER: &str = "kubernetes.io/vac-protection";
 
-/// Says whether a class gets the finalizer, or loses it.
+/// Computes whether a class's finalizer is added or removed.
 ///
 /// # Errors
 /// If the class does not fit its type.
@@ -20,7 +20,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(Outcome::new().step(Step::sequential(update)))
 }
 
-/// Whether a volume names the class, or a claim as wanted, as current, or as the one that it changes to.
+/// Whether a volume refers to the class, or a claim does as its desired, current or target class.
 ///
 /// *Source*: `getPVReferencedVACNames`, `getPVCReferencedVACNames`.
 fn is_used(class: &str, lister: &impl Lister) -> bool {
