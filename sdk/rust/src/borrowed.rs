@@ -1,7 +1,8 @@
 //! Decoding without copying, for lists of many objects.
 //!
-//! Most of the cost of reading a list is the copying of strings that are looked at once. Types made of these borrow from the
-//! text instead; decode them with [`serde_json::from_str`] from the texts of [`Lister::list_json`](crate::Lister::list_json):
+//! Reading a list mostly costs the copying of strings that are used once. Types with these fields borrow from the text
+//! instead; decode them with [`serde_json::from_str`] from the texts of
+//! [`Lister::list_json`](crate::Lister::list_json):
 //!
 //! ```
 //! use pintle_sdk::borrowed::{Map, Text};

@@ -1,7 +1,7 @@
-//! A hash of JSON that is the same in every language.
+//! A hash of JSON that is equal in every language.
 //!
-//! Controllers note it in annotations: what a child was applied from, or what a Pod template depends on. So it must not
-//! change with the order of a map, the library that wrote the JSON, or the language of the next version of a plugin.
+//! Controllers store it in annotations: for the applied state of a child, or the inputs of a Pod template. So it must
+//! not depend on the order of a map, the library that wrote the JSON, or the language of the plugin's next version.
 
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 use crate::error::Error;
 use crate::outcome::json;
 
-/// The largest integer that every language has: 2^53 - 1.
+/// The largest integer that every language represents exactly: 2^53 - 1.
 const MAX_INTEGER: i64 = 9_007_199_254_740_991;
 
 /// FNV-1a with 64 bits over the [canonical text](text), as 16 hexadecimal digits. Not cryptographic.
@@ -29,8 +29,8 @@ pub fn hash<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     Ok(format!("{hash:016x}"))
 }
 
-/// The canonical text: members sorted by the UTF-8 bytes of their names and those that are `null` left out, no white space,
-/// strings with no more escapes than JSON requires, integers plain.
+/// The canonical text: members sorted by the UTF-8 bytes of their names, without `null` members and white space, only
+/// the escapes that JSON requires, plain integers.
 ///
 /// # Errors
 /// As for [`hash`].

@@ -1,25 +1,25 @@
-//! "Here is the set of children that I want": what is missing is created, what differs updated, what fits adopted, and what is
-//! no longer wanted deleted.
+//! Manages a desired set of children: creates missing ones, updates changed ones, adopts matching ones, and deletes
+//! those that are no longer desired.
 //!
-//! Children are written by server-side apply, so fields that others set (defaults, an autoscaler's replicas) stay as they are,
-//! and a field that is no longer wanted goes. What is applied carries a controller reference to the owner and the annotation
-//! [`APPLIED`] with the [hash](crate::hash()) of what was wanted, by which the next run sees that nothing has changed.
-//! Later changes by others are found by [`covers`].
+//! Children are written by server-side apply, so fields of other managers (defaults, an autoscaler's replicas) stay,
+//! and a field that is no longer desired is removed. Applied objects carry a controller reference to the owner and the
+//! annotation [`APPLIED`] with the [hash](crate::hash()) of the desired object, so that the next run detects that it is
+//! unchanged. [`covers`] detects later changes by other clients.
 //!
-//! A wanted object without a controller is *adopted* first: a merge patch adds the controller reference to
-//! `metadata.ownerReferences` and changes nothing else. Its change causes another run, which applies the rest.
+//! A desired object without a controller is *adopted* first: a merge patch adds the controller reference to
+//! `metadata.ownerReferences` and changes nothing else. This change causes another run, which applies the rest.
 //!
 //! The manifest watches every owned kind, `whole` or with these `fields`: `metadata.annotations`, `metadata.labels`,
-//! `metadata.ownerReferences`, `metadata.deletionTimestamp`, and all that is set in children. It asks for
-//! `{verbs: [create, patch, delete], kinds: [...], of: controlled}`, with `adopt: true` in it if children are to be adopted.
-//! Without `adopt: true` an adoption fails with the reason `NotGranted`, and the other mutations are sent all the same.
-//! If the owner is cluster-scoped, the grant lists the children's namespaces, or all with `namespaces: ["*"]`.
+//! `metadata.ownerReferences`, `metadata.deletionTimestamp`, and all fields that are set in children. It requests
+//! `{verbs: [create, patch, delete], kinds: [...], of: controlled}`, with `adopt: true` to adopt children. Without
+//! `adopt: true` an adoption fails with the reason `NotGranted`, and the other mutations are still sent. If the owner
+//! is cluster-scoped, the grant lists the children's namespaces, or all with `namespaces: ["*"]`.
 //!
 //! Invariants:
-//! 1. An object that another controller has is not touched.
-//! 2. Every write of an object that is there carries its uid; an adoption carries its resourceVersion, too, so that it keeps all
-//!    other owner references.
-//! 3. The mutations do not depend on anything but owner, wanted objects and cache.
+//! 1. Objects of other controllers are not touched.
+//! 2. Every write of an existing object carries its uid; an adoption also carries its resourceVersion, so that it keeps
+//!    all other owner references.
+//! 3. The mutations depend only on owner, desired objects and cache.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -32,7 +32,7 @@ use crate::lister::{Lister, Query};
 use crate::outcome::{Mutation, PatchType, Propagation};
 use crate::types::{Kind, ObjectKey};
 
-/// Annotation of a child: hash of what was wanted when it was last applied.
+/// Annotation of a child: hash of the desired object when it was last applied.
 pub const APPLIED: &str = "pintle.dev/applied";
 
 /// The desired set of children of an owner.
@@ -66,15 +66,15 @@ pub struct Children {
     wanted: Vec<Value>,
 }
 
-/// What [`Children::plan`] found.
+/// Result of [`Children::plan`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Applies and adoptions in the order of the wanted objects, then deletes in the order of the owned kinds, by name.
-    /// An apply without a precondition creates.
+    /// Applies and adoptions in the order of the desired objects, then deletes in the order of the owned kinds, by
+    /// name. An apply without a precondition creates.
     pub mutations: Vec<Mutation>,
-    /// Wanted objects that are there under another controller, in the order in which they are wanted.
+    /// Desired objects that exist under another controller, in the order of the desired objects.
     pub conflicts: Vec<Conflict>,
-    /// Wanted objects that are being deleted, and are created again afterwards.
+    /// Desired objects that are being deleted, and are created again afterwards.
     pub waiting: Vec<Child>,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for Child {
     }
 }
 
-/// A wanted object that another object controls.
+/// A desired object that another object controls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The object.
@@ -111,8 +111,8 @@ impl fmt::Display for Conflict {
 }
 
 impl Children {
-    /// No children yet. `manager` is the field manager of the applies, 1 to 128 bytes: usually the name of the plugin, and the
-    /// same in every version: fields that are no longer wanted are found by this name.
+    /// An empty set. `manager` is the field manager of the applies, 1 to 128 bytes: usually the name of the plugin, and
+    /// the same in every version, because it identifies fields that are no longer desired.
     pub fn new(owner_kind: &Kind, owner: &impl Metadata, manager: impl Into<String>) -> Self {
         Self {
             owner: OwnerReference::controller(owner_kind, owner),
@@ -123,15 +123,15 @@ impl Children {
         }
     }
 
-    /// The owner has children of this kind: those that are not wanted are deleted, also when none is.
+    /// Adds an owned kind: children of this kind that are not desired are deleted, even if none is desired.
     #[must_use]
     pub fn own(mut self, kind: Kind) -> Self {
         self.kinds.push(kind);
         self
     }
 
-    /// A wanted object, with `apiVersion`, `kind`, `metadata.name`, and all that shall be applied.
-    /// Its namespace is the owner's if it names none.
+    /// Adds a desired object, with `apiVersion`, `kind`, `metadata.name`, and all fields to apply. The default
+    /// namespace is the owner's.
     #[must_use]
     pub fn want(mut self, object: Value) -> Self {
         self.wanted.push(object);
@@ -141,8 +141,8 @@ impl Children {
     /// Compares the desired objects with the cached ones.
     ///
     /// # Errors
-    /// Terminal, as only other code helps: a wanted object has no name, is wanted twice, is of a kind that is not
-    /// [owned](Self::own), lives in another namespace than its owner, or cannot be [hashed](crate::hash()).
+    /// Terminal, because the code is wrong: a desired object has no name, is added twice, has a kind that is not
+    /// [owned](Self::own), is in another namespace than its owner, or cannot be [hashed](crate::hash()).
     pub fn plan(self, lister: &impl Lister) -> Result<Plan, Error> {
         let mut plan = Plan::default();
         let mut names = BTreeSet::new();
@@ -166,7 +166,7 @@ impl Children {
         Ok(plan)
     }
 
-    /// The name of a wanted object, and the object with its namespace filled in.
+    /// The name of a desired object, and the object with its namespace filled in.
     fn complete(&self, wanted: &Value) -> Result<(Child, Value), Error> {
         let text = |pointer| wanted.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let kind = Kind::from_api_version(text("/apiVersion"), text("/kind"));
@@ -232,7 +232,8 @@ impl Children {
     }
 }
 
-/// Deletes a child, unless that has been done. Read by name, because a list gives less than what a `whole` watch has.
+/// Deletes a child, unless it is being deleted. It is read by name, because a list has fewer fields than a `whole`
+/// watch.
 fn prune(lister: &impl Lister, kind: &Kind, object: &ObjectKey) -> Result<Option<Mutation>, Error> {
     let Some(text) = lister.get_json(kind, object) else { return Ok(None) };
     let existing = metadata(kind, &text)?;
@@ -251,7 +252,8 @@ fn metadata(kind: &Kind, text: &str) -> Result<ObjectMeta, Error> {
     Ok(crate::lister::decode::<Object>(kind, text)?.metadata)
 }
 
-/// Lists of Pods and Services, with a member of their items. Server-side apply keeps the items that others add to them.
+/// Lists of Pods and Services, with a member of their items. Server-side apply keeps items that other clients add to
+/// them.
 const MERGED_LISTS: [(&str, &str); 8] = [
     ("containers", "name"),
     ("initContainers", "name"),
@@ -263,13 +265,15 @@ const MERGED_LISTS: [(&str, &str); 8] = [
     ("ports", "targetPort"),
 ];
 
-/// Whether an object has all that is wanted of it: every member of a wanted object is there and covered, lists have the same length
-/// and cover item by item, scalars are equal. What is wanted to be `null`, `""`, `0`, `false`, `[]` or `{}` may be missing.
+/// Whether an object has everything that is desired: every member of a desired object exists and is covered, lists have
+/// the same length and cover item by item, scalars are equal. A desired `null`, `""`, `0`, `false`, `[]` or `{}` may be
+/// missing.
 ///
-/// In objects of `v1`, `apps/v1` and `batch/v1`, items that others add to `containers`, `initContainers`, `volumes`, `env`,
-/// `volumeMounts`, `volumeDevices` and `ports` count as covered: server-side apply leaves them there.
+/// In objects of `v1`, `apps/v1` and `batch/v1`, items that other clients add to `containers`, `initContainers`,
+/// `volumes`, `env`, `volumeMounts`, `volumeDevices` and `ports` count as covered: server-side apply keeps them.
 ///
-/// Write values as the API server does: it turns `cpu: 1000m` into `cpu: 1`, which would look like a change in every run.
+/// Write values in the API server's form: it turns `cpu: 1000m` into `cpu: 1`, which would look like a change in every
+/// run.
 pub fn covers(existing: &Value, wanted: &Value) -> bool {
     let merges = wanted["apiVersion"].as_str().is_some_and(|version| matches!(version, "v1" | "apps/v1" | "batch/v1"));
     covers_at("", existing, wanted, merges)
@@ -298,7 +302,7 @@ fn covers_at(name: &str, existing: &Value, wanted: &Value, merges: bool) -> bool
     }
 }
 
-/// Whether two numbers, of which one is no integer, are the same.
+/// Whether two numbers, one of which is not an integer, are equal.
 fn is_same_float(existing: &serde_json::Number, wanted: &serde_json::Number) -> bool {
     (existing.is_f64() || wanted.is_f64()) && existing.as_f64() == wanted.as_f64()
 }

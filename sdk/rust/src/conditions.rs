@@ -1,10 +1,10 @@
-//! Conditions of a status, as custom kinds and newer built-in ones have them (`metav1.Condition`).
+//! Status conditions of custom kinds and newer built-in ones (`metav1.Condition`).
 
 use crate::api::meta::Condition;
 use crate::time::Timestamp;
 
-/// The conditions with this one in place of that of the same type, or at the end. `last_transition_time` becomes `now`, or stays
-/// the old one if the status is the same, whatever `condition` contains.
+/// Replaces the condition of the same type, or appends it. `last_transition_time` becomes `now`, or keeps the old value
+/// if the status is unchanged, whatever `condition` contains.
 ///
 /// ```
 /// use pintle_sdk::api::meta::Condition;
@@ -68,7 +68,7 @@ mod tests {
         let expected =
             r#"[{"type":"A","status":"True","lastTransitionTime":"1970-01-01T00:00:00Z","reason":"x","message":""}]"#;
         assert_eq!(written, expected);
-        // As the older types have it.
+        // As in the older types.
         assert_eq!(serde_json::to_string(&condition("A", "True", "")).unwrap(), r#"{"type":"A","status":"True"}"#);
     }
 
@@ -86,7 +86,7 @@ mod tests {
         let conditions = set_condition(&[], condition("A", "False", "x"), at(1));
         let conditions = set_condition(&conditions, condition("B", "True", "y"), at(2));
         assert_eq!(times(&conditions), expect(&[("x", 1), ("y", 2)]));
-        // Whole seconds, as they come back from the API server.
+        // Whole seconds, as returned by the API server.
         assert_eq!(conditions[0].last_transition_time, Some(Timestamp::from_micros(1_000_000)));
 
         let conditions = set_condition(&conditions, condition("A", "False", "z"), at(3));

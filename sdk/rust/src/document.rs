@@ -1,8 +1,8 @@
-//! An object of which only the touched parts are parsed.
+//! A JSON object that is parsed only where it is accessed.
 //!
-//! Writing an object back must lose nothing, also not fields that came with a newer API server. A [`Document`] keeps every
-//! field as the text that arrived, in its place, and rewrites only what is [set](Document::set).
-//! It costs one pass over the text, much less than a generic tree.
+//! Writing an object back must lose no field, including those of a newer API server. A [`Document`] keeps every field
+//! as the original text, in its place, and rewrites only fields that are [set](Document::set). It costs one pass over
+//! the text, much less than a generic tree.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl Document {
         serde_json::from_str(text)
     }
 
-    /// The value at a path, if it is there and fits the type.
+    /// The value at a path, if it exists and fits the type.
     pub fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Option<T> {
         serde_json::from_str(&self.text(path)?).ok()
     }
@@ -39,12 +39,12 @@ impl Document {
         if rest.is_empty() { Some(value.get().to_owned()) } else { Self::parse(value.get()).ok()?.text(rest) }
     }
 
-    /// Sets the value at a path. Objects on the way that are missing (or are something else) are made.
+    /// Sets the value at a path. Missing parent objects are created; parents of another type are replaced.
     pub fn set<T: Serialize + ?Sized>(&mut self, path: &[&str], value: &T) {
         self.put(path, json(value));
     }
 
-    /// Removes the value at a path, if it is there.
+    /// Removes the value at a path, if it exists.
     pub fn remove(&mut self, path: &[&str]) {
         match path {
             [] => {}
@@ -80,7 +80,7 @@ impl Document {
 }
 
 fn raw(text: String) -> Box<RawValue> {
-    // Only texts that come from a serializer get here.
+    // Only serializer output gets here.
     RawValue::from_string(text).expect("well-formed JSON")
 }
 

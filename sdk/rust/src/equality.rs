@@ -1,12 +1,13 @@
-//! Equality of the meaning of objects.
+//! Semantic equality of objects.
 
 use serde_json::Value;
 
-/// Whether two trees mean the same to Kubernetes: `null` and `[]` equal an absent field, and the order of fields does not matter.
+/// Whether two trees are equal for Kubernetes: `null` and `[]` equal an absent field, and the order of fields does not
+/// matter.
 ///
-/// Both sides must come from the API server, as everything from a lister does. It leaves out a field that has its zero value
-/// wherever that means the same as absence; so a `0`, `false` or `{}` that is there differs from one that is not
-/// (`runAsUser: 0`, `emptyDir: {}`).
+/// Both sides must come from the API server, as everything from a lister does. It omits a zero value wherever that
+/// means the same as an absent field; so a `0`, `false` or `{}` differs from an absent field (`runAsUser: 0`,
+/// `emptyDir: {}`).
 #[doc(alias = "Semantic.DeepEqual")]
 pub fn semantic(a: &Value, b: &Value) -> bool {
     match (a, b) {

@@ -1,34 +1,34 @@
-//! Why a run has no outcome.
+//! Errors of a run.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::need::Need;
 
-/// Why a run has no outcome. `?` works on everything that the SDK returns.
+/// The reason why a run has no outcome. `?` converts every error of the SDK.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
-    /// Something that may pass: the key is tried again after the queue's backoff, or after `after`.
+    /// A possibly temporary error: the key is retried after the queue's backoff, or after `after`.
     Retry {
-        /// For the log.
+        /// Message for the log.
         message: String,
         /// Replaces the queue's own backoff.
         after: Option<Duration>,
     },
-    /// A retry is useless until the cluster changes.
+    /// A retry does not help until the cluster changes.
     Terminal(String),
-    /// The run needs reads from the API server itself. The host does them and calls again, so this is not a failure;
-    /// it is an `Error` so that `?` ends the run.
+    /// The run needs live reads. The host does them and calls again, so this is not a failure; it is an `Error` so that
+    /// `?` ends the run.
     Needs(Vec<Need>),
 }
 
 impl Error {
-    /// An error that may pass.
+    /// A possibly temporary error.
     pub fn retry(message: impl Into<String>) -> Self {
         Self::Retry { message: message.into(), after: None }
     }
 
-    /// An error that may pass within `after`.
+    /// A possibly temporary error, retried after `after`.
     pub fn retry_after(message: impl Into<String>, after: Duration) -> Self {
         Self::Retry { message: message.into(), after: Some(after) }
     }
@@ -51,7 +51,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl From<serde_json::Error> for Error {
-    /// An object that does not fit its type stays so until it changes.
+    /// Terminal: an object that does not fit its type stays so until it changes.
     fn from(error: serde_json::Error) -> Self {
         Self::Terminal(format!("decode: {error}"))
     }

@@ -1,7 +1,7 @@
-//! Finalizers: an object that has one is deleted only after it was taken out.
+//! Finalizers: an object is deleted only after its finalizers are removed.
 //!
-//! A controller that must clean up what no owner reference reaches adds its finalizer *before* it makes anything of that kind,
-//! and removes it once all is gone: [`add_finalizer`], [`remove_finalizer`].
+//! If no owner reference covers a controller's resources, it adds its finalizer *before* it creates any of them, and
+//! removes it after the cleanup: [`add_finalizer`], [`remove_finalizer`].
 
 use serde_json::json;
 
@@ -15,8 +15,8 @@ pub fn has_finalizer(object: &impl HasFinalizers, name: &str) -> bool {
     object.finalizers().iter().any(|finalizer| finalizer == name)
 }
 
-/// A patch that adds the finalizer as the last one. The API server refuses it as a conflict if the object has changed since it
-/// was read, because the patch holds the whole list; the run is then repeated.
+/// A patch that appends the finalizer. The API server rejects it with a conflict if the object has changed since it was
+/// read, because the patch contains the whole list; the run is then repeated.
 #[doc(alias = "AddFinalizer")]
 pub fn add_finalizer(kind: &Kind, object: &impl HasFinalizers, name: &str) -> Mutation {
     let mut finalizers = object.finalizers().to_vec();
@@ -26,7 +26,7 @@ pub fn add_finalizer(kind: &Kind, object: &impl HasFinalizers, name: &str) -> Mu
     replace(kind, object, &finalizers)
 }
 
-/// A patch that takes the finalizer out, and leaves those of others. A conflict as for [`add_finalizer`].
+/// A patch that removes the finalizer, and leaves the others. Conflicts as for [`add_finalizer`].
 #[doc(alias = "RemoveFinalizer")]
 pub fn remove_finalizer(kind: &Kind, object: &impl HasFinalizers, name: &str) -> Mutation {
     let finalizers: Vec<String> = object.finalizers().iter().filter(|finalizer| *finalizer != name).cloned().collect();

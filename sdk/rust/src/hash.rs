@@ -15,7 +15,7 @@ pub fn fnv32a(bytes: &[u8]) -> u32 {
 /// Maps each byte to a character that is valid in names and does not form words. Meant for the decimal form of a hash.
 #[doc(alias = "SafeEncodeString")]
 pub fn safe_encode(text: &str) -> String {
-    // No vowels, and none of the characters that are easily mistaken for one another.
+    // No vowels, and no characters that are easily confused.
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     text.bytes().map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()])).collect()
 }

@@ -20,7 +20,7 @@ impl Default for IntOrPercent {
 }
 
 impl IntOrPercent {
-    /// The number, with percentages taken of `total`; `None` if the text is not a percentage.
+    /// The number; a percentage is taken of `total`. `None` if the text is not a percentage.
     #[doc(alias = "GetScaledValueFromIntOrPercent")]
     pub fn scaled(&self, total: i32, round_up: bool) -> Option<i32> {
         match self {

@@ -1,15 +1,15 @@
-//! Numbers that may be texts, such as ports and quantities of custom kinds.
+//! Numbers or strings, such as ports and quantities of custom kinds.
 
 use serde::{Deserialize, Serialize};
 
-/// A number or a text, as a schema with `x-kubernetes-int-or-string` allows. See [`IntOrPercent`](crate::int_or_percent::IntOrPercent)
-/// for percentages of a number.
+/// A number or a string, for a schema with `x-kubernetes-int-or-string`. For percentages of a number, see
+/// [`IntOrPercent`](crate::int_or_percent::IntOrPercent).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {
     /// A number.
     Int(i64),
-    /// A text, for example `http` or `512Mi`.
+    /// A string, for example `http` or `512Mi`.
     Text(String),
 }
 

@@ -23,27 +23,27 @@
 //! pintle_sdk::export!(reconcile);
 //! ```
 //!
-//! The function is called with a key of a work queue, gets no reason for the run, and must be pure: the same view gives the same outcome.
-//! The host keeps the caches, carries out the outcome, and does not call again for the same key before the caches have seen
-//! the writes. A run that fails is repeated with a growing delay.
+//! The function is called with a key of a work queue, without a reason for the run. It must be pure: the same view
+//! gives the same outcome. The host keeps the caches, carries out the outcome, and runs the same key again only after
+//! the caches have seen the writes. A failed run is retried with backoff.
 //!
 //! | to | see |
 //! | --- | --- |
 //! | read | [`types!`], [`resource!`], [`Lister`], [`Query`]; fast: [`borrowed`] |
 //! | write | [`Outcome`], [`Step`], [`Mutation`], [`Event`], [`document::Document`] |
-//! | read from the API server itself | [`Lister::live`], [`Lister::ask`] |
-//! | want a set of children | [`Children`] |
+//! | read from the API server | [`Lister::live`], [`Lister::ask`] |
+//! | manage children | [`Children`] |
 //! | clean up | [`has_finalizer`], [`add_finalizer`], [`remove_finalizer`] |
-//! | report | [`patch_status`], [`set_condition`], [`Event`], [`log`] |
-//! | notice changes | [`hash()`] |
-//! | do something later | [`Outcome::requeue_after`], [`Outcome::requeue_at`] |
-//! | read what Kubernetes writes | [`pods`], [`quantity`], [`conditions`] |
+//! | report status | [`patch_status`], [`set_condition`], [`Event`], [`log`] |
+//! | detect changes | [`hash()`] |
+//! | run a key later | [`Outcome::requeue_after`], [`Outcome::requeue_at`] |
+//! | interpret Kubernetes' objects | [`pods`], [`quantity`], [`conditions`] |
 //! | test natively | `testing` |
 //!
 //! # Not here
-//! The manifest: its format is documented by the host (`pintle-core`, module `manifest`).
+//! The manifest: the host documents its format (`pintle-core`, module `manifest`).
 
-// Generated code names this crate by a path that must hold both here and in plugins.
+// Generated code refers to this crate by a path that must be valid both here and in plugins.
 extern crate self as pintle_sdk;
 
 #[cfg(target_arch = "wasm32")]
@@ -131,12 +131,12 @@ pub use wit_bindgen;
 #[doc(hidden)]
 pub use serde;
 
-/// The examples of the page are tests.
+/// The examples of the page are doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/engines.md")]
 struct Engines;
 
-/// Makes types of the kinds that the manifest watches, with the fields that it declares and no others.
+/// Generates types for the kinds that the manifest watches, with exactly the fields that it declares.
 ///
 /// With the manifest
 ///
@@ -146,7 +146,7 @@ struct Engines;
 ///     fields: [metadata.deletionTimestamp, "metadata.annotations['example.com/keep']", spec.containers.image, status.phase]
 /// ```
 ///
-/// `pintle_sdk::types!("manifest.yaml");` writes a type `Pod`:
+/// `pintle_sdk::types!("manifest.yaml");` generates a type `Pod`:
 ///
 /// ```
 /// # pintle_sdk::types!("v1/Pod": [
@@ -160,24 +160,25 @@ struct Engines;
 /// }
 /// ```
 ///
-/// - A field that the manifest does not declare does not compile, as the cache does not have it:
+/// - A field that the manifest does not declare does not compile, because the cache does not have it:
 ///   ```compile_fail
 ///   # pintle_sdk::types!("v1/Pod": ["spec.containers.image"]);
 ///   # fn images(pod: &Pod) {
 ///   let _ = &pod.spec.containers[0].name;
 ///   # }
 ///   ```
-///   `metadata.name`, `namespace`, `uid` and `resource_version` are always there.
-/// - A path that Kubernetes does not have is an error that names the nearest fields.
-/// - Structs are named after the kind and the path: `PodSpecContainers`; where the same fields are read of the same type, as of
-///   containers and init containers, after the first of the paths. A field `type` is `type_`. A key in brackets is a field named
-///   after the last part of the key.
-/// - Fields that are pointers in Kubernetes' own types are `Option`, and so are times; other fields that are missing are zero.
+///   `metadata.name`, `namespace`, `uid` and `resource_version` always exist.
+/// - A path that Kubernetes does not have is an error that lists the nearest fields.
+/// - Structs are named after the kind and the path: `PodSpecContainers`. If several paths read the same fields of the
+///   same type, as for containers and init containers, the first path gives the name. A field `type` is `type_`. A key
+///   in brackets is a field named after the last part of the key.
+/// - Pointer fields of Kubernetes' own types are `Option`, and so are times; other missing fields have the zero value.
 ///   Conditions, owner references and label selectors are the types in [`api::meta`], and a Pod template is an
 ///   [`api::core::PodTemplateSpec`], if all of it is declared.
-/// - Custom kinds have no type here: see [`resource!`].
+/// - Custom kinds have no generated type: see [`resource!`].
 ///
-/// The code may read less than what the manifest declares, and must say what it reads of a kind that is kept `whole`:
+/// The code may read fewer fields than the manifest declares, and must list the fields that it reads of a kind that is
+/// kept `whole`:
 ///
 /// ```
 /// pintle_sdk::types!(
@@ -189,12 +190,14 @@ struct Engines;
 /// );
 /// ```
 ///
-/// - `"kind": [paths]` replaces the type of the kind. Reading a path that is neither declared nor part of a `whole` object is an error.
-///   A list has less than a `whole` object: a type that reads more than `fields` is only for `get` and `list_whole`.
-/// - `"kind" as Name: [paths]` is one more type of the kind.
-/// - `"kind" = library::Type` makes no type, and checks that the manifest declares what the library's type reads;
-///   `"kind" = [library::Type]` does so for lists of a kind that is kept `whole`.
-/// - `"kind" = _` makes no type. So a manifest can watch a version that only another Kubernetes serves.
+/// - `"kind": [paths]` replaces the type of the kind. Reading a path that is neither declared nor part of a `whole`
+///   object is an error. A list has fewer fields than a `whole` object: a type that reads more than `fields` is only
+///   for `get` and `list_whole`.
+/// - `"kind" as Name: [paths]` generates another type of the kind.
+/// - `"kind" = library::Type` generates no type, and checks that the manifest declares the fields of the library's
+///   type; `"kind" = [library::Type]` checks it for lists of a kind that is kept `whole`.
+/// - `"kind" = _` generates no type, so that a manifest can watch a version that only another Kubernetes release
+///   serves.
 ///
 /// Without a manifest, as in a library that plugins share, the paths are not checked against one.
 pub use pintle_sdk_macros::types;
@@ -202,7 +205,7 @@ pub use pintle_sdk_macros::types;
 #[doc(hidden)]
 pub use pintle_sdk_macros::limits;
 
-/// Makes a function the plugin's `reconcile`, and optionally another one its `mapping`.
+/// Exports a function as the plugin's `reconcile`, and optionally another one as its `mapping`.
 ///
 /// ```
 /// # use pintle_sdk::{Error, Key, Kind, Lister, Outcome};
@@ -218,9 +221,10 @@ pub use pintle_sdk_macros::limits;
 /// pintle_sdk::export!(reconcile, mapping = keys_of);
 /// ```
 ///
-/// An outcome beyond the `limits` of the `manifest.yaml` beside `Cargo.toml` is carried out in parts: see [`Outcome::within`].
+/// An outcome beyond the `limits` of the `manifest.yaml` next to `Cargo.toml` is carried out in parts: see
+/// [`Outcome::within`].
 ///
-/// Natively it does nothing, so that the functions can be tested.
+/// Natively it has no effect, so that the functions can be tested.
 #[macro_export]
 macro_rules! export {
     ($reconcile:path) => {

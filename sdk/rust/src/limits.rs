@@ -1,17 +1,18 @@
-//! The limits of an outcome, and the part of a larger one that a run carries out.
+//! Limits of an outcome, and splitting a larger one into parts.
 //!
-//! The host carries out nothing of an outcome beyond the limits of the manifest. So the SDK hands over a part of it, and the key runs again
-//! as soon as the caches show that part: the next run decides anew, and what was done is not wanted any more. No plugin has to count.
+//! The host rejects an outcome beyond the limits of the manifest. So the SDK returns a part of it, and the key runs
+//! again as soon as the caches show that part: the next run decides again, without the changes that are already done.
+//! Plugins need not count.
 //!
 //! *Invariants*
-//! 1. A part has the first mutations, at least one. What failed in the previous run comes last in a parallel step that is cut, so that it
-//!    keeps nothing else from being done.
-//! 2. Events on their own take at most half of a part. Others are left out, as recorders do with many events of one object: the next run
-//!    would report the same ones again, and come no further.
-//! 3. State, samples that count at once, and a declared error come with the last part: they are about the whole outcome.
+//! 1. A part has the first mutations, at least one. If a parallel step is split, failures of the previous run come
+//!    last, so that they block nothing else.
+//! 2. Standalone events take at most half of a part. Others are dropped, as event recorders do with many events of one
+//!    object: the next run would report the same ones again, and make no progress.
+//! 3. State, immediate samples, and a declared error come with the last part: they are about the whole outcome.
 //! 4. An outcome within the limits is unchanged.
 //!
-//! *Not here*: one object, or a state, that is too large by itself is a fault.
+//! *Not here*: a single object, or a state, that is too large is a fault.
 //!
 //! *Source*: the host's `contract/check.rs`, and `limits` of the manifest.
 
@@ -25,10 +26,10 @@ use crate::outcome::{Action, Event, Moment, Mutation, MutationFailure, Order, Ou
 const MAX_STATE_WRITES: usize = 1_000;
 const MAX_WAKES: usize = 10_000;
 
-/// Time until the next part: the shortest that the contract has. The host waits until the caches show the part before it.
+/// Time until the next part: the contract's minimum. The host waits until the caches show the previous part.
 const NEXT_PART: Duration = Duration::from_millis(5);
 
-/// What a manifest asks for, with the host's defaults. [`export!`](crate::export) reads the plugin's.
+/// The limits of a manifest, with the host's defaults. [`export!`](crate::export) reads the plugin's.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Limits {
@@ -38,7 +39,7 @@ pub struct Limits {
     pub outcome_bytes: usize,
     /// Bytes of the state of the plugin.
     pub state_bytes: usize,
-    /// Bytes of one answer to a need. The host counts them; so do native tests.
+    /// Bytes of one answer to a need. The host enforces it; so do native tests.
     pub answer_bytes: usize,
 }
 
@@ -61,18 +62,18 @@ impl Limits {
     }
 }
 
-/// What an outcome has of each thing that is limited.
+/// The limited sizes of an outcome.
 struct Size {
     n_mutations: usize,
     n_bytes: usize,
 }
 
 impl Outcome {
-    /// The outcome, or the part of it that one run can have, after which the key runs again. `failures` are those of the previous run.
+    /// The outcome, or its first part that fits; then the key runs again. `failures` are those of the previous run.
     #[must_use]
     pub fn within(mut self, limits: &Limits, failures: impl FnOnce() -> Vec<MutationFailure>) -> Self {
         if !self.needs.is_empty() {
-            // The host carries out nothing else of it.
+            // The host ignores everything else in it.
             return self;
         }
         let mut is_partial = self.wake.len() > MAX_WAKES || self.state.len() > MAX_STATE_WRITES;
@@ -94,7 +95,7 @@ impl Outcome {
         Size { n_mutations: mutations().count(), n_bytes }
     }
 
-    /// Leaves out events, and then mutations from the end. Returns whether a mutation is left for another run.
+    /// Drops events, and then mutations from the end. Returns whether a mutation is left for another run.
     fn cut(&mut self, limits: &Limits, failures: &[MutationFailure]) -> bool {
         let n_most = limits.mutations.max(1);
         let mut n_events = n_most / 2;
@@ -125,7 +126,7 @@ impl Outcome {
             step.kept.truncate(n);
             is_cut = n < n_all;
         }
-        // Without room for the state, the next run keeps it.
+        // Without room for the state, the next run stores it.
         is_cut |= n_bytes_of_state(self) > left.n_bytes;
         if is_cut {
             self.state.clear();
@@ -139,7 +140,7 @@ impl Outcome {
         is_cut
     }
 
-    /// Samples follow their mutations, and go with them.
+    /// Moves samples with their mutations, and drops those of dropped mutations.
     fn move_samples(&mut self, steps: &[Part], is_cut: bool) {
         let mut places: BTreeMap<Place, Place> = BTreeMap::new();
         let place = |step: usize, position: usize| {
@@ -165,7 +166,7 @@ impl Outcome {
     }
 }
 
-/// What stays of a step: mutations with their former places.
+/// The kept part of a step: mutations with their original positions.
 struct Part {
     order: Order,
     always: bool,
@@ -184,13 +185,13 @@ fn n_bytes_of_wakes(outcome: &Outcome) -> usize {
 }
 
 impl Size {
-    /// Whether all of a step fits.
+    /// Whether the whole step fits.
     fn has_room_for(&self, step: &Part) -> bool {
         let n_bytes: usize = step.kept.iter().map(|(_, mutation)| mutation.n_bytes()).sum();
         step.kept.len() <= self.n_mutations && n_bytes <= self.n_bytes
     }
 
-    /// Takes the room of a mutation, if there is enough.
+    /// Takes the room of a mutation, if it fits.
     fn take(&mut self, mutation: &Mutation, is_first: bool) -> bool {
         let n_bytes = mutation.n_bytes();
         let fits = is_first || (self.n_mutations > 0 && n_bytes <= self.n_bytes);
@@ -221,7 +222,7 @@ fn n_bytes_of_state(outcome: &Outcome) -> usize {
 }
 
 impl Mutation {
-    /// Bytes of its texts, as the host counts them.
+    /// Bytes of its texts, counted as in the host.
     pub fn n_bytes(&self) -> usize {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let event = |event: &Event| {
@@ -243,7 +244,7 @@ impl Mutation {
 
 #[cfg(not(target_arch = "wasm32"))]
 impl Limits {
-    /// Ends the test where the host would end the run.
+    /// Fails the test where the host would end the run.
     ///
     /// # Panics
     /// If the outcome is beyond a limit.
@@ -287,7 +288,7 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
-    /// Names of the objects, a word for each step.
+    /// Names of the objects, one word for each step.
     fn names(outcome: &Outcome) -> String {
         let of_step = |step: &Step| -> String {
             let name = |mutation: &Mutation| match &mutation.action {

@@ -19,13 +19,13 @@ use crate::types::{Kind, ObjectKey};
 pub enum OwnedBy {
     /// The controller reference has this uid.
     Controller(String),
-    /// The same, or there is no controller reference at all.
+    /// The controller reference has this uid, or there is none.
     ControllerOrOrphan(String),
     /// Any owner reference has this uid.
     Any(String),
 }
 
-/// Which objects to list; all conditions must hold.
+/// Selects objects to list; all conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     /// All namespaces if absent.
@@ -51,31 +51,32 @@ impl Query {
         Self { namespace: Some(namespace.into()), ..Self::default() }
     }
 
-    /// Only those that this label selector matches, for example `app=web,tier in (a,b)`. See [`Selector`](crate::selector::Selector).
+    /// Only objects that this label selector matches, for example `app=web,tier in (a,b)`. See
+    /// [`Selector`](crate::selector::Selector).
     #[must_use]
     pub fn labels(self, selector: impl ToString) -> Self {
         Self { label_selector: Some(selector.to_string()), ..self }
     }
 
-    /// Only those whose controller has this uid.
+    /// Only objects whose controller has this uid.
     #[must_use]
     pub fn controlled_by(self, uid: impl Into<String>) -> Self {
         Self { owner: Some(OwnedBy::Controller(uid.into())), ..self }
     }
 
-    /// Only those whose controller has this uid, and those without a controller, which a selector could adopt.
+    /// Only objects whose controller has this uid, and those without a controller, which could be adopted.
     #[must_use]
     pub fn controlled_by_or_orphans(self, uid: impl Into<String>) -> Self {
         Self { owner: Some(OwnedBy::ControllerOrOrphan(uid.into())), ..self }
     }
 
-    /// Only those of which any owner has this uid.
+    /// Only objects with an owner with this uid.
     #[must_use]
     pub fn owned_by(self, uid: impl Into<String>) -> Self {
         Self { owner: Some(OwnedBy::Any(uid.into())), ..self }
     }
 
-    /// Only those for which an index of the manifest has this value.
+    /// Only objects for which an index of the manifest has this value.
     #[must_use]
     pub fn index(self, index: impl Into<String>, value: impl Into<String>) -> Self {
         Self { index: Some((index.into(), value.into())), ..self }
@@ -88,7 +89,7 @@ impl Query {
     }
 }
 
-/// A resource that the API server has.
+/// A resource of the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiResource {
@@ -96,7 +97,7 @@ pub struct ApiResource {
     pub kind: Kind,
     /// Name in URLs.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     #[serde(default)]
     pub namespaced: bool,
     /// For example `list`, `delete`.
@@ -105,53 +106,54 @@ pub struct ApiResource {
     /// For example `status`, `scale`.
     #[serde(default)]
     pub subresources: Vec<String>,
-    /// Whether the version is the one that the server prefers for the group.
+    /// Whether the version is the server's preferred one of the group.
     #[serde(default)]
     pub preferred: bool,
 }
 
-/// A snapshot of the cluster, for one run: repeated reads give the same answer.
+/// A snapshot of the cluster, for one run: repeated reads return the same result.
 ///
-/// All reads together are one state of the host's caches, never older than this key's own last writes.
-/// Only kinds that the manifest watches can be read; another is a fault that ends the run.
-/// `wit/controller.wit` documents each read; the methods in `_json` are the contract's own, the others decode.
+/// All reads together show one state of the host's caches, never older than this key's own last writes. Only kinds that
+/// the manifest watches can be read; any other is a fault that ends the run. `wit/controller.wit` documents each read;
+/// the methods in `_json` are those of the contract, the others decode.
 pub trait Lister {
-    /// Time at which the run began, RFC 3339.
+    /// Start time of the run, RFC 3339.
     fn now_text(&self) -> String;
-    /// Time since the host started, when the run began, by a monotonic clock. Only differences of two values of the same host
-    /// have a meaning: keep one in the state, which is lost together with this clock.
+    /// Time from the start of the host to the start of the run, by a monotonic clock. Only differences between values
+    /// of the same host are meaningful: store one in the state, which is lost together with this clock.
     fn uptime(&self) -> Duration;
     /// The object, as JSON.
     fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String>;
-    /// The objects that match, ordered by namespace and name, as JSON.
+    /// The matching objects, ordered by namespace and name, as JSON.
     fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String>;
-    /// How many objects match.
+    /// The number of matching objects.
     fn count(&self, kind: &Kind, query: &Query) -> u32;
     /// Objects whose own selector matches these labels, as JSON.
     fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String>;
-    /// Objects of any watched kind that name this uid among their owners, as JSON.
+    /// Objects of any watched kind with this uid among their owners, as JSON.
     fn dependents_json(&self, uid: &str) -> Vec<String>;
     /// The object of any watched kind with this uid, as JSON.
     fn by_uid_json(&self, uid: &str) -> Option<String>;
-    /// What the API server offers, as of the last discovery, which was seconds ago. The manifest must say `discovery: true`.
+    /// The API server's resources as of the last discovery, which was seconds ago. The manifest needs
+    /// `discovery: true`.
     fn resources(&self) -> Vec<ApiResource>;
-    /// The [`Lister::resources`] whose kind has this group and name, in all versions; much cheaper than that list.
+    /// The [`Lister::resources`] whose kind has this group and name, in all versions; much cheaper than the full list.
     fn resources_of(&self, group: &str, name: &str) -> Vec<ApiResource>;
     /// The plugin's configuration, as JSON.
     fn config_json(&self) -> String;
-    /// What an earlier outcome kept under this name.
+    /// The value that an earlier outcome stored under this name.
     fn state(&self, name: &str) -> Option<String>;
-    /// How often this key has failed in a row.
+    /// Number of consecutive failures of this key.
     fn attempt(&self) -> u32;
-    /// What failed of this key's previous outcome.
+    /// Failed mutations of this key's previous outcome.
     fn failures(&self) -> Vec<MutationFailure>;
-    /// The answer to a need; `None` if it was not asked yet.
+    /// The answer to a need; `None` if it has not been requested yet.
     fn answer(&self, need: &Need) -> Option<Result<String, ApiError>>;
 
-    /// Time at which the run began.
+    /// Start time of the run.
     ///
     /// # Errors
-    /// If the host's text is not a time, which would be a bug of the host.
+    /// If the host's text is not a time, which is a bug of the host.
     fn now(&self) -> Result<Timestamp, Error> {
         let text = self.now_text();
         Timestamp::parse(&text).ok_or_else(|| Error::retry(format!("{text:?} is not a time")))
@@ -160,12 +162,12 @@ pub trait Lister {
     /// The object, or `None` if it is not in the cache.
     ///
     /// # Errors
-    /// If it does not fit the type; trying again is useless until it changes.
+    /// If it does not fit the type; a retry does not help until it changes.
     fn get<T: Resource>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
         self.get_json(&T::KIND, &ObjectKey::new(namespace, name)).map(|text| decode(&T::KIND, &text)).transpose()
     }
 
-    /// The object together with its text, for writing back a changed copy without losing fields that `T` does not model.
+    /// The object together with its text, to write back a changed copy without losing fields that `T` does not model.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -176,16 +178,16 @@ pub trait Lister {
         Ok(Some((decode(&T::KIND, &text)?, Document::parse(&text)?)))
     }
 
-    /// The objects that match, ordered by namespace and name.
+    /// The matching objects, ordered by namespace and name.
     ///
     /// # Errors
     /// If one does not fit the type.
     fn list<T: Listed>(&self, query: &Query) -> Result<Vec<T>, Error> {
-        // Each text goes once it is decoded: both forms of many objects at once would take twice the memory.
+        // Drops each text once it is decoded: both forms of many objects would take twice the memory.
         self.list_json(&T::KIND, query).into_iter().map(|text| decode(&T::KIND, &text)).collect()
     }
 
-    /// The objects that match, whole, of a kind that is kept `whole`; ordered by namespace and name.
+    /// The matching objects, whole, for a kind that is kept `whole`; ordered by namespace and name.
     ///
     /// # Errors
     /// If one does not fit the type.
@@ -215,11 +217,11 @@ pub trait Lister {
         serde_json::from_str(&self.config_json()).map_err(|error| Error::Terminal(format!("configuration: {error}")))
     }
 
-    /// The object as the API server itself has it now; `None` if it is gone there.
+    /// The object, read live from the API server; `None` if it does not exist there.
     ///
     /// # Errors
-    /// [`Error::Needs`] in the first round: pass it on with `?`, the host then reads and runs the key again.
-    /// A retry if the server refused.
+    /// [`Error::Needs`] in the first round: pass it on with `?`, the host then reads and runs the key again. A retry if
+    /// the server returned an error.
     fn live<T: Resource>(&self, namespace: &str, name: &str) -> Result<Option<T>, Error> {
         let need = Need::live_object(&T::KIND, namespace, name);
         match self.answer(&need) {
@@ -230,7 +232,8 @@ pub trait Lister {
         }
     }
 
-    /// A subresource of an object as the API server itself has it now, for example `scale`; `None` if the object is gone there.
+    /// A subresource of an object, read live from the API server, for example `scale`; `None` if the object does not
+    /// exist there.
     ///
     /// # Errors
     /// As for [`live`](Self::live).
@@ -251,7 +254,8 @@ pub trait Lister {
         }
     }
 
-    /// The API server's verdict: the status of a review, for example of a SubjectAccessReview. `review` is the object, with its spec.
+    /// The API server's answer: the status of a review, for example of a SubjectAccessReview. `review` is the object,
+    /// with its spec.
     ///
     /// # Errors
     /// As for [`live`](Self::live).
@@ -278,7 +282,7 @@ pub trait Lister {
     }
 }
 
-/// Decodes an object; the error names the kind and, if it can be found, the object.
+/// Decodes an object; the error has the kind and, if it can be found, the object.
 ///
 /// # Errors
 /// Terminal: the object does not fit the type until it changes.
@@ -289,7 +293,7 @@ pub fn decode<T: DeserializeOwned>(kind: &Kind, text: &str) -> Result<T, Error> 
     })
 }
 
-/// The text before the place of an error, as messages name no field. Objects come in one line.
+/// The text before the error, because messages have no field name. Objects are in one line.
 fn near(text: &str, error: &serde_json::Error) -> String {
     let end = text.floor_char_boundary(error.column().min(text.len()));
     if error.line() != 1 || end == 0 {
@@ -299,5 +303,5 @@ fn near(text: &str, error: &serde_json::Error) -> String {
     format!(", where it says ...{}", &text[start..end])
 }
 
-/// How much of an object an error shows.
+/// Most bytes of an object in an error.
 const NEAR_BYTES: usize = 60;

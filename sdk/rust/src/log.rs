@@ -1,4 +1,4 @@
-//! Lines for the host's log, tagged by it with plugin and key. Natively they go to standard error.
+//! Lines for the host's log, where they are tagged with plugin and key. Natively they go to standard error.
 
 /// Severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum Level {
     Error,
 }
 
-/// Writes a line. Their size and number are limited.
+/// Writes a line. Size and number of lines are limited.
 pub fn write(level: Level, message: &str) {
     #[cfg(target_arch = "wasm32")]
     {

@@ -1,14 +1,14 @@
-//! Reads that the cache cannot answer, and other questions: the host answers them, and calls `reconcile` again.
+//! Live reads and other requests: the host answers them, and calls `reconcile` again.
 
 use std::time::Duration;
 
 use crate::outcome::Body;
 use crate::types::{Kind, ObjectKey};
 
-/// Reads that the host takes from one outcome.
+/// Most needs of one outcome.
 pub(crate) const MAX_NEEDS: usize = 256;
 
-/// A read that the cache cannot answer. See [`Lister::live`](crate::Lister::live) for the short way.
+/// A request that the cache cannot answer. See [`Lister::live`](crate::Lister::live) for the short form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
     /// One object. Answer: the object.
@@ -37,10 +37,11 @@ pub enum Need {
     },
     /// GET of a path of the API server. Answer: the body.
     RawPath(String),
-    /// Discover the API server's resources now: [`Lister::resources`](crate::Lister::resources) shows them once it is answered.
-    /// Answer: a JSON array of the group versions that did not answer; what was known of them is still shown.
+    /// Refreshes the discovery: [`Lister::resources`](crate::Lister::resources) then has the result. Answer: a JSON
+    /// array of the group versions that failed; their last known resources are still listed.
     Discovery,
-    /// A verdict of the API server. Answer: the review with its status. See [`Lister::review`](crate::Lister::review) for the short way.
+    /// A review by the API server. Answer: the review with its status. See [`Lister::review`](crate::Lister::review)
+    /// for the short form.
     Review {
         /// Kind of the review, for example `authorization.k8s.io/v1/SubjectAccessReview`.
         kind: Kind,
@@ -49,52 +50,52 @@ pub enum Need {
         /// The review, as JSON.
         object: String,
     },
-    /// A JSON Web Token. Answer: the token. See [`Need::sign_jwt`].
+    /// Signs a JSON Web Token. Answer: the token. See [`Need::sign_jwt`].
     SignJwt {
         /// A setting of type `key`.
         key: String,
         /// A JSON object.
         claims: String,
     },
-    /// A certificate. Answer: the certificate in PEM.
+    /// Signs a certificate. Answer: the certificate in PEM.
     SignCertificate(CertificateRequest),
-    /// An operation of an endpoint that the operator has bound. Answer: the body of the response, JSON.
+    /// Calls an operation of an endpoint that the operator has bound. Answer: the response body, JSON.
     Call {
-        /// As the manifest declares it.
+        /// Name in the manifest.
         endpoint: String,
         /// One of its operations.
         operation: String,
         /// JSON.
         body: String,
-        /// How long to wait for the answer, at most 30 s, which is the default.
+        /// Timeout, at most 30 s, which is the default.
         timeout: Option<Duration>,
     },
 }
 
-/// A certificate to sign; it is never that of an authority.
+/// A certificate to sign, never that of an authority.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CertificateRequest {
     /// A setting of type `authority`.
     pub authority: String,
-    /// In PEM: one `CERTIFICATE REQUEST`. Subject and subject alternative names are taken from it.
+    /// In PEM: one `CERTIFICATE REQUEST`. It provides subject and subject alternative names.
     pub request: String,
-    /// Names of usages, as `certificates.k8s.io` has them, for example `client auth`.
+    /// Names of usages, as in `certificates.k8s.io`, for example `client auth`.
     pub usages: Vec<String>,
     /// RFC 3339.
     pub not_before: String,
-    /// RFC 3339; the host cuts it to the end of the authority's certificate.
+    /// RFC 3339; the host limits it to the end of the authority's certificate.
     pub not_after: String,
 }
 
-/// How much of each object the answer to a [`Need::LiveList`] has.
+/// The parts of each object in the answer to a [`Need::LiveList`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LiveDetail {
     /// `apiVersion`, `kind` and `metadata`, without `managedFields`.
     #[default]
     Metadata,
-    /// What the watch of the kind declares; only for kinds that the manifest watches.
+    /// The fields that the watch of the kind declares; only for kinds that the manifest watches.
     Projection,
-    /// Everything but `managedFields`.
+    /// Everything except `managedFields`.
     Whole,
 }
 
@@ -116,12 +117,12 @@ impl Need {
         }
     }
 
-    /// A verdict of the API server; `review` is the object with its spec.
+    /// A review by the API server; `review` is the object with its spec.
     pub fn review(kind: &Kind, namespace: impl Into<String>, review: impl Body) -> Self {
         Self::Review { kind: kind.clone(), namespace: namespace.into(), object: review.into_json() }
     }
 
-    /// A token with these claims, signed by the key that is the setting `key`.
+    /// A token with these claims, signed by the key in the setting `key`.
     pub fn sign_jwt(key: impl Into<String>, claims: impl Body) -> Self {
         Self::SignJwt { key: key.into(), claims: claims.into_json() }
     }
@@ -132,12 +133,12 @@ impl Need {
         Self::Call { endpoint, operation, body, timeout: None }
     }
 
-    /// A certificate, signed by the authority that is a setting.
+    /// A certificate, signed by an authority in a setting.
     pub fn sign_certificate(request: CertificateRequest) -> Self {
         Self::SignCertificate(request)
     }
 
-    /// How long to wait for the answer, at most 30 s. No effect on other needs than calls.
+    /// Timeout, at most 30 s. No effect on other needs than calls.
     #[must_use]
     pub fn timeout(mut self, after: Duration) -> Self {
         if let Self::Call { timeout, .. } = &mut self {
@@ -155,7 +156,7 @@ impl Need {
         self
     }
 
-    /// Only objects that this label selector matches. No effect on other needs than lists.
+    /// Only objects that this label selector matches. Lists only.
     #[must_use]
     pub fn labels(mut self, selector: impl ToString) -> Self {
         if let Self::LiveList { label_selector, .. } = &mut self {
@@ -164,7 +165,7 @@ impl Need {
         self
     }
 
-    /// Only objects that this field selector matches. No effect on other needs than lists.
+    /// Only objects that this field selector matches. Lists only.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         if let Self::LiveList { field_selector, .. } = &mut self {
@@ -173,7 +174,7 @@ impl Need {
         self
     }
 
-    /// How much of each object. No effect on other needs than lists.
+    /// The parts of each object. Lists only.
     #[must_use]
     pub fn detail(mut self, how_much: LiveDetail) -> Self {
         if let Self::LiveList { detail, .. } = &mut self {

@@ -1,4 +1,4 @@
-//! The result of a run: steps of mutations, and what else the host should do.
+//! The result of a run: steps of mutations, and other requests to the host.
 //!
 //! ```
 //! use pintle_sdk::{Kind, Mutation, Outcome, Step};
@@ -21,13 +21,13 @@ use crate::need::{MAX_NEEDS, Need};
 use crate::time::Timestamp;
 use crate::types::{Key, Kind, ObjectKey};
 
-/// JSON text of anything that serializes.
+/// JSON text of a serializable value.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> String {
-    // Serializing to memory fails only for maps whose keys are no strings, which no type of Kubernetes has.
+    // In-memory serialization fails only for maps with keys that are not strings, which no Kubernetes type has.
     serde_json::to_string(value).expect("keys are strings")
 }
 
-/// What can be sent as an object or a patch: JSON text, a [`serde_json::Value`], a [`Document`]. For other types see [`json`].
+/// The body of an object or a patch: JSON text, a [`serde_json::Value`], a [`Document`]. For other types see [`json`].
 pub trait Body {
     /// The JSON text.
     fn into_json(self) -> String;
@@ -69,7 +69,7 @@ impl Body for &RawValue {
     }
 }
 
-/// What must still hold when a write arrives; otherwise it fails with a conflict.
+/// Conditions that must still hold when a write arrives; otherwise it fails with a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "Kubernetes' own names")]
 pub struct Preconditions {
@@ -77,7 +77,7 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// Forms of patches.
+/// Patch types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// RFC 6902.
@@ -88,14 +88,14 @@ pub enum PatchType {
     StrategicMerge,
     /// Server-side apply.
     Apply {
-        /// Who owns the fields.
+        /// The field manager.
         field_manager: String,
-        /// Takes over fields of others.
+        /// Takes over fields of other managers.
         force: bool,
     },
 }
 
-/// What becomes of the objects that a deleted one owns.
+/// Propagation policy of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "Kubernetes' own names")]
 pub enum Propagation {
@@ -115,11 +115,11 @@ pub enum EventType {
 /// A Kubernetes Event; the host adds time, source, count and series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Kind of the object that it is about.
+    /// Kind of the regarding object.
     pub regarding_kind: Kind,
-    /// The object that it is about.
+    /// The regarding object.
     pub regarding: ObjectKey,
-    /// Its uid; empty if not known.
+    /// Its uid; empty if unknown.
     pub regarding_uid: String,
     /// Type.
     pub event_type: EventType,
@@ -198,7 +198,7 @@ pub enum Action {
     Event(Event),
 }
 
-/// How the API server refused a write, as far as controllers distinguish refusals.
+/// Errors of the API server that controllers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the API server's own reasons")]
 pub enum Refusal {
@@ -207,20 +207,20 @@ pub enum Refusal {
     Conflict,
     Invalid,
     Forbidden,
-    /// Forbidden, because the namespace is being deleted.
+    /// Forbidden because the namespace is being deleted.
     NamespaceTerminating,
 }
 
-/// One write, and what to do with its result.
+/// One write, and how to handle its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mutation {
     /// The write.
     pub action: Action,
-    /// Recorded when it has succeeded.
+    /// Recorded if the write succeeds.
     pub on_success: Option<Event>,
-    /// Recorded when it has failed.
+    /// Recorded if the write fails.
     pub on_failure: Option<Event>,
-    /// Refusals that count as success.
+    /// Errors that count as success.
     pub tolerate: Vec<Refusal>,
 }
 
@@ -237,7 +237,7 @@ impl From<Event> for Mutation {
 }
 
 impl Mutation {
-    /// Creates an object; `apiVersion` and `kind` are filled in by the host.
+    /// Creates an object; the host fills in `apiVersion` and `kind`.
     pub fn create(kind: &Kind, namespace: impl Into<String>, object: impl Body) -> Self {
         Action::Create {
             kind: kind.clone(),
@@ -248,13 +248,14 @@ impl Mutation {
         .into()
     }
 
-    /// Replaces an object. It must carry `metadata.resourceVersion` or `metadata.uid`. To lose nothing, edit a [`Document`].
+    /// Replaces an object. It must carry `metadata.resourceVersion` or `metadata.uid`. Edit a [`Document`] to keep all
+    /// fields.
     pub fn update(kind: &Kind, object: impl Body) -> Self {
         Action::Update { kind: kind.clone(), object: object.into_json(), subresource: None }.into()
     }
 
-    /// Replaces the status. The whole metadata must be there: the API server takes labels, annotations, finalizers and
-    /// owner references from a status update too. Edit a [`Document`].
+    /// Replaces the status. The metadata must be complete: the API server also takes labels, annotations, finalizers
+    /// and owner references from a status update. Edit a [`Document`].
     pub fn update_status(kind: &Kind, object: impl Body) -> Self {
         Self::update(kind, object).subresource("status")
     }
@@ -272,8 +273,9 @@ impl Mutation {
         .into()
     }
 
-    /// Server-side apply: makes the fields of `object` what it says, creates it if it is not there, and removes fields that an
-    /// earlier apply of the same field manager had and this one has not. Takes over fields of other managers if `force`.
+    /// Server-side apply: sets the fields of `object`, creates it if it does not exist, and removes fields that an
+    /// earlier apply of the same field manager set and this one does not. Takes over fields of other managers if
+    /// `force`.
     pub fn apply(
         kind: &Kind,
         object: ObjectKey,
@@ -284,7 +286,7 @@ impl Mutation {
         Self::patch(kind, object, PatchType::Apply { field_manager: field_manager.into(), force }, body)
     }
 
-    /// Deletes an object. Give it the [`uid`](Self::uid) that was seen, so that a namesake survives.
+    /// Deletes an object. Pass the [`uid`](Self::uid) that was read, so that a later object of the same name survives.
     pub fn delete(kind: &Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Action::Delete {
             kind: kind.clone(),
@@ -296,13 +298,13 @@ impl Mutation {
         .into()
     }
 
-    /// Deletes the objects of a kind in a namespace that the selector matches, or all.
+    /// Deletes the objects of a kind in a namespace that the selector matches, or all of them.
     pub fn delete_collection(kind: &Kind, namespace: impl Into<String>, label_selector: Option<String>) -> Self {
         Action::DeleteCollection { kind: kind.clone(), namespace: namespace.into(), label_selector, propagation: None }
             .into()
     }
 
-    /// An event on its own.
+    /// A standalone event.
     pub fn event(event: Event) -> Self {
         event.into()
     }
@@ -321,7 +323,7 @@ impl Mutation {
         self
     }
 
-    /// The object must still have this uid. For patches and deletes; creates and updates carry it in the object.
+    /// Requires this uid. For patches and deletes; creates and updates carry it in the object.
     #[must_use]
     pub fn uid(mut self, uid: impl Into<String>) -> Self {
         if let Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } = &mut self.action {
@@ -330,7 +332,7 @@ impl Mutation {
         self
     }
 
-    /// The object must still have this resourceVersion. For patches and deletes.
+    /// Requires this resourceVersion. For patches and deletes.
     #[must_use]
     pub fn resource_version(mut self, resource_version: impl Into<String>) -> Self {
         if let Action::Patch { preconditions, .. } | Action::Delete { preconditions, .. } = &mut self.action {
@@ -339,7 +341,7 @@ impl Mutation {
         self
     }
 
-    /// What becomes of the dependents, for deletes.
+    /// Propagation policy of a delete.
     #[must_use]
     pub fn propagation(mut self, policy: Propagation) -> Self {
         if let Action::Delete { propagation, .. } | Action::DeleteCollection { propagation, .. } = &mut self.action {
@@ -348,7 +350,7 @@ impl Mutation {
         self
     }
 
-    /// Time that the object gets to shut down, for deletes.
+    /// Grace period of a delete.
     #[must_use]
     pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
         if let Action::Delete { grace_period_seconds, .. } = &mut self.action {
@@ -357,7 +359,7 @@ impl Mutation {
         self
     }
 
-    /// Records an event once the write has succeeded.
+    /// Records an event if the write succeeds.
     #[must_use]
     pub fn on_success(mut self, event: Event) -> Self {
         self.on_success = Some(event);
@@ -371,7 +373,7 @@ impl Mutation {
         self
     }
 
-    /// Lets refusals count as success.
+    /// Treats these errors as success.
     #[must_use]
     pub fn tolerate(mut self, refusals: impl IntoIterator<Item = Refusal>) -> Self {
         self.tolerate.extend(refusals);
@@ -379,21 +381,22 @@ impl Mutation {
     }
 }
 
-/// How the mutations of one step are carried out.
+/// How the mutations of a step are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other, stopping at the first failure.
+    /// Sequentially, stopping at the first failure.
     Sequential,
-    /// All at once; all are tried.
+    /// In parallel; all are tried.
     Parallel,
     /// In batches of 1, 2, 4, ...; the first batch with a failure is the last.
     SlowStart,
 }
 
-/// Mutations that belong together. A failed step stops those after it that are not [`always`](Self::always).
+/// Mutations that belong together. After a failed step, later steps are skipped unless they are
+/// [`always`](Self::always).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// How they are carried out.
+    /// Execution order.
     pub order: Order,
     /// The mutations.
     pub mutations: Vec<Mutation>,
@@ -402,22 +405,22 @@ pub struct Step {
 }
 
 impl Step {
-    /// One after the other, stopping at the first failure.
+    /// Sequentially, stopping at the first failure.
     pub fn sequential(mutations: impl IntoIterator<Item = Mutation>) -> Self {
         Self { order: Order::Sequential, mutations: mutations.into_iter().collect(), always: false }
     }
 
-    /// All at once; all are tried.
+    /// In parallel; all are tried.
     pub fn parallel(mutations: impl IntoIterator<Item = Mutation>) -> Self {
         Self { order: Order::Parallel, ..Self::sequential(mutations) }
     }
 
-    /// In batches of 1, 2, 4, ..., for many writes that would all be refused for the same reason.
+    /// In batches of 1, 2, 4, ..., for many writes that would all fail for the same reason.
     pub fn slow_start(mutations: impl IntoIterator<Item = Mutation>) -> Self {
         Self { order: Order::SlowStart, ..Self::sequential(mutations) }
     }
 
-    /// Also if an earlier step failed.
+    /// Runs the step even if an earlier step failed.
     #[must_use]
     pub fn always(self) -> Self {
         Self { always: true, ..self }
@@ -429,17 +432,17 @@ impl Step {
 pub struct Wake {
     /// The key.
     pub key: Key,
-    /// Not before this time has passed; at once if absent.
+    /// Delay; immediately if absent.
     pub after: Option<Duration>,
 }
 
 impl Wake {
-    /// At once.
+    /// Runs the key immediately.
     pub fn now(key: Key) -> Self {
         Self { key, after: None }
     }
 
-    /// Once this time has passed, or [`LONGEST_REQUEUE`].
+    /// Runs the key after a delay, at most [`LONGEST_REQUEUE`].
     pub fn after(key: Key, after: Duration) -> Self {
         Self { key, after: Some(after.min(LONGEST_REQUEUE)) }
     }
@@ -451,28 +454,28 @@ impl From<Key> for Wake {
     }
 }
 
-/// Place of a mutation in an outcome, from 0.
+/// Position of a mutation in an outcome, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Number of the step.
+    /// Index of the step.
     pub step: u32,
-    /// Number of the mutation in the step.
+    /// Index of the mutation in the step.
     pub position: u32,
 }
 
-/// When a sample counts.
+/// When a sample is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Moment {
-    /// When the outcome is accepted, before its writes are sent. The next try of a failed run counts again.
+    /// When the outcome is accepted, before its writes are sent. The retry of a failed run records it again.
     #[default]
     Now,
-    /// When this mutation has succeeded, or its refusal was tolerated.
+    /// When this mutation has succeeded, or its error was tolerated.
     Done(Place),
-    /// When this mutation has failed, or was not tried.
+    /// When this mutation has failed, or was skipped.
     Failed(Place),
 }
 
-/// A sample for one of the metrics that the manifest declares.
+/// A sample of a metric that the manifest declares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// Name of the metric.
@@ -481,37 +484,37 @@ pub struct Observation {
     pub labels: Vec<String>,
     /// Added to a counter, set on a gauge, observed by a histogram.
     pub value: f64,
-    /// When it counts.
+    /// When it is recorded.
     pub at: Moment,
 }
 
-/// Longest time until a key is run again: 2^31 - 1 ms, 24.8 days, the most that the contract has.
+/// Longest delay of a requeue: 2^31 - 1 ms, 24.8 days, the maximum of the contract.
 pub const LONGEST_REQUEUE: Duration = Duration::from_millis(2_147_483_647);
 
 /// The result of one run. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Reads that the host must do first; it carries out nothing else of this outcome, and calls again.
+    /// Needs that the host must answer first; it ignores everything else in this outcome, and calls again.
     pub needs: Vec<Need>,
     /// Writes.
     pub steps: Vec<Step>,
-    /// Run this key again after this time, at least 5 ms, whatever happens until then. If a write fails, not before the retry of
-    /// the run. In milliseconds on the wire.
+    /// Runs this key again after this time, at least 5 ms, even if it runs in between. If a write fails, not before the
+    /// retry of the run. In milliseconds in the contract.
     pub requeue_after: Option<Duration>,
-    /// State to keep (or forget) by name.
+    /// State to store (or remove) by name.
     pub state: Vec<(String, Option<String>)>,
     /// Samples of metrics.
     pub observations: Vec<Observation>,
     /// Other keys of this plugin to run, at most 10,000.
     pub wake: Vec<Wake>,
-    /// Values of labels for the metrics of runs, by label name.
+    /// Label values for the metrics of runs, by label name.
     pub run_labels: Vec<(String, String)>,
     /// The error that the run declares; see [`Outcome::fail`].
     pub error: Option<Error>,
 }
 
 impl Outcome {
-    /// Asks for reads; those that are too many for one round are asked for by the next, which still misses them.
+    /// Requests reads. If they are too many for one round, the next one requests the rest.
     pub(crate) fn of_needs(mut needs: Vec<Need>) -> Self {
         needs.truncate(MAX_NEEDS);
         Self { needs, ..Self::default() }
@@ -546,28 +549,28 @@ impl Outcome {
 
     /// Runs the key again at this time; [`Lister::now`](crate::Lister::now) is the `now` of the run. The earliest of several calls counts.
     ///
-    /// A key waits for at most [`LONGEST_REQUEUE`]. A run for a later time comes then, and calls this again: do what is due by the
-    /// clock, not because the key runs.
+    /// The longest delay is [`LONGEST_REQUEUE`]. For a later time, the key runs then and must call this again: decide
+    /// by the clock, not by the fact that the key runs.
     #[must_use]
     pub fn requeue_at(self, time: Timestamp, now: Timestamp) -> Self {
         self.requeue_after(time.since(now))
     }
 
-    /// Asks for a read; the host answers it and calls again.
+    /// Adds a need; the host answers it and calls again.
     #[must_use]
     pub fn need(mut self, need: Need) -> Self {
         self.needs.push(need);
         self
     }
 
-    /// Keeps a value under a name, for later runs of this plugin.
+    /// Stores a value under a name, for later runs of this plugin.
     #[must_use]
     pub fn keep(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.state.push((name.into(), Some(value.into())));
         self
     }
 
-    /// Forgets what is kept under a name.
+    /// Removes the value under a name.
     #[must_use]
     pub fn forget(mut self, name: impl Into<String>) -> Self {
         self.state.push((name.into(), None));
@@ -581,21 +584,21 @@ impl Outcome {
         self
     }
 
-    /// Adds a sample of a metric that counts at another moment, for example once a write has succeeded.
+    /// Adds a sample that is recorded at another moment, for example once a write has succeeded.
     #[must_use]
     pub fn observe_at(mut self, at: Moment, metric: impl Into<String>, labels: Vec<String>, value: f64) -> Self {
         self.observations.push(Observation { metric: metric.into(), labels, value, at });
         self
     }
 
-    /// The place of the mutation that was added last; `None` if there is none.
+    /// The position of the last added mutation; `None` if there is none.
     pub fn last_place(&self) -> Option<Place> {
         let step = self.steps.len().checked_sub(1)?;
         let position = self.steps[step].mutations.len().checked_sub(1)?;
         Some(Place { step: u32::try_from(step).ok()?, position: u32::try_from(position).ok()? })
     }
 
-    /// Runs another key of this plugin: a [`Key`] at once, a [`Wake`] later.
+    /// Runs another key of this plugin: a [`Key`] immediately, a [`Wake`] later.
     #[must_use]
     pub fn wake(mut self, key: impl Into<Wake>) -> Self {
         self.wake.push(key.into());
@@ -609,10 +612,11 @@ impl Outcome {
         self
     }
 
-    /// Fails the run after the host has carried out the rest of the outcome: the key is tried again as after a returned error. For work
-    /// that goes on beside what has failed.
+    /// Fails the run after the host has carried out the rest of the outcome: the key is retried as after a returned
+    /// error. For work that continues independently of the failure.
     ///
-    /// Where a mutation fails too, that decides when the key is tried again. [`Error::Needs`] asks for its reads, as if it were returned.
+    /// If a mutation fails too, its failure decides on the retry. [`Error::Needs`] requests its reads, as if it were
+    /// returned.
     #[must_use]
     pub fn fail(mut self, error: Error) -> Self {
         match error {
@@ -626,23 +630,23 @@ impl Outcome {
     }
 }
 
-/// What became of a mutation of the previous run of this key that was neither carried out nor tolerated.
+/// A failed mutation of this key's previous run that was not tolerated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MutationFailure {
-    /// Place of the step in the previous outcome.
+    /// Index of the step in the previous outcome.
     pub step: u32,
-    /// Place within the step.
+    /// Index within the step.
     pub position: u32,
     /// `create`, `update`, `patch`, `delete` or `delete-collection`.
     pub verb: String,
     /// Kind of the object, in text form.
     pub kind: Option<Kind>,
-    /// The object; the name is empty if it was to be generated.
+    /// The object; the name is empty if it should be generated.
     pub object: ObjectKey,
     /// Subresource.
     pub subresource: Option<String>,
-    /// HTTP status code; 0 if no answer came.
+    /// HTTP status code; 0 without a response.
     pub code: u32,
     /// The server's reason, for example `AlreadyExists`; or `Transport`, `NotGranted`.
     pub reason: String,
@@ -652,7 +656,7 @@ pub struct MutationFailure {
     pub causes: Vec<String>,
 }
 
-/// The API server's refusal of a live read.
+/// The API server's error for a live read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "fields of Kubernetes' Status")]
@@ -680,7 +684,7 @@ mod tests {
             n_runs += 1;
         }
         assert_eq!((now, n_runs), (due, 15));
-        // What is past is due now, and the earliest time counts.
+        // A past time is due now, and the earliest time counts.
         assert_eq!(Outcome::new().requeue_at(begin, due).requeue_after, Some(Duration::ZERO));
         let both = Outcome::new().requeue_after(Duration::from_secs(5)).requeue_at(due, begin);
         assert_eq!(both.requeue_after, Some(Duration::from_secs(5)));

@@ -1,4 +1,4 @@
-//! Amounts of resources, such as `100m` CPUs or `1536Mi` of memory: parsing, arithmetic, comparing and printing.
+//! Resource quantities, such as `100m` CPUs or `1536Mi` of memory: parsing, arithmetic, comparison and printing.
 //!
 //! ```
 //! use pintle_sdk::quantity::Quantity;
@@ -11,17 +11,17 @@
 //! # Ok::<(), pintle_sdk::Error>(())
 //! ```
 //!
-//! 1. An amount is exact to a billionth (`n`). Smaller parts are rounded away from zero when they are parsed.
-//! 2. The text form is the canonical one, whatever was parsed: no fraction, the largest suffix that needs none, the family of suffixes
-//!    of what was parsed (of the first amount that is not zero, for sums). Amounts with binary suffixes that are below 1024, or
-//!    not whole, are written with decimal ones.
+//! 1. A quantity is exact to a billionth (`n`). Parsing rounds smaller parts away from zero.
+//! 2. The text form is always the canonical one: no fraction, the largest suffix without a fraction, the suffix family
+//!    of the parsed text (for sums, of the first quantity that is not zero). Quantities with binary suffixes that are
+//!    below 1024, or not whole, are written with decimal ones.
 //! 3. A number without digits is zero: `m`, `.`.
-//! 4. Amounts with a binary suffix end at 2^63 - 1 when they are parsed. Others end at about 1.7 × 10^29: parsing a larger one is
-//!    an error, and arithmetic stays at the end of the range.
+//! 4. Parsing limits quantities with a binary suffix to 2^63 - 1. Others are limited to about 1.7 × 10^29: parsing a
+//!    larger one is an error, and arithmetic saturates.
 //!
-//! *Source*: `Quantity` of Kubernetes' `apimachinery/pkg/api/resource/quantity.go`, `amount.go`, `suffix.go`. Differences: numbers
-//! have a bound there only for binary suffixes; there the text of some amounts (`1.500`, `+1`) is kept until they are changed; and
-//! 1000 or more `E` lose their suffix there when they are written.
+//! *Source*: `Quantity` of Kubernetes' `apimachinery/pkg/api/resource/quantity.go`, `amount.go`, `suffix.go`.
+//! Differences: upstream limits numbers only for binary suffixes, keeps the text of some quantities (`1.500`, `+1`)
+//! until they are changed, and drops the suffix of 1000 or more `E`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -35,10 +35,10 @@ use crate::error::Error;
 /// Billionths in one.
 const ONE: i128 = 1_000_000_000;
 
-/// Largest amount that is parsed with a binary suffix.
+/// Largest quantity that is parsed with a binary suffix.
 const MOST_BINARY: i128 = i64::MAX as i128 * ONE;
 
-/// Family of suffixes.
+/// Suffix family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "DecimalSI")]
 pub enum Format {
@@ -51,7 +51,7 @@ pub enum Format {
     Exponent,
 }
 
-/// An amount of a resource. Equality and order are those of the amounts; the [`Format`] does not count.
+/// A resource quantity. Equality and order compare the amounts and ignore the [`Format`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     nanos: i128,
@@ -59,22 +59,22 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// No amount.
+    /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
 
-    /// A whole amount.
+    /// A whole quantity.
     #[doc(alias = "NewQuantity")]
     pub const fn new(value: i64, format: Format) -> Self {
         Self { nanos: value as i128 * ONE, format }
     }
 
-    /// An amount in thousandths, such as CPUs.
+    /// A quantity in thousandths, such as CPUs.
     #[doc(alias = "NewMilliQuantity")]
     pub const fn from_milli(value: i64, format: Format) -> Self {
         Self { nanos: value as i128 * (ONE / 1000), format }
     }
 
-    /// Family of suffixes that it is written with.
+    /// Suffix family of the text form.
     pub const fn format(self) -> Format {
         self.format
     }
@@ -84,41 +84,41 @@ impl Quantity {
         self.nanos == 0
     }
 
-    /// Whether it is below zero.
+    /// Whether it is negative.
     pub const fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// The amount in whole numbers, rounded away from zero; the nearest `i64` if it is out of range.
+    /// The value in whole numbers, rounded away from zero; the nearest `i64` if it is out of range.
     pub fn value(self) -> i64 {
         scaled(self.nanos, ONE)
     }
 
-    /// The amount in thousandths, as [`value`](Self::value).
+    /// The value in thousandths, as [`value`](Self::value).
     pub fn milli_value(self) -> i64 {
         scaled(self.nanos, ONE / 1000)
     }
 
-    /// The amount in billionths, which is exact.
+    /// The exact value in billionths.
     #[doc(alias = "ScaledValue")]
     pub const fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// The amount as a floating point number, for ratios.
+    /// The value as a floating point number, for ratios.
     #[doc(alias = "AsApproximateFloat64")]
     #[allow(clippy::cast_precision_loss, reason = "it says so")]
     pub fn approximate(self) -> f64 {
         self.nanos as f64 / ONE as f64
     }
 
-    /// This many times the amount.
+    /// The quantity multiplied by an integer.
     #[must_use]
     pub const fn times(self, factor: i64) -> Self {
         Self { nanos: self.nanos.saturating_mul(factor as i128), ..self }
     }
 
-    /// A sum keeps the format of the first amount, unless that is zero.
+    /// A sum keeps the format of the first quantity, unless that is zero.
     fn format_with(self, other: Self) -> Format {
         if self.is_zero() { other.format } else { self.format }
     }
@@ -222,7 +222,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// What is wrong with a text.
+/// Parse errors.
 enum Flaw {
     Malformed,
     TooLarge,
@@ -308,7 +308,7 @@ fn unit(suffix: &str) -> Option<(Format, Unit)> {
 fn multiply(whole: &str, fraction: &str, unit: i128) -> Option<i128> {
     let whole = whole.bytes().try_fold(0_i128, |sum, digit| sum.checked_mul(10)?.checked_add((digit - b'0').into()))?;
     let (mut part, mut is_exact) = (0_i128, true);
-    // From the last digit: what a division leaves can only round the end result.
+    // From the last digit: the remainder of a division affects only the rounding of the result.
     for digit in fraction.bytes().rev() {
         let sum = i128::from(digit - b'0') * unit + part;
         part = sum / 10;
@@ -321,7 +321,7 @@ fn multiply(whole: &str, fraction: &str, unit: i128) -> Option<i128> {
 fn shift(whole: &str, fraction: &str, power: i64) -> Option<i128> {
     let digits = || whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0');
     let length = i64::try_from(whole.len()).ok()?;
-    // Digits that count whole billionths.
+    // Digits of whole billionths.
     let kept = usize::try_from(length.saturating_add(power).saturating_add(9)).unwrap_or(0);
     let n_digits = whole.len() + fraction.len();
     let mut amount = 0_i128;
@@ -383,9 +383,9 @@ impl<'de> Deserialize<'de> for Quantity {
 mod tests {
     use super::*;
 
-    /// Text, canonical form, value and thousandths, as Kubernetes 1.37.2 has them; `!` is an error, `-` is left out.
+    /// Text, canonical form, value and thousandths, from Kubernetes 1.37.2; `!` is an error, `-` is left out.
     const QUANTITIES: &str = include_str!("../tests/data/quantities.txt");
-    /// Two texts, their sum, their difference, and how they compare.
+    /// Two texts, their sum, their difference, and their order.
     const SUMS: &str = include_str!("../tests/data/sums.txt");
 
     fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {

@@ -1,4 +1,4 @@
-//! Label selectors: from objects, from text, to text, and matching.
+//! Label selectors: parsing, conversion, printing and matching.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,10 +51,10 @@ impl Selector {
         Self { requirements: None }
     }
 
-    /// The selector of an object's spec: absent matches nothing, empty everything.
+    /// The selector in an object's spec: absent matches nothing, empty everything.
     ///
     /// # Errors
-    /// Terminal, if an operator is not known or has the wrong number of values.
+    /// Terminal, if an operator is unknown or has the wrong number of values.
     #[doc(alias = "LabelSelectorAsSelector")]
     pub fn from_label_selector(selector: Option<&LabelSelector>) -> Result<Self, Error> {
         let Some(selector) = selector else {
@@ -82,7 +82,8 @@ impl Selector {
         Ok(Self { requirements: Some(requirements) })
     }
 
-    /// The selector that these labels are, as in a Service or a ReplicationController. An empty map matches everything.
+    /// A selector for exactly these labels, as in a Service or a ReplicationController. An empty map matches
+    /// everything.
     #[doc(alias = "SelectorFromSet")]
     pub fn from_map(labels: &BTreeMap<String, String>) -> Self {
         let requirement = |(key, value): (&String, &String)| Requirement {
@@ -93,7 +94,7 @@ impl Selector {
         Self { requirements: Some(labels.iter().map(requirement).collect()) }
     }
 
-    /// Whether it has no conditions, and so matches everything.
+    /// Whether it has no conditions, so matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
@@ -133,7 +134,8 @@ impl Selector {
 }
 
 impl fmt::Display for Selector {
-    /// In kubectl's syntax, for [`Query::labels`](crate::Query::labels). A selector for nothing becomes one that no object can match.
+    /// In kubectl's syntax, for [`Query::labels`](crate::Query::labels). A selector for nothing becomes one that no
+    /// object can match.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(requirements) = &self.requirements else {
             return f.write_str("x,!x");

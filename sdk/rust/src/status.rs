@@ -1,4 +1,4 @@
-//! Writing a status.
+//! Status updates.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,11 +8,11 @@ use crate::error::Error;
 use crate::outcome::{Mutation, PatchType};
 use crate::types::Kind;
 
-/// A patch that makes the object's status `wanted`, or nothing if it already is. `current` is the status that was read with
-/// `object`; a member that it has and `wanted` has not is removed. `null` and absent are the same.
+/// A patch that sets the object's status to `wanted`, or `None` if it already is. `current` is the status that was read
+/// with `object`; members that are only in `current` are removed. `null` and absent are equal.
 ///
-/// The API server refuses the patch as a conflict if the object has changed since it was read; the run is then repeated.
-/// Put it into a last step that is [`always`](crate::Step::always) carried out, if it shall also report failures.
+/// The API server rejects the patch with a conflict if the object has changed since it was read; the run is then
+/// repeated. To report failures too, put it into a last step with [`always`](crate::Step::always).
 ///
 /// ```
 /// # use pintle_sdk::{Kind, api::meta::ObjectMeta, patch_status};
@@ -24,7 +24,7 @@ use crate::types::Kind;
 /// ```
 ///
 /// # Errors
-/// Terminal: one of them is a map whose keys are no strings.
+/// Terminal: one of them is a map with keys that are not strings.
 pub fn patch_status<C: Serialize + ?Sized, S: Serialize + ?Sized>(
     kind: &Kind,
     object: &impl Metadata,
@@ -57,7 +57,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// `wanted` in full, with `null` for what must go: a merge patch leaves alone what it does not name.
+/// `wanted` in full, with `null` for removed members: a merge patch leaves absent members alone.
 fn replacing(current: &Value, wanted: &Value) -> Value {
     let (Value::Object(current), Value::Object(wanted)) = (current, wanted) else {
         return wanted.clone();
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn an_equal_status_is_not_written() {
         assert_eq!(body(json!({"a": [1], "b": {"c": null}}), json!({"b": {}, "a": [1]})), None);
-        // Lists have an order, and their nulls count.
+        // Lists are ordered, and their nulls count.
         assert!(body(json!([1, 2]), json!([2, 1])).is_some());
         assert!(body(json!([null]), json!([])).is_some());
     }

@@ -1,4 +1,4 @@
-//! Times as Kubernetes writes them.
+//! Timestamps in Kubernetes' formats.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Timestamp {
         self.0
     }
 
-    /// The same without fractions of a second.
+    /// The timestamp without fractions of a second.
     #[must_use]
     pub const fn truncate(self) -> Self {
         Self(self.0.div_euclid(1_000_000) * 1_000_000)
@@ -83,13 +83,13 @@ impl Timestamp {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// This much later. Saturates.
+    /// Adds a duration. Saturates.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// This much earlier. Saturates.
+    /// Subtracts a duration. Saturates.
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
@@ -136,8 +136,8 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// A duration in Go's syntax, for example `1h30m` or `-1.5s`, in nanoseconds; what is smaller does not count. `None` if it is not one, or
-/// longer than 292 years, as Go's.
+/// A duration in Go's syntax, for example `1h30m` or `-1.5s`, in nanoseconds; smaller parts are ignored. `None` if it
+/// is invalid, or longer than 292 years, as in Go.
 ///
 /// *Source*: `time.ParseDuration`.
 #[doc(alias = "ParseDuration")]
@@ -167,7 +167,7 @@ pub fn go_duration(text: &str) -> Option<i64> {
             _ => return None,
         };
         let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        // What is below a nanosecond does not count.
+        // Parts below a nanosecond are ignored.
         let part = fraction.bytes().rev().fold(0, |part, digit| (u64::from(digit - b'0') * unit + part) / 10);
         total = total.checked_add(whole.checked_mul(unit)?.checked_add(part)?)?;
         rest = &after[end..];
@@ -189,7 +189,8 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01 in the Gregorian calendar. Years begin in March, so that a leap day is the last of its year.
+/// Days since 1970-01-01 in the Gregorian calendar. Years start in March, so that a leap day is the last day of its
+/// year.
 pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

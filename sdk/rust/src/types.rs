@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::hash::{fnv32, fnv32a};
 
-/// A kind as the API server names it, for example `apps/v1/ReplicaSet`. `group` is empty for the core group.
+/// A kind in the API server's form, for example `apps/v1/ReplicaSet`. `group` is empty for the core group.
 #[doc(alias = "GroupVersionKind")]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
@@ -25,7 +25,7 @@ impl Kind {
         Self { group: Cow::Borrowed(group), version: Cow::Borrowed(version), name: Cow::Borrowed(name) }
     }
 
-    /// The kind that `apiVersion` and `kind` of an object or an owner reference name.
+    /// The kind of the `apiVersion` and `kind` of an object or an owner reference.
     pub fn from_api_version(api_version: &str, name: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         Self {
@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for Kind {
 /// Group and version of an `apiVersion`; the group is empty for the core group.
 ///
 /// # Errors
-/// The text of upstream's error.
+/// Upstream's error text.
 #[doc(alias = "ParseGroupVersion")]
 pub fn group_version(api_version: &str) -> Result<(&str, &str), String> {
     match api_version.split_once('/') {
@@ -101,28 +101,28 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// A name.
+    /// A key from namespace and name.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// Name of a value of the keyed state that is about this object: `SUBJECT/NAMESPACE/NAME`. A name that would be too long for the
-    /// host ends with a hash instead, so that objects with names of full length can be remembered.
+    /// Name of a state entry about this object: `SUBJECT/NAMESPACE/NAME`. A name beyond the host's limit ends with a
+    /// hash instead, so that objects with names of full length work.
     ///
-    /// The values should have the uid of the object: a later one has the same name.
+    /// The values should include the object's uid: a later object may have the same name.
     pub fn state_name(&self, subject: &str) -> String {
         let mut name = format!("{subject}/{self}");
         if name.len() > LONGEST_STATE_NAME {
             let (one, other) = (fnv32(name.as_bytes()), fnv32a(name.as_bytes()));
             name.truncate(name.floor_char_boundary(LONGEST_STATE_NAME - 17));
-            // No object has this character in its name.
+            // Object names never contain this character.
             name.push_str(&format!("#{one:08x}{other:08x}"));
         }
         name
     }
 }
 
-/// Most bytes of a name in the keyed state.
+/// Most bytes of a name in the state.
 const LONGEST_STATE_NAME: usize = 253;
 
 impl fmt::Display for ObjectKey {
@@ -131,10 +131,10 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The root object of a run: one entry of one work queue of this plugin. The object may be gone by now.
+/// The root object of a run: one entry of one work queue of this plugin. The object may be deleted by now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Name of the queue, as the manifest declares it.
+    /// Name of the queue in the manifest.
     pub queue: String,
     /// Kind of the root object.
     pub kind: Kind,
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(ObjectKey::new("ns", "web").state_name("memory"), "memory/ns/web");
         assert_eq!(ObjectKey::new("", "node").state_name("memory"), "memory/node");
         let (namespace, prefix) = ("n".repeat(63), "a".repeat(182));
-        // 253 bytes are still written out.
+        // 253 bytes still fit.
         let fits = ObjectKey::new(&namespace, &prefix).state_name("memory");
         assert_eq!(fits, format!("memory/{namespace}/{prefix}"));
         let names: std::collections::BTreeSet<String> = ["", "b", "c", &"b".repeat(71)]

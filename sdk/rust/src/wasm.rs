@@ -1,4 +1,4 @@
-//! The glue between the contract's bindings and the SDK's own types. Built for WebAssembly only.
+//! Conversions between the contract's bindings and the SDK's own types. Built for WebAssembly only.
 
 use std::time::Duration;
 
@@ -79,14 +79,14 @@ impl Lister for WasmLister {
     }
 }
 
-/// What the standard library says where there is no operating system; and what a plugin does instead, as the place of the panic is
-/// inside of the library.
+/// Panic messages of the standard library without an operating system, and the replacements; the panic location is
+/// inside the library.
 const INSTEAD: [(&str, &str); 1] = [(
     "time not implemented on this platform",
     " (of SystemTime::now or Instant::now; the same view must give the same outcome: use lister.now())",
 )];
 
-/// Lets a panic say where and why, in one line of the host's log; of the trap that follows the host knows neither.
+/// Logs the message and location of a panic in one line of the host's log; the trap that follows contains neither.
 fn log_panics() {
     static HOOK: std::sync::Once = std::sync::Once::new();
     HOOK.call_once(|| {
@@ -102,7 +102,7 @@ fn log_panics() {
 /// Runs a plugin's function with the host's arguments.
 ///
 /// # Errors
-/// What the plugin declared.
+/// The error that the plugin declared.
 pub fn reconcile(
     key: w::Key,
     lister: v::Lister,
@@ -115,7 +115,7 @@ pub fn reconcile(
     Ok(outcome.within(limits, || lister.failures()).into())
 }
 
-/// The error as the host has it, or the outcome that asks for what it needs.
+/// The error in the host's form, or the outcome that requests its needs.
 fn declared(error: Error) -> Result<w::ReconcileError, Outcome> {
     match error {
         Error::Needs(needs) => Err(Outcome::of_needs(needs)),
@@ -142,7 +142,7 @@ pub fn keys_of<T: Into<Wake>>(
 }
 
 fn milliseconds(duration: Duration) -> u32 {
-    // Rounded up, so that what was waited for has happened then; within the contract's range.
+    // Rounded up, so that the awaited time has passed; within the contract's range.
     let millis = duration.as_micros().div_ceil(1000).min(2_147_483_647);
     u32::try_from(millis).unwrap_or(2_147_483_647)
 }

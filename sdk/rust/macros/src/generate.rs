@@ -1,8 +1,8 @@
-//! Rust code for the kinds of a manifest.
+//! Generates Rust code for the kinds of a manifest.
 //!
-//! A struct is named after the kind and the path to it, as in `PodStatusConditions`: the same type of the API is read with other
-//! fields in other places. Where the same fields are read (of containers and init containers), it is named after the first path.
-//! A few types that helpers of the SDK work with are the SDK's own ([`SHARED`]).
+//! A struct is named after the kind and the path to it, as in `PodStatusConditions`, because different paths read
+//! different fields of the same API type. Where the same fields are read (of containers and init containers), the first
+//! path gives the name. A few types that helpers of the SDK use are the SDK's own ([`SHARED`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::path::{self, Tree, join};
 use crate::rust::{camel_case, field_name, key_name, scalar, type_name};
 use crate::schema::{Field, Schema, Shape, Type, nearest};
 
-/// Types of the API that the SDK has, where all of it is declared.
+/// API types that the SDK provides, used where all of the type is declared.
 const SHARED: [(&str, &str); 4] = [
     ("meta.v1.ObjectMeta", "::pintle_sdk::api::meta::ObjectMeta"),
     ("meta.v1.OwnerReference", "::pintle_sdk::api::meta::OwnerReference"),
@@ -32,30 +32,30 @@ const CONDITION_FIELDS: [&str; 8] = [
     "message",
 ];
 
-/// What every object has, whatever is declared.
+/// Fields that every object has, whether declared or not.
 const IDENTITY: [&str; 6] =
     ["apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"];
 
-/// What is wrong, and with which entry.
+/// An error message, and its entry.
 #[derive(Debug)]
 pub(crate) struct Error {
     pub(crate) entry: Option<usize>,
     pub(crate) message: String,
 }
 
-/// The types of all watched kinds that Kubernetes has, and of the entries.
+/// Generates the types of all watched Kubernetes kinds, and of the entries.
 pub(crate) fn generate(schema: &Schema, manifest: Option<&Manifest>, entries: &[Entry]) -> Result<String, Error> {
     let mut code = Code::new(schema);
     for watch in manifest.map_or(&[][..], |manifest| &manifest.watches) {
         let is_unread = |entry: &Entry| entry.kind == watch.kind && matches!(entry.reads, Reads::Nothing);
-        // A version that another Kubernetes serves.
+        // A version that another Kubernetes release serves.
         if entries.iter().any(is_unread) && schema.kind(&watch.kind).is_err() {
             continue;
         }
         let is_replaced = entries.iter().any(|entry| entry.kind == watch.kind && entry.name.is_none());
         let reads: Vec<_> = watch.fields.iter().map(|field| (field.clone(), None)).collect();
         let fail = |message| Error { entry: None, message };
-        // All paths are checked, also those that the code does not read.
+        // All paths are checked, including those that the code does not read.
         let tree = code.tree(&watch.kind, &reads).map_err(fail)?;
         if let Some(tree) = tree.filter(|_| !is_replaced) {
             code.object(&watch.kind, None, &tree, true).map_err(fail)?;
@@ -71,11 +71,11 @@ struct Code<'a> {
     schema: &'a Schema,
     /// The current kind.
     kind: String,
-    /// Types of the API around the current one.
+    /// API types that enclose the current one.
     open: Vec<&'static str>,
-    /// Type of the API and its fields -> the struct of the current kind.
+    /// API type and its fields -> the struct of the current kind.
     written: BTreeMap<(&'static str, Tree), String>,
-    /// Names of types that are written.
+    /// Names of generated types.
     names: BTreeSet<String>,
     text: String,
 }
@@ -127,7 +127,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// The paths, if the kind is one of Kubernetes and has them.
+    /// The paths, if the kind is a Kubernetes kind that has them.
     fn tree(&self, kind: &str, paths: &[(String, Option<String>)]) -> Result<Option<Tree>, String> {
         let Some(object) = self.schema.kind(kind)? else { return Ok(None) };
         let mut tree = Tree::empty();
@@ -163,7 +163,7 @@ impl<'a> Code<'a> {
         Ok(())
     }
 
-    /// The type of a kind. `listed`: a list has all that it reads.
+    /// Generates the type of a kind. `listed`: lists have all of its fields.
     fn object(&mut self, kind: &str, name: Option<&str>, tree: &Tree, listed: bool) -> Result<(), String> {
         let object = self.schema.kind(kind)?.unwrap_or_default();
         let (group_version, kind_name) = kind.rsplit_once('/').unwrap_or(("", kind));
@@ -209,7 +209,7 @@ impl<'a> Code<'a> {
         Ok(())
     }
 
-    /// Writes a struct with these fields.
+    /// Generates a struct with these fields.
     fn structure(&mut self, name: &str, owner: &'static str, tree: &Tree, path: &str) -> Result<(), String> {
         let fields: BTreeMap<&str, Field> = self.schema.fields(owner).map(|field| (field.name, field)).collect();
         let mut members = Vec::new();
@@ -229,7 +229,7 @@ impl<'a> Code<'a> {
         self.write(name, path, &members, matches!(tree, Tree::All(_)))
     }
 
-    /// Writes a struct with some keys of a map.
+    /// Generates a struct for some keys of a map.
     fn keys(&mut self, name: &str, value: Type, keys: &BTreeMap<String, Tree>, path: &str) -> Result<(), String> {
         let mut members = Vec::new();
         for (key, tree) in keys {
@@ -279,7 +279,7 @@ pub struct {name} {{
         let kind = if is_option { format!("::core::option::Option<{inner}>") } else { inner };
         let mut member = Member::new(rust, field.name, kind, path);
         if is_many && field.always_written && !is_own {
-            // Go writes an empty list or map that is not left out as null.
+            // Go writes an empty list or map as null, unless it is omitted.
             member.attributes.push("deserialize_with = \"::pintle_sdk::api::or_default\"".to_owned());
         }
         let is_plain_struct = matches!(field.kind.shape, Shape::Struct(_)) && !is_option;
@@ -289,7 +289,7 @@ pub struct {name} {{
         Ok(member)
     }
 
-    /// The type for a place, which is written if it is a struct; `name` is its name then.
+    /// The type at a path. A struct is generated and named `name`.
     fn type_of(&mut self, name: &str, kind: Type, tree: &Tree, path: &str) -> Result<String, String> {
         if let Tree::All(Some(own)) = tree {
             return Ok(own.clone());
@@ -310,7 +310,7 @@ pub struct {name} {{
             (Shape::Struct(owner), Tree::All(_)) if self.shared(owner).is_some() => {
                 self.shared(owner).unwrap_or_default().to_owned()
             }
-            // A type within itself has no end.
+            // A recursive type would be infinite.
             (Shape::Struct(owner), Tree::All(_)) if self.open.contains(&owner) => scalar("any").to_owned(),
             (Shape::Struct(owner), _) => {
                 if let Some(same) = self.written.get(&(owner, tree.clone())) {
@@ -334,7 +334,7 @@ pub struct {name} {{
         shared.or_else(|| is_condition().then_some(CONDITION))
     }
 
-    /// What helpers of the SDK need of metadata, as far as it is declared.
+    /// Implements the metadata traits of the SDK's helpers, as far as the fields are declared.
     fn metadata(&mut self, name: &str, fields: &BTreeMap<String, Tree>) {
         let mut methods = String::new();
         let mut traits = String::new();
@@ -409,7 +409,7 @@ impl ::pintle_sdk::api::meta::Metadata for {name} {{
         );
     }
 
-    /// What the helpers for Pods need, as far as it is declared.
+    /// Implements the Pod traits of the SDK's helpers, as far as the fields are declared.
     fn pod_states(&mut self, name: &str, fields: &BTreeMap<String, Tree>) {
         let has = |path: &[&str]| {
             let mut trees = fields;

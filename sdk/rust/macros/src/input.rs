@@ -12,29 +12,29 @@ pub(crate) struct Input {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A kind of which the code reads something else than all that the manifest declares.
+/// A kind for which the code reads other fields than those of the manifest.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// For example `apps/v1/ReplicaSet`.
     pub(crate) kind: String,
-    /// Name of the type; the kind's if absent.
+    /// Name of the type; defaults to the kind's.
     pub(crate) name: Option<String>,
     pub(crate) reads: Reads,
     pub(crate) span: Span,
 }
 
-/// What is read of a kind.
+/// The fields that are read of a kind.
 #[derive(Debug)]
 pub(crate) enum Reads {
-    /// These paths, each with the type to decode it with, if not the API's.
+    /// These paths, each with an optional type that replaces the API's.
     Paths(Vec<(String, Option<String>)>),
-    /// What this library's type reads.
+    /// The fields of this library type.
     Shared {
         name: String,
-        /// Also of lists of a kind that is kept whole.
+        /// Also for lists of a kind that is kept whole.
         listed: bool,
     },
-    /// Nothing: the code has no use for a type.
+    /// No type is needed.
     Nothing,
 }
 

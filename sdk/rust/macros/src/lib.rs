@@ -1,11 +1,11 @@
-//! `pintle_sdk::types!`: types of Kubernetes objects, made of the fields that a manifest declares.
+//! `pintle_sdk::types!`: types for Kubernetes objects, from the fields that a manifest declares.
 //!
-//! *Flow*: arguments (`input`) and manifest (`manifest`) -> trees of field paths (`path`) -> checked against the fields of
-//! Kubernetes' API (`schema`) -> Rust code (`generate`).
+//! *Flow*: arguments (`input`) and manifest (`manifest`) -> trees of field paths (`path`) -> validated against the
+//! fields of Kubernetes' API (`schema`) -> Rust code (`generate`).
 //!
 //! *Invariants*
 //! 1. A type has no field that the manifest does not declare.
-//! 2. A path that the API does not have is an error that names path, kind and the nearest fields.
+//! 2. A path that the API does not have is an error with the path, the kind and the nearest fields.
 //! 3. The same arguments and manifest give the same code.
 
 mod generate;
@@ -22,13 +22,14 @@ use manifest::Manifest;
 use proc_macro2::{Span, TokenStream};
 use schema::Schema;
 
-/// See `pintle_sdk::types`, where it is documented.
+/// Documented as `pintle_sdk::types`.
 #[proc_macro]
 pub fn types(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// `pintle_sdk::Limits` of the manifest beside `Cargo.toml`; the host's defaults for what it does not say, and without a manifest.
+/// `pintle_sdk::Limits` of the manifest next to `Cargo.toml`; the host's defaults for absent values, and without a
+/// manifest.
 #[proc_macro]
 pub fn limits(_: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
@@ -36,7 +37,7 @@ pub fn limits(_: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let fail = |message: String| syn::Error::new(Span::call_site(), message).into_compile_error();
     let code = match std::fs::read_to_string(&path) {
         Ok(text) => manifest::limits(&text).map(|limits| {
-            // A change of the manifest is a reason to compile again.
+            // Recompiles when the manifest changes.
             format!("{{ const _: &[u8] = ::core::include_bytes!({:?}); {limits} }}", path.display().to_string())
         }),
         Err(_) => Ok("::pintle_sdk::Limits::default()".to_owned()),
@@ -56,7 +57,7 @@ fn expand(input: TokenStream) -> syn::Result<TokenStream> {
         let path = PathBuf::from(folder).join(file.value());
         let text = std::fs::read_to_string(&path).map_err(|error| fail(format!("{}: {error}", path.display())))?;
         manifest = Some(Manifest::parse(&text).map_err(|error| fail(format!("{}: {error}", file.value())))?);
-        // A change of the manifest is a reason to compile again.
+        // Recompiles when the manifest changes.
         code = format!("const _: &[u8] = ::core::include_bytes!({:?});\n", path.display().to_string());
     }
     let schema = Schema::of_kubernetes();

@@ -2,10 +2,10 @@
 
 use serde_norway::Value;
 
-/// What the plugin may read.
+/// Fields that the plugin may read.
 #[derive(Debug, Default)]
 pub(crate) struct Manifest {
-    /// Watched kinds in their order, each once.
+    /// Watched kinds in order, without duplicates.
     pub(crate) watches: Vec<Watch>,
 }
 
@@ -47,7 +47,7 @@ impl Manifest {
     }
 }
 
-/// The code of the limits of an outcome. A number that a setting gives is the default here.
+/// Code for the limits of an outcome. For a number from a setting, it uses the default.
 pub(crate) fn limits(text: &str) -> Result<String, String> {
     let manifest: Value = serde_norway::from_str(text).map_err(|error| error.to_string())?;
     let number = |name: &str| manifest.get("limits").and_then(|limits| limits.get(name)).and_then(Value::as_u64);

@@ -1,4 +1,4 @@
-//! Field paths, as manifests write them: `spec.nodeName`, `metadata.annotations['example.com/x']`.
+//! Field paths in the syntax of manifests: `spec.nodeName`, `metadata.annotations['example.com/x']`.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) fn names(path: &str) -> Result<Vec<&str>, String> {
     }
 }
 
-/// The path with one name more.
+/// Appends a name to a path.
 pub(crate) fn join(path: &str, name: &str) -> String {
     let quoted = name.contains(|c: char| c.is_whitespace() || "./[']".contains(c));
     match (path.is_empty(), quoted) {
@@ -38,7 +38,7 @@ pub(crate) fn join(path: &str, name: &str) -> String {
 /// A set of paths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tree {
-    /// All of it, decoded by this type, or by the API's.
+    /// The whole value, decoded as this type, or as the API's.
     All(Option<String>),
     /// Some of its fields.
     Fields(BTreeMap<String, Tree>),
@@ -49,7 +49,7 @@ impl Tree {
         Self::Fields(BTreeMap::new())
     }
 
-    /// Adds a path. One that leads into another is part of it.
+    /// Adds a path. A path below another one is part of it.
     pub(crate) fn insert(&mut self, names: &[&str], kind: Option<&str>) {
         let Self::Fields(fields) = self else { return };
         match names {
@@ -58,7 +58,7 @@ impl Tree {
         }
     }
 
-    /// The first path, below `path`, that is here and not in `other`.
+    /// The first path, below `path`, that `other` lacks.
     pub(crate) fn beyond(&self, other: &Self, path: &str) -> Option<String> {
         match (self, other) {
             (_, Self::All(_)) => None,
@@ -70,7 +70,7 @@ impl Tree {
         }
     }
 
-    /// The paths.
+    /// Collects the paths.
     pub(crate) fn paths(&self, path: &str, into: &mut Vec<String>) {
         match self {
             Self::All(_) => into.push(path.to_owned()),

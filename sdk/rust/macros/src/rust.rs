@@ -1,6 +1,6 @@
 //! Names and types in Rust.
 
-/// Words that are not names in Rust.
+/// Words that are not valid names in Rust.
 const KEYWORDS: &[&str] = &[
     "as", "async", "await", "box", "break", "const", "continue", "crate", "do", "dyn", "else", "enum", "extern",
     "false", "final", "fn", "for", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut",
@@ -37,17 +37,17 @@ pub(crate) fn field_name(name: &str) -> String {
     }
 }
 
-/// Whether an acronym goes on with the `s` of a plural: `IPs`, `CIDRs`.
+/// Whether an acronym is followed by a plural `s`: `IPs`, `CIDRs`.
 fn is_plural(rest: &[char]) -> bool {
     rest[0] == 's' && rest.get(1).is_none_or(char::is_ascii_uppercase)
 }
 
-/// The name of a field for a key of a map: `deletion_cost` of `example.com/deletion-cost`.
+/// The field name for a map key: `deletion_cost` of `example.com/deletion-cost`.
 pub(crate) fn key_name(key: &str) -> String {
     field_name(&key.rsplit('/').next().unwrap_or(key).replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_lowercase())
 }
 
-/// What serde's `camelCase` makes of a field's name.
+/// A field name in serde's `camelCase`.
 pub(crate) fn camel_case(field: &str) -> String {
     let mut camel = String::new();
     let mut upper = false;
@@ -61,14 +61,14 @@ pub(crate) fn camel_case(field: &str) -> String {
     camel
 }
 
-/// The name of a type, or the end of it, for a field.
+/// The name of a type, or its suffix, for a field.
 pub(crate) fn type_name(field: &str) -> String {
     let camel = camel_case(field);
     let mut letters = camel.chars();
     letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
-/// The type of a field without fields.
+/// The Rust type of a scalar.
 pub(crate) fn scalar(name: &str) -> &'static str {
     match name {
         "string" => "::std::string::String",

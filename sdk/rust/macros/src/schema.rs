@@ -1,8 +1,8 @@
 //! The fields of Kubernetes' API types.
 //!
-//! `kubernetes.txt` has a line for each kind, `apps/v1/Deployment = apps.v1.Deployment`, and one for each type, its name and its
-//! fields: `name:type`. `!` after the name says that the field is written even if it is empty; `?` before the type that the field is
-//! a pointer in Go, so absent and zero differ; `[]` is a list, `{}` a map from strings.
+//! `kubernetes.txt` has a line for each kind, `apps/v1/Deployment = apps.v1.Deployment`, and one for each type, its
+//! name and its fields: `name:type`. `!` after the name marks a field that is written even if empty; `?` before the
+//! type marks a pointer in Go, so absent and zero differ; `[]` is a list, `{}` a map from strings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(crate) struct Type {
     pub(crate) shape: Shape,
 }
 
-/// What a type is made of.
+/// The shape of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     /// A list of these, in the text form.
@@ -93,7 +93,7 @@ fn group(kind: &str) -> &str {
     kind.rsplitn(3, '/').nth(2).unwrap_or_default()
 }
 
-/// The names that are spelled most like this one, for errors.
+/// The most similar names, for errors.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
     let lower = name.to_lowercase();
     let mut names: Vec<_> =

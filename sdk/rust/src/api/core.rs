@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::{ObjectMeta, Raw};
 
-/// What Pods are made from. The spec is text, because controllers carry it along.
+/// The template of Pods. The spec is text, because controllers only copy it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[allow(missing_docs, reason = "Kubernetes' own fields")]

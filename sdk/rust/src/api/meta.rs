@@ -1,4 +1,4 @@
-//! What all objects have: metadata, owner references, selectors, conditions.
+//! Metadata, owner references, selectors and conditions, common to all objects.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::time::Timestamp;
 use crate::types::{Kind, ObjectKey};
 
-/// A type of objects that the lister can decode.
+/// An object type that the lister can decode.
 pub trait Resource: DeserializeOwned {
     /// Kind of these objects.
     const KIND: Kind;
@@ -22,7 +22,7 @@ pub trait Resource: DeserializeOwned {
     fn metadata(&self) -> &Self::Metadata;
 }
 
-/// What every object has: name, namespace, uid and resourceVersion.
+/// The metadata of every object: name, namespace, uid and resourceVersion.
 pub trait Metadata {
     /// `metadata.name`.
     fn name(&self) -> &str;
@@ -56,7 +56,7 @@ pub trait HasFinalizers: Metadata {
     fn finalizers(&self) -> &[String];
 }
 
-/// Metadata with the time of deletion.
+/// Metadata with the deletion timestamp.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no deletion timestamp",
     note = "declare `metadata.deletionTimestamp` in the manifest"
@@ -76,8 +76,8 @@ pub trait HasController: Metadata {
     fn controller_uid(&self) -> Option<&str>;
 }
 
-/// Makes a struct with a field `metadata: ObjectMeta` a [`Resource`](crate::api::meta::Resource): for custom kinds. See
-/// [`types!`](crate::types) for Kubernetes' own.
+/// Implements [`Resource`](crate::api::meta::Resource) for a struct with a field `metadata: ObjectMeta`: for custom
+/// kinds. For Kubernetes' own kinds, see [`types!`](crate::types).
 ///
 /// ```
 /// use pintle_sdk::api::meta::ObjectMeta;
@@ -226,7 +226,7 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// The reference of an object to its controller, which blocks a foreground deletion of the controller.
+    /// The controller reference of an object, which blocks a foreground deletion of the controller.
     #[doc(alias = "NewControllerRef")]
     #[doc(alias = "controller_ref")]
     pub fn controller(kind: &Kind, owner: &impl Metadata) -> Self {
@@ -268,9 +268,9 @@ pub struct LabelSelectorRequirement {
     pub values: Vec<String>,
 }
 
-/// A condition of a status. Which times it has depends on the kind. See [`conditions`](crate::conditions).
+/// A condition of a status. Its timestamps depend on the kind. See [`conditions`](crate::conditions).
 ///
-/// One with a reason is written with its message, even if that is empty, because `metav1.Condition` requires both. The older
+/// If it has a reason, its message is written even if empty, because `metav1.Condition` requires both. The older
 /// condition types of Kubernetes may have neither.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -314,7 +314,7 @@ impl Serialize for Condition {
     }
 }
 
-/// A part of an object that is carried along as text. Absent and `null` are the same.
+/// A part of an object that is kept as text. Absent and `null` are equal.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Raw(pub Option<Box<RawValue>>);
@@ -340,7 +340,7 @@ impl Raw {
 }
 
 impl PartialEq for Raw {
-    /// Equality of the text: for equality of the meaning see [`equality`](crate::equality).
+    /// Equality of the text; for semantic equality see [`equality`](crate::equality).
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text()
     }

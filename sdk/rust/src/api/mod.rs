@@ -1,10 +1,10 @@
-//! Kubernetes' objects, as far as plugins read them.
+//! Types for Kubernetes objects, with the fields that plugins read.
 //!
-//! [`types!`](crate::types) makes a type of each kind that the manifest watches, with the fields that it declares. What
-//! controllers of many kinds work with, such as owner references and conditions, is in [`meta`].
+//! [`types!`](crate::types) generates a type for each kind that the manifest watches, with its declared fields. Types
+//! that many kinds share, such as owner references and conditions, are in [`meta`].
 //!
-//! Types with a part of an object must not be written back as a whole; see [`Document`](crate::document::Document) and patches.
-//! Every field may be missing (a projection leaves out what the manifest does not declare) and then has its zero value.
+//! Do not write back a type with a part of an object as a whole; see [`Document`](crate::document::Document) and
+//! patches. Every field may be missing (a projection leaves out undeclared fields), and then has its zero value.
 //!
 //! For a custom kind, derive `Deserialize` with `#[serde(default, rename_all = "camelCase")]` and use
 //! [`resource!`](crate::resource); `pintle types` writes both from a CustomResourceDefinition.
@@ -16,8 +16,8 @@ use meta::Resource;
 pub mod core;
 pub mod meta;
 
-/// A type of which a list has every field: [`Lister::list`](crate::Lister::list) gives what the manifest declares as `fields`, also
-/// of a kind that is kept `whole`.
+/// A type whose fields are all in lists: [`Lister::list`](crate::Lister::list) returns the `fields` of the manifest,
+/// even for a kind that is kept `whole`.
 ///
 /// ```compile_fail
 /// use pintle_sdk::{Lister, Query};
@@ -36,16 +36,16 @@ pub mod meta;
 )]
 pub trait Listed: Resource {}
 
-/// A type of which is known what it reads. [`types!`](crate::types) implements it.
+/// A type with known field paths. [`types!`](crate::types) implements it.
 pub trait Projection: Resource {
     /// Field paths, as in the manifest.
     const FIELDS: &'static [&'static str];
 }
 
-/// Fails to compile if one of the field paths is not in, or below, one of the declared paths.
+/// Fails to compile if a field path is neither equal to nor below a declared path.
 ///
 /// # Panics
-/// Then; the message names the path.
+/// In that case; the message is the path.
 #[doc(hidden)]
 pub const fn assert_declared(reads: &[&str], declared: &[&str]) {
     let mut i = 0;
@@ -54,13 +54,13 @@ pub const fn assert_declared(reads: &[&str], declared: &[&str]) {
         while k < declared.len() && !is_within(reads[i].as_bytes(), declared[k].as_bytes()) {
             k += 1;
         }
-        // Only a text as it is can be part of a message at compile time.
+        // At compile time, only a complete string can be part of a message.
         assert!(k < declared.len(), "{}", reads[i]);
         i += 1;
     }
 }
 
-/// Whether a path is another one, or leads into it.
+/// Whether a path is equal to or below another one.
 const fn is_within(path: &[u8], outer: &[u8]) -> bool {
     if path.len() < outer.len() || path.len() > outer.len() && !matches!(path[outer.len()], b'.' | b'[') {
         return false;
@@ -81,7 +81,7 @@ pub fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(dese
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Whether it is the zero value, which is left out.
+/// Whether the value is its type's zero value, which is omitted.
 #[doc(hidden)]
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

@@ -24,13 +24,13 @@ fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
 }
 
-/// The result of `children` for a cache.
+/// The plan of `children` for a cache.
 fn plan(children: Children, cached: &[Value]) -> Result<Plan, Error> {
     let input = json!({"key": {"kind": "example.com/v1/Widget", "name": "w"}, "objects": cached});
     children.plan(&Fixture::parse(MANIFEST, &input.to_string()).unwrap().lister)
 }
 
-/// The object as it comes into the cache after it was applied.
+/// The object in the cache after it was applied.
 fn applied(wanted: Value) -> Value {
     let plan = plan(children().want(wanted), &[]).unwrap();
     let [Mutation { action: Action::Patch { body, .. }, .. }] = &plan.mutations[..] else { panic!("{plan:?}") };
@@ -98,7 +98,7 @@ fn an_object_without_a_controller_is_adopted_before_anything_else_of_it_changes(
             json!([reference("n", "x"), reference("m", "y"), owner]),
         ),
     ] {
-        // It is what it should be, or anything else.
+        // In the desired state, or any other.
         for mut orphan in [applied(config_map("a")), config_map("a")] {
             let metadata = &mut orphan["metadata"];
             (metadata["namespace"], metadata["uid"], metadata["resourceVersion"]) =

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::{HasPhase, HasReadiness, MayBeDeleting};
 use crate::time::Timestamp;
 
-/// What kind of container it is.
+/// The role of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// One of `spec.containers`.
     Main,
-    /// One of `spec.initContainers` that ends before the others begin.
+    /// One of `spec.initContainers` that ends before the next one starts.
     Init,
     /// One of `spec.initContainers` with `restartPolicy: Always`.
     Sidecar,
@@ -25,25 +25,26 @@ pub struct Exit {
     pub at: Option<Timestamp>,
 }
 
-/// A container that has a status.
+/// A container with a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Container<'a> {
     /// Name.
     pub name: &'a str,
     /// Role.
     pub role: Role,
-    /// How it ended; `None` while it has not.
+    /// How it ended; `None` while it runs or waits.
     pub exit: Option<Exit>,
 }
 
-/// A Pod with the ends of its containers.
+/// A Pod with the exits of its containers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not have the ends of containers",
     note = "declare `spec.initContainers.name`, `spec.initContainers.restartPolicy`, and `name`, `state.terminated.exitCode` and \
             `state.terminated.finishedAt` of `status.containerStatuses` and `status.initContainerStatuses` in the manifest"
 )]
 pub trait HasContainers {
-    /// Those that have a status: first the main ones, then those of `spec.initContainers`, each in the order of the statuses.
+    /// Containers with a status: first the main ones, then those of `spec.initContainers`, each in the order of the
+    /// statuses.
     fn containers(&self) -> Vec<Container<'_>>;
 }
 
@@ -53,7 +54,7 @@ impl<T: HasContainers + ?Sized> HasContainers for &T {
     }
 }
 
-/// A Pod with what shows when it ended, besides its containers.
+/// A Pod with the fields for its end time, in addition to its containers.
 ///
 /// [`types!`](crate::types) implements it if `metadata.creationTimestamp`, `metadata.deletionTimestamp`,
 /// `metadata.deletionGracePeriodSeconds`, and `type`, `status` and `lastTransitionTime` of `status.conditions` are declared.
@@ -81,7 +82,7 @@ pub trait HasConditions {
     fn condition(&self, kind: &str) -> Option<&str>;
 }
 
-/// Whether something other than the Pod is the reason for its end: preemption, eviction, or a taint.
+/// Whether the Pod ended for an external reason: preemption, eviction, or a taint.
 #[doc(alias = "DisruptionTarget")]
 pub fn is_disruption_target(pod: &impl HasConditions) -> bool {
     pod.condition("DisruptionTarget") == Some("True")
@@ -92,15 +93,15 @@ pub fn is_succeeded(pod: &impl HasPhase) -> bool {
     pod.phase() == "Succeeded"
 }
 
-/// Whether it counts as failed: it did, or, unless only Pods in the phase `Failed` count (`podReplacementPolicy: Failed` of a
-/// Job), it is being deleted and has not succeeded.
+/// Whether it counts as failed: it has failed, or, unless only Pods in the phase `Failed` count
+/// (`podReplacementPolicy: Failed` of a Job), it is being deleted and has not succeeded.
 #[doc(alias = "isPodFailed")]
 pub fn is_failed(pod: &(impl HasPhase + MayBeDeleting), only_failed_phase: bool) -> bool {
     pod.phase() == "Failed" || !only_failed_phase && pod.is_deleting() && !is_succeeded(pod)
 }
 
-/// When the last container ended: a main one, or a sidecar, which ends after them. `None` if a sidecar that has a status runs, or
-/// if there is none and a main container runs, or no time is known.
+/// When the last container ended: a main one, or a sidecar, which ends after them. `None` if a sidecar with a status is
+/// running, or if there is no sidecar and a main container is running, or no time is known.
 ///
 /// *Source*: `getFinishTimeFromContainers` of Kubernetes' `pkg/controller/job/backoff_utils.go`.
 pub fn containers_finished_at(pod: &impl HasContainers) -> Option<Timestamp> {
@@ -114,8 +115,8 @@ pub fn containers_finished_at(pod: &impl HasContainers) -> Option<Timestamp> {
     latest(Role::Sidecar, latest(Role::Main, None))
 }
 
-/// When a Pod that has ended did so: when its containers did; else since when it has not been ready; else when its deletion was
-/// requested; else when it was created.
+/// End time of an ended Pod: the time of its containers; else since when it has not been ready; else the time of its
+/// deletion request; else its creation time.
 ///
 /// *Source*: `getFinishedTime` of Kubernetes' `pkg/controller/job/backoff_utils.go`.
 #[doc(alias = "getFinishedTime")]
@@ -126,8 +127,8 @@ pub fn finished_at(pod: &(impl HasContainers + HasEndTimes)) -> Option<Timestamp
         .or_else(|| pod.created())
 }
 
-/// The first container that failed with a code that `matches` accepts, for rules such as a Job's `onExitCodes`: the main ones come
-/// first. `container` limits it to one name.
+/// The first container that failed with a code that `matches` accepts, for rules such as a Job's `onExitCodes`; main
+/// ones come first. `container` limits it to one name.
 ///
 /// *Source*: `matchOnExitCodes` of Kubernetes' `pkg/controller/job/pod_failure_policy.go`.
 pub fn failed_container<'a>(
@@ -141,12 +142,12 @@ pub fn failed_container<'a>(
     })
 }
 
-/// A Pod in one word, by the rules of the functions of this module.
+/// The state of a Pod, by the rules of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has not ended, and is not ready.
     Unready,
-    /// It is ready, but not for long enough. The time that is left; `None` if it is not known since when.
+    /// It is ready, but not for long enough. The remaining time; `None` if the start is unknown.
     Ready(Option<Duration>),
     /// It has been ready for long enough.
     Available,
@@ -192,7 +193,8 @@ mod tests {
         "status.initContainerStatuses.state.terminated.finishedAt",
     ]);
 
-    /// `main=CODE@SECOND`, `init=..`, `sidecar=..`; without a code it runs. `created=S`, `deleted=S+GRACE`, `unready=S`.
+    /// `main=CODE@SECOND`, `init=..`, `sidecar=..`; without a code it is running. `created=S`, `deleted=S+GRACE`,
+    /// `unready=S`.
     fn pod(text: &str) -> Pod {
         let time = |second: &str| format!("2026-01-01T00:00:{second:0>2}Z");
         let (mut mains, mut inits, mut specs, mut meta, mut conditions) = (vec![], vec![], vec![], vec![], vec![]);

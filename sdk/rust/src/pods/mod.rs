@@ -1,9 +1,9 @@
-//! States of Pods, of the type that [`types!`](crate::types) makes.
+//! States of Pods, for the types of [`types!`](crate::types).
 //!
 //! | question | function |
 //! | --- | --- |
-//! | does it count? | [`is_active`], [`is_terminal`], [`is_terminating`], [`is_succeeded`], [`is_failed`], [`state`] |
-//! | does it serve? | [`is_ready`], [`ready_since`], [`is_available`], [`until_available`] |
+//! | is it active? | [`is_active`], [`is_terminal`], [`is_terminating`], [`is_succeeded`], [`is_failed`], [`state`] |
+//! | is it available? | [`is_ready`], [`ready_since`], [`is_available`], [`until_available`] |
 //! | how and when did it end? | [`failed_container`], [`finished_at`], [`is_disruption_target`] |
 //!
 //! *Source*: Kubernetes' `pkg/api/v1/pod/util.go`, `pkg/controller/controller_utils.go`, `pkg/controller/job/backoff_utils.go` and
@@ -43,7 +43,7 @@ pub trait MayBeDeleting {
     note = "declare `type`, `status` and `lastTransitionTime` of `status.conditions` in the manifest"
 )]
 pub trait HasReadiness {
-    /// Since when it has been ready. The inner `None`: it is ready, and the time is not known.
+    /// Since when it has been ready. The inner `None`: it is ready, and the time is unknown.
     fn ready(&self) -> Option<Option<Timestamp>>;
 }
 
@@ -86,7 +86,7 @@ pub fn is_ready(pod: &impl HasReadiness) -> bool {
     pod.ready().is_some()
 }
 
-/// Since when it has been ready; `None` if it is not, or the time is not known.
+/// Since when it has been ready; `None` if it is not, or the time is unknown.
 pub fn ready_since(pod: &impl HasReadiness) -> Option<Timestamp> {
     pod.ready().flatten()
 }
@@ -98,7 +98,7 @@ pub fn is_available(pod: &impl HasReadiness, min_ready_seconds: i32, now: Timest
     is_ready(pod) && (min_ready == 0 || ready_since(pod).is_some_and(long_enough))
 }
 
-/// Time until it will be [available](is_available); `None` if it is so already, or not ready.
+/// Time until it is [available](is_available); `None` if it is already, or is not ready.
 #[doc(alias = "nextPodAvailabilityCheck")]
 pub fn until_available(pod: &impl HasReadiness, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
     let min_ready = u64::try_from(min_ready_seconds).ok().filter(|seconds| *seconds > 0)?;
@@ -117,7 +117,7 @@ mod tests {
         "status.phase",
     ]);
 
-    /// A Pod that is ready for `ready` seconds, or not ready.
+    /// A Pod that has been ready for `ready` seconds, or is not ready.
     fn texts(ready: Option<&str>) -> String {
         let condition = match ready {
             None => r#"{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}"#.to_owned(),

@@ -1,4 +1,4 @@
-//! A cluster for a test: `pintle dev` with a controller, started and queried from the test program. Needs the feature `dev-cluster`.
+//! A cluster for a test: runs `pintle dev` with a controller from the test program. Needs the feature `dev-cluster`.
 //!
 //! ```no_run
 //! use pintle_sdk::testing::dev::{Dev, DevOptions};
@@ -12,7 +12,7 @@
 //! # }
 //! ```
 //!
-//! It ends when the value is dropped, and with the test program, however that ends.
+//! It stops when the value is dropped, and when the test program ends for any reason.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -29,25 +29,25 @@ use ureq::Agent;
 use ureq::http::Request;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
-/// Time between two looks at what has not come yet.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long it may take to end after it was asked to.
+/// Time limit for a graceful stop.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a request may take.
+/// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(60);
 
 /// Options of [`Dev::start`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevOptions {
-    /// Folders of plugins, which are built, or components.
+    /// Plugin folders, which are built, or components.
     pub plugins: Vec<PathBuf>,
     /// More flags of `pintle dev`, such as `--controllers=-deployment` or `--nodes=0`.
     pub flags: Vec<String>,
-    /// The program. By default the one that the environment variable `PINTLE_BIN` names, or `pintle` on the `PATH`.
+    /// The program. The default is the value of the environment variable `PINTLE_BIN`, or `pintle` on the `PATH`.
     pub program: Option<PathBuf>,
-    /// Time until the plugins run, the builds included: ten minutes by default.
+    /// Timeout for the start of the plugins, including builds: ten minutes by default.
     pub start_timeout: Duration,
-    /// Time that [`Dev::wait`] waits: one minute by default.
+    /// Timeout of [`Dev::wait`]: one minute by default.
     pub wait_timeout: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Default for DevOptions {
     }
 }
 
-/// What can go wrong.
+/// Errors of [`Dev`].
 #[derive(Debug)]
 pub enum DevError {
     /// `pintle dev` does not start, or a plugin does not run; with the reason, or the log.
@@ -77,7 +77,7 @@ pub enum DevError {
         /// `message` of the `Status`.
         message: String,
     },
-    /// The API server does not answer, or not with JSON.
+    /// The API server does not respond, or not with JSON.
     Request(String),
     /// An object did not fulfil the condition in time; with the object and the log.
     Timeout(String),
@@ -102,13 +102,13 @@ pub struct Dev {
     server: String,
     agent: Agent,
     wait_timeout: Duration,
-    /// Kind -> name in URLs, and whether it is in namespaces.
+    /// Name in URLs, and whether it is namespaced, by kind.
     resources: Mutex<BTreeMap<String, (String, bool)>>,
-    // Last, so that the folder goes when the process has ended.
+    // Last, so that the folder is removed after the process has ended.
     process: Process,
 }
 
-/// The process. It ends when this is dropped.
+/// The process. Dropping it stops the process.
 #[derive(Debug)]
 struct Process {
     child: Child,
@@ -117,7 +117,7 @@ struct Process {
 }
 
 impl Dev {
-    /// Starts it, and waits until the plugins run.
+    /// Starts `pintle dev`, and waits until the plugins run.
     ///
     /// # Errors
     /// [`DevError::Start`].
@@ -136,7 +136,7 @@ impl Dev {
         command.arg(flag("kubeconfig", &folder.path().join("kubeconfig")));
         command.arg(flag("admin-socket", &folder.path().join("admin.sock")));
         command.args(options.plugins.iter().map(|plugin| flag("plugin", plugin))).args(&options.flags);
-        // The pipe ends with this process, whatever ends it, and with it `pintle dev`.
+        // The pipe closes when this process ends for any reason, which stops `pintle dev`.
         command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
         let child = command.spawn().map_err(|error| {
             let what = format!("start {}", program.display());
@@ -162,12 +162,12 @@ impl Dev {
         &self.kubeconfig
     }
 
-    /// What `--ready-file` contains: `pid`, `server`, `serving`, `adminSocket`.
+    /// Content of `--ready-file`: `pid`, `server`, `serving`, `adminSocket`.
     pub fn ready(&self) -> &Value {
         &self.ready
     }
 
-    /// What it has printed so far: the lines of the plugins are among them.
+    /// The output so far, including the lines of the plugins.
     pub fn log(&self) -> String {
         self.process.text()
     }
@@ -200,13 +200,13 @@ impl Dev {
     /// Deletes an object, as `kubectl delete --wait=false`.
     ///
     /// # Errors
-    /// As [`get`](Self::get); also if there is no such object.
+    /// As [`get`](Self::get); also if the object does not exist.
     pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> Result<(), DevError> {
         let path = self.path(kind, namespace, name)?;
         self.request("DELETE", &path, None, "application/json").map(drop)
     }
 
-    /// Waits until the object, `None` if there is none, fulfils the condition. Returns it.
+    /// Waits until the object, `None` if it does not exist, fulfils the condition. Returns it.
     ///
     /// # Errors
     /// [`DevError::Timeout`], or those of [`get`](Self::get).
@@ -323,14 +323,14 @@ impl Drop for Process {
         let begun = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if begun.elapsed() >= GRACE {
-                // Nothing is left to do if these fail.
+                // Failures are ignored: there is nothing else to do.
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 break;
             }
             std::thread::sleep(PAUSE);
         }
-        // What is left of it is removed, too.
+        // The rest is removed, too.
         let _ = std::fs::remove_dir_all(self.folder.path());
     }
 }
@@ -359,7 +359,7 @@ fn connect(kubeconfig: &Path) -> Result<(String, Agent), Box<dyn std::error::Err
     Ok((cluster["server"].as_str().unwrap_or_default().to_owned(), agent))
 }
 
-/// A name as a part of a path.
+/// Encodes a name as a path segment.
 fn quoted(name: &str) -> String {
     name.bytes().fold(String::new(), |mut path, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

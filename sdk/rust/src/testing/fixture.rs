@@ -18,7 +18,7 @@ use crate::outcome::{ApiError, MutationFailure, Outcome};
 use crate::selector::Selector;
 use crate::types::{Key, Kind, ObjectKey};
 
-/// Calls of one run, as in the host.
+/// Most calls of one run, as in the host.
 const MAX_ROUNDS: usize = 8;
 
 #[derive(Debug, Deserialize)]
@@ -55,7 +55,7 @@ struct Input {
     calls: Vec<Call>,
     #[serde(default)]
     discovery: Discovery,
-    /// For `pintle test` alone.
+    /// For `pintle test` only.
     #[serde(default, rename = "settle")]
     _settle: Value,
     /// A place for YAML anchors.
@@ -63,7 +63,7 @@ struct Input {
     _define: Value,
 }
 
-/// A subresource that a live read finds.
+/// A subresource for live reads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Subresource {
@@ -75,14 +75,14 @@ pub(super) struct Subresource {
     answer: Value,
 }
 
-/// A verdict of the API server.
+/// The answer to a review.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Review {
     kind: Kind,
     #[serde(default)]
     namespace: String,
-    /// Fields of the reviews that it is about; all if absent.
+    /// Fields that a review must have; any if absent.
     #[serde(default)]
     spec: Value,
     status: Value,
@@ -93,7 +93,7 @@ pub(super) struct Review {
 #[serde(deny_unknown_fields)]
 pub(super) struct Signature {
     by: String,
-    /// Claims of the tokens that it is about; all if absent.
+    /// Claims that a token must have; any if absent.
     #[serde(default)]
     claims: Value,
     answer: Option<String>,
@@ -106,7 +106,7 @@ pub(super) struct Signature {
 pub(super) struct Call {
     endpoint: String,
     operation: String,
-    /// Fields of the bodies that it is about; all if absent.
+    /// Fields that a body must have; any if absent.
     #[serde(default)]
     body: Value,
     #[serde(default)]
@@ -131,7 +131,7 @@ impl Call {
     }
 }
 
-/// Whether a value has all that another one has; null asks for nothing.
+/// Whether a value contains another one; null matches anything.
 fn contains(value: &Value, wanted: &Value) -> bool {
     match (value, wanted) {
         (_, Value::Null) => true,
@@ -142,7 +142,7 @@ fn contains(value: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// `a.b=x,c!=y`, the syntax of field selectors; a field that is not there is empty.
+/// `a.b=x,c!=y`, the syntax of field selectors; a missing field is empty.
 fn fields_match(selector: &str, object: &Value) -> bool {
     selector.split(',').filter(|term| !term.is_empty()).all(|term| {
         let signs = [("!=", false), ("==", true), ("=", true)];
@@ -158,11 +158,11 @@ fn fields_match(selector: &str, object: &Value) -> bool {
     })
 }
 
-/// What a discovery finds.
+/// The result of a discovery.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Discovery {
-    /// The same as before if absent.
+    /// Unchanged if absent.
     resources: Option<Vec<ApiResource>>,
     #[serde(default)]
     failed: Vec<String>,
@@ -196,7 +196,7 @@ impl Fixture {
     /// Reads a manifest and an input, both YAML.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The errors in them.
     pub fn parse(manifest: &str, input: &str) -> Result<Self, String> {
         let manifest: Manifest = yaml(manifest).map_err(|error| format!("manifest: {error}"))?;
         let input: Input = yaml(input)?;
@@ -234,7 +234,7 @@ impl Fixture {
         })
     }
 
-    /// Runs the key, answers its needs until there are no more, and shows the result.
+    /// Runs the key until all needs are answered, and renders the result.
     ///
     /// # Panics
     /// If the needs never end.
@@ -243,7 +243,7 @@ impl Fixture {
         render::result_to_yaml(&result, &asked, &self.lister)
     }
 
-    /// Runs the key and answers its needs until there are no more. Gives the result and the needs.
+    /// Runs the key until all needs are answered. Returns the result and the needs.
     ///
     /// # Panics
     /// If the needs never end.
@@ -282,7 +282,7 @@ impl Fixture {
 }
 
 pub(super) fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    // JSON is YAML, and much faster to read as what it is.
+    // JSON is YAML, and much faster to parse as JSON.
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }
@@ -292,7 +292,7 @@ pub(super) fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Stri
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-/// An object with what queries need of it.
+/// An object with the values that queries use.
 #[derive(Clone, Debug)]
 pub(super) struct StoredObject {
     pub(super) kind: Kind,
@@ -346,15 +346,15 @@ pub struct FixtureLister {
     pub(super) signatures: Vec<Signature>,
     pub(super) calls: Vec<Call>,
     pub(super) discovery: Discovery,
-    /// In their order.
+    /// In the order of the requests.
     pub(super) asked: RefCell<Vec<Need>>,
-    /// What was asked, with its answer once that was read.
+    /// Requested needs, each with its answer once read.
     pub(super) answers: RefCell<HashMap<Need, Option<Answer>>>,
-    /// By kind and name of the index; made when it is first read.
+    /// By kind and name of the index; built on first use.
     pub(super) indexes: RefCell<BTreeMap<(Kind, String), Places>>,
 }
 
-/// One of objects that are in the order of kinds, namespaces and names.
+/// Finds an object in a list sorted by kind, namespace and name.
 fn find<'a>(objects: &'a [Arc<StoredObject>], kind: &Kind, object: &ObjectKey) -> Option<&'a StoredObject> {
     let wanted = (kind, object.namespace.as_str(), object.name.as_str());
     let id = |stored: &'a Arc<StoredObject>| (&stored.kind, stored.meta.namespace.as_str(), stored.meta.name.as_str());
@@ -364,7 +364,7 @@ fn find<'a>(objects: &'a [Arc<StoredObject>], kind: &Kind, object: &ObjectKey) -
 /// The answer to a need.
 type Answer = Result<String, ApiError>;
 
-/// What an index has of a value.
+/// The index text of a value.
 fn index_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -373,7 +373,7 @@ fn index_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Objects of a kind by the values of an index: their places.
+/// Positions of a kind's objects by index value.
 type Places = HashMap<String, Vec<usize>>;
 
 fn not_found(what: &str) -> Result<String, ApiError> {
@@ -401,7 +401,7 @@ impl FixtureLister {
         find(&self.objects, kind, object).filter(|stored| self.is_cached(watch, stored))
     }
 
-    /// Places of the objects of a kind whose index has this value.
+    /// Positions of the kind's objects with this index value.
     fn indexed(&self, kind: &Kind, name: &str, value: &str) -> Vec<usize> {
         let mut indexes = self.indexes.borrow_mut();
         let index = indexes.entry((kind.clone(), name.to_owned())).or_insert_with(|| {
@@ -420,7 +420,7 @@ impl FixtureLister {
         index.get(value).cloned().unwrap_or_default()
     }
 
-    /// Whether the watch would have the object in the cache.
+    /// Whether the watch's cache would contain the object.
     fn is_cached(&self, watch: &Watch, object: &StoredObject) -> bool {
         let selector = watch.label_selector.as_deref().map(parse_selector);
         watch.namespace.as_ref().is_none_or(|namespace| *namespace == object.meta.namespace)
@@ -451,7 +451,7 @@ impl FixtureLister {
         }
         const ALWAYS: [&str; 6] =
             ["apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"];
-        // Watches of every kind hold the metadata.
+        // Watches of every kind have the metadata only.
         let fields =
             if watch.every.is_some() { vec!["metadata"] } else { watch.fields.iter().map(String::as_str).collect() };
         let paths: Vec<_> = ALWAYS.into_iter().chain(fields).map(segments).collect();

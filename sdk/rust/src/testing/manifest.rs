@@ -1,4 +1,4 @@
-//! What a fixture needs of a manifest. The format is the host's; unknown fields are its business.
+//! The parts of a manifest that fixtures use. The host defines the format, and unknown fields are ignored.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Manifest {
         self.config.iter().filter_map(given).map(|(name, value)| (name.clone(), self.seen(&name, value))).collect()
     }
 
-    /// A value as the plugin sees it: a duration in milliseconds, rounded up.
+    /// A value as the plugin reads it: a duration in milliseconds, rounded up.
     pub(super) fn seen(&self, name: &str, value: Value) -> Value {
         let is_duration = self.config.get(name).is_some_and(|setting| setting.kind == "duration");
         match value.as_str().filter(|_| is_duration).and_then(milliseconds) {
@@ -107,7 +107,7 @@ pub(super) fn segments(path: &str) -> Vec<String> {
     segments
 }
 
-/// The values at a path; a list on the way stands for its elements, and so does one at the end.
+/// The values at a path; a list, also at the end, stands for its elements.
 pub(super) fn values_at<'a>(object: &'a Value, path: &[String], found: &mut Vec<&'a Value>) {
     match (object, path.split_first()) {
         (Value::Array(items), _) => items.iter().for_each(|item| values_at(item, path, found)),
@@ -121,7 +121,7 @@ pub(super) fn values_at<'a>(object: &'a Value, path: &[String], found: &mut Vec<
     }
 }
 
-/// A copy with only what the paths name.
+/// A copy with only these paths.
 pub(super) fn project(object: &Value, paths: &[Vec<String>]) -> Value {
     match object {
         Value::Object(fields) => fields

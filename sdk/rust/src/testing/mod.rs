@@ -9,23 +9,27 @@
 //! pintle_sdk::testing::check_cases(env!("CARGO_MANIFEST_DIR"), reconcile);
 //! ```
 //!
-//! `check_cases` reads `manifest.yaml` and every `*.yaml` of `cases/`. The lister of a case gives what the host would give:
-//! only watched kinds, only projected fields, only declared indexes; anything else fails the case. The input has
+//! `check_cases` reads `manifest.yaml` and every `*.yaml` of `cases/`. The lister of a case returns what the host would
+//! return: only watched kinds, only projected fields, only declared indexes; anything else fails the case. The input
+//! has
 //!
 //! - `key`: `kind`, `namespace`, `name`, and `queue` if it is not the manifest's first;
 //! - `now`: 2026-01-01T00:00:00Z if absent;
 //! - `objects`: the cache. A missing uid becomes `uid-NAME`, a missing resourceVersion `1`;
-//! - `live`: what the API server itself has, for needs; the same as `objects` if absent;
-//! - `raw`: path -> body, for needs of raw paths; another path is not found;
-//! - `discovery`: what a need for discovery finds: `resources` (those below if absent), `failed` (group versions), or an `error`;
+//! - `live`: the objects of the API server, for needs; the same as `objects` if absent;
+//! - `raw`: path -> body, for needs of raw paths; any other path is not found;
+//! - `discovery`: the answer to a need for discovery: `resources` (those below if absent), `failed` (group versions),
+//!   or an `error`;
 //! - `config` (the manifest's defaults if absent), `state`, `attempt`, `failures`, `resources`;
 //! - `settle`, with a third document, for `pintle test`, which carries the outcomes out. It is ignored here.
 //!
-//! YAML's anchors and merge keys (`<<: *pod`) work. Needs are answered until there are no more. Of an outcome beyond the limits of the
-//! manifest, the [part](Outcome::within) of the first run is shown; one that the host would not carry out even so fails the test.
+//! YAML anchors and merge keys (`<<: *pod`) work. The case runs until all needs are answered. For an outcome beyond the
+//! limits of the manifest, the result is the [part](Outcome::within) of the first run; one that the host would still
+//! reject fails the test.
 //!
-//! The expected outcome shows updates as the difference to the cached object (in the form of a merge patch),
-//! equal mutations in a row once, with `times`. It is compared as a value: the order of an object's members does not matter.
+//! The expected outcome shows updates as the difference to the cached object (in the form of a merge patch), and
+//! consecutive equal mutations once, with `times`. It is compared as a value: the order of an object's members does not
+//! matter.
 
 mod cluster;
 #[cfg(feature = "dev-cluster")]
@@ -47,13 +51,13 @@ use crate::types::Key;
 /// Runs every case below `folder/cases` with `folder/manifest.yaml` and compares the outcomes.
 ///
 /// # Panics
-/// If there is no case, or one does not give what it should.
+/// If there is no case, or one has another outcome than expected.
 pub fn check_cases(folder: impl AsRef<Path>, reconcile: impl Fn(&Key, &FixtureLister) -> Result<Outcome, Error>) {
     let folder = folder.as_ref();
     check_cases_in(folder.join("cases"), folder.join("manifest.yaml"), reconcile);
 }
 
-/// Runs every case of a folder with a manifest that is somewhere else: for cases that several plugins share.
+/// Runs every case of a folder with a manifest from elsewhere: for cases that several plugins share.
 ///
 /// # Panics
 /// As [`check_cases`].
@@ -107,7 +111,7 @@ fn case_files(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Whether both say the same; in which order an object's members stand says nothing.
+/// Whether both are equal, ignoring the order of object members.
 fn is_same(expected: &str, actual: &str) -> bool {
     let value = |text| serde_norway::from_str::<serde_json::Value>(text).ok();
     value(expected).is_some_and(|expected| value(actual) == Some(expected))

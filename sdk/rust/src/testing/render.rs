@@ -10,7 +10,7 @@ use crate::outcome::{
 };
 use crate::types::{Key, Kind, ObjectKey};
 
-/// A result as YAML. Updates are shown as differences to the objects of the lister.
+/// A result as YAML. Updates are rendered as differences to the objects of the lister.
 pub fn result_to_yaml(result: &Result<Outcome, Error>, asked: &[Need], lister: &FixtureLister) -> String {
     let mut shown = Map::new();
     if !asked.is_empty() {
@@ -260,7 +260,7 @@ fn need(need: &Need) -> Value {
     }
 }
 
-/// What changes, in the form of a merge patch (RFC 7386).
+/// The difference, as a merge patch (RFC 7386).
 fn difference(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
         return new.clone();

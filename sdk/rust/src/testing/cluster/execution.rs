@@ -1,10 +1,10 @@
 //! The writes of one outcome, one at a time, in the order of its steps.
 //!
-//! *Source*: the host's `writer`, which carries out the writes of a batch at once.
+//! *Source*: the host's `writer`, which sends the writes of a batch in parallel.
 
 use crate::outcome::{Mutation, MutationFailure, Order, Outcome};
 
-/// A write with its place in the outcome.
+/// A write with its position in the outcome.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) step: u32,
@@ -12,19 +12,19 @@ pub(super) struct Planned {
     pub(super) mutation: Mutation,
 }
 
-/// What is left to write of an outcome. `None` ends it.
+/// The remaining writes of an outcome. `None` ends it.
 #[derive(Debug)]
 pub(super) struct Execution {
     /// Last to first.
     steps: Vec<(Order, bool, Vec<Planned>)>,
     order: Order,
-    /// What the step has after the batch, last to first.
+    /// The rest of the step after the batch, last to first.
     rest: Vec<Planned>,
-    /// Writes that are under way at once.
+    /// Writes in flight.
     batch: Vec<Planned>,
     batch_size: usize,
     n_failed_before: usize,
-    /// Of the writes so far, in the order of the steps.
+    /// Failures so far, in the order of the steps.
     pub(super) failures: Vec<MutationFailure>,
     pub(super) n_writes: usize,
 }
@@ -52,7 +52,7 @@ impl Execution {
         }
     }
 
-    /// The next write. `random` chooses among those that are under way at once.
+    /// The next write. `random` chooses among those in flight.
     pub(super) fn next(&mut self, random: &mut impl FnMut(u64) -> u64) -> Option<Planned> {
         while self.batch.is_empty() {
             let has_failed = self.failures.len() > self.n_failed_before;

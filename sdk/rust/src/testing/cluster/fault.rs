@@ -2,7 +2,7 @@
 
 use crate::types::{Kind, ObjectKey};
 
-/// Why the API server rejects a write: the fields of its `Status`.
+/// A rejection by the API server: the fields of its `Status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rejection {
     pub(super) code: u32,
@@ -35,9 +35,9 @@ pub(super) enum Effect {
     Crash,
 }
 
-/// What goes wrong with some writes of plugins, see [`Cluster::inject`](super::Cluster::inject).
+/// A fault in some writes of plugins, see [`Cluster::inject`](super::Cluster::inject).
 ///
-/// Without conditions it concerns every write. Conditions narrow that down, and all of them must hold.
+/// Without conditions it applies to every write. Conditions narrow it down, and all of them must hold.
 ///
 /// ```
 /// use pintle_sdk::Kind;
@@ -68,8 +68,8 @@ impl Fault {
         Self::new(Effect::Reject(Rejection::new(code, reason, message)), None)
     }
 
-    /// The host ends just before the write, once, and restarts: the rest of the outcome is lost, and so are the
-    /// state of plugins, attempts and failures.
+    /// The host stops just before the write, once, and restarts: the rest of the outcome is lost, and so are the state
+    /// of plugins, attempts and failures.
     pub fn crash() -> Self {
         Self::new(Effect::Crash, Some(1))
     }
@@ -104,21 +104,21 @@ impl Fault {
         self
     }
 
-    /// Only one write of so many, chosen by the seed.
+    /// Only one of `n_writes` writes, chosen by the seed.
     #[must_use]
     pub fn one_in(mut self, n_writes: u64) -> Self {
         self.one_in = Some(n_writes);
         self
     }
 
-    /// Lets this many writes pass that the other conditions select.
+    /// Skips the first `n_writes` writes that the other conditions select.
     #[must_use]
     pub fn skip(mut self, n_writes: u32) -> Self {
         self.n_skipped = n_writes;
         self
     }
 
-    /// Only this many times.
+    /// At most this many times.
     #[must_use]
     pub fn times(mut self, n_times: u32) -> Self {
         self.n_times = Some(n_times);
@@ -129,7 +129,7 @@ impl Fault {
         self.n_times == Some(0)
     }
 
-    /// Whether it strikes this write; counts the write if so.
+    /// Whether the fault applies to this write; if so, counts the write.
     pub(super) fn strikes(
         &mut self,
         verb: &str,

@@ -1,4 +1,4 @@
-//! A simulated cluster: runs of plugins one after another, each on what the ones before have written.
+//! A simulated cluster: successive runs of plugins, each on the results of the previous ones.
 //!
 //! *Flow*
 //!
@@ -7,11 +7,11 @@
 //! ```
 //!
 //! *Invariants*
-//! 1. The same seed and the same calls give the same cluster: nothing reads a clock or another source of chance.
-//! 2. A run sees the objects of one instant, and the next run of its key sees its writes.
+//! 1. The same seed and the same calls give the same cluster: there is no clock and no other source of randomness.
+//! 2. A run reads the objects of one instant, and the next run of its key sees its writes.
 //!
 //! *Not here*: grants, admission, validation and defaults of kinds, garbage collection, and controllers other than the
-//! plugins that a test runs: a test simulates them, with [`Cluster::edit`] and [`Cluster::remove`].
+//! tested plugins: a test simulates them, with [`Cluster::edit`] and [`Cluster::remove`].
 
 mod execution;
 mod fault;
@@ -45,12 +45,12 @@ pub use run::{Run, Write};
 /// 2026-01-01T00:00:00Z, as in cases.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-/// Runs of plugins against objects that live in memory.
+/// Runs plugins against in-memory objects.
 ///
-/// Writes are carried out as the API server does it: names are generated, resourceVersions and preconditions checked, finalizers
-/// hold what is being deleted, a running Pod gets time to shut down. Every kind has the subresource `status`.
+/// Writes behave as in the API server: names are generated, resourceVersions and preconditions checked, finalizers
+/// delay a deletion, a running Pod gets a grace period. Every kind has the subresource `status`.
 ///
-/// The seed decides what is left to chance: the order of parallel writes, the order and interleaving of runs in a
+/// The seed determines all random choices: the order of parallel writes, the order and interleaving of runs in a
 /// [round](Self::round), the faults of [`Fault::one_in`], and [`random`](Self::random). A test that panics prints it.
 ///
 /// ```
@@ -93,16 +93,16 @@ pub struct Cluster {
     resources: Vec<ApiResource>,
     /// Plugin -> name -> value.
     state: HashMap<String, BTreeMap<String, String>>,
-    /// Plugin and key, as text, -> what the host remembers.
+    /// State of the host by plugin and key, as text.
     memory: HashMap<String, Memory>,
     faults: Vec<Fault>,
     events: Vec<Event>,
     writes: Vec<Write>,
-    /// Of the host, which starts again after a crash.
+    /// Uptime of the host, which restarts after a crash.
     uptime: Duration,
 }
 
-/// The seeds of a test: those of the range, or the one that the environment variable `PINTLE_SEED` names.
+/// The seeds of a test: those of the range, or the one in the environment variable `PINTLE_SEED`.
 ///
 /// # Panics
 /// If the variable is not a number.
@@ -129,33 +129,33 @@ impl Cluster {
         }
     }
 
-    /// Begins at another time.
+    /// Starts at another time.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         self.objects.now = now;
         self
     }
 
-    /// What discovery finds, for plugins with `discovery: true`.
+    /// The resources of discovery, for plugins with `discovery: true`.
     #[must_use]
     pub fn resources(mut self, resources: Vec<ApiResource>) -> Self {
         self.resources = resources;
         self
     }
 
-    /// Values that every object of a kind gets on creation unless it has them, as from the API server's defaults or from admission.
+    /// Defaults that each new object of a kind gets, as from the API server or from admission.
     #[must_use]
     pub fn defaults(mut self, kind: &Kind, defaults: Value) -> Self {
         self.objects.defaults.push((kind.clone(), defaults));
         self
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         self.objects.now
     }
 
-    /// Lets time pass. Nothing else does.
+    /// Advances the time. It does not pass otherwise.
     pub fn advance(&mut self, by: Duration) {
         self.objects.now = self.objects.now.plus(by);
         self.uptime += by;
@@ -178,10 +178,11 @@ impl Cluster {
         self.objects.of_kind(kind).map(|object| &object.value)
     }
 
-    /// Adds an object as somebody else would, status included; uid, generation and creation time unless it has them.
+    /// Adds an object as another client would, status included; sets uid, generation and creation time unless the
+    /// object has them.
     ///
     /// # Panics
-    /// If it has no `apiVersion`, `kind` or `metadata.name`, or is there already.
+    /// If it has no `apiVersion`, `kind` or `metadata.name`, or exists already.
     pub fn insert(&mut self, object: Value) {
         let inserted = self.objects.insert(object);
         inserted.unwrap_or_else(|rejection| panic!("insert: {}", rejection.message));
@@ -190,26 +191,26 @@ impl Cluster {
     /// Changes an object as its user, another controller or a kubelet would, status included.
     ///
     /// # Panics
-    /// If it is not there, or the change is not allowed.
+    /// If it does not exist, or the change is not allowed.
     pub fn edit(&mut self, kind: &Kind, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let edited = self.objects.edit(kind, &ObjectKey::new(namespace, name), change);
         drop(edited.unwrap_or_else(|rejection| panic!("edit: {}", rejection.message)));
     }
 
-    /// Deletes an object as its user would: finalizers hold it, and a running Pod gets its grace period.
+    /// Deletes an object as its user would: finalizers delay it, and a running Pod gets its grace period.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it does not exist.
     pub fn delete(&mut self, kind: &Kind, namespace: &str, name: &str) {
         let key = ObjectKey::new(namespace, name);
         let deleted = self.objects.delete(kind, &key, &Preconditions::default(), None, None);
         deleted.unwrap_or_else(|rejection| panic!("delete: {}", rejection.message));
     }
 
-    /// Removes an object at once, as a kubelet does with a Pod that has shut down.
+    /// Removes an object immediately, as a kubelet does with a Pod that has shut down.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it does not exist.
     pub fn remove(&mut self, kind: &Kind, namespace: &str, name: &str) {
         assert!(
             self.objects.remove(kind, &ObjectKey::new(namespace, name)),
@@ -217,12 +218,12 @@ impl Cluster {
         );
     }
 
-    /// A number that grows with every change of an object.
+    /// A number that increases with every change of an object.
     pub fn version(&self) -> u64 {
         self.objects.version
     }
 
-    /// Adds a fault. Of several that strike one write, the first does.
+    /// Adds a fault. If several apply to one write, the first is used.
     pub fn inject(&mut self, fault: Fault) {
         self.faults.push(fault);
     }
@@ -247,12 +248,12 @@ impl Cluster {
         &self.writes
     }
 
-    /// What a plugin keeps by name.
+    /// A plugin's state, by name.
     pub fn state(&self, plugin: &Plugin<'_>) -> BTreeMap<String, String> {
         self.state.get(&plugin.manifest.name).cloned().unwrap_or_default()
     }
 
-    /// What a run of a key would see now.
+    /// The view of a run of this key now.
     pub fn fixture(&self, plugin: &Plugin<'_>, key: &Key) -> Fixture {
         let memory = self.memory.get(&id(plugin, key));
         let objects = self.objects.snapshot();
@@ -284,7 +285,7 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// The seed of a test that fails.
+    /// Prints the seed of a failed test.
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(

@@ -1,11 +1,11 @@
-//! The objects of a simulated cluster, and writes as the API server carries them out.
+//! The objects of a simulated cluster, and writes with the semantics of the API server.
 //!
 //! *Invariants*
-//! 1. A write that changes nothing leaves the resourceVersion as it is; any other one gives the object the next.
-//! 2. The server's own metadata (uid, timestamps, generation) is what the server made it, whatever a write says.
-//! 3. An object that is being deleted goes with its last finalizer, unless it still has time to shut down.
+//! 1. A write without changes keeps the resourceVersion; any other one increases it.
+//! 2. The server sets its own metadata (uid, timestamps, generation), whatever a write contains.
+//! 3. An object that is being deleted is removed with its last finalizer, unless its grace period is still running.
 //!
-//! *Not here*: validation, defaults of kinds except those that a test gives, garbage collection, admission.
+//! *Not here*: validation, defaults of kinds except those of the test, garbage collection, admission.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::types::{Kind, ObjectKey};
 
 type Id = (Kind, ObjectKey);
 
-/// Seconds that a Pod gets to shut down if nothing says otherwise.
+/// Default grace period of a Pod in seconds.
 const POD_GRACE_SECONDS: i64 = 30;
 
 /// Most bytes of a name, and of the value of a label.
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// What the API server refuses of the metadata of every kind, as far as it is about lengths.
+/// The length limits that the API server enforces on the metadata of every kind.
 fn check_metadata(object: &Value) -> Result<(), Rejection> {
     let name = text(object, "/metadata/name");
     if name.len() > LONGEST_NAME {
@@ -49,9 +49,9 @@ fn check_metadata(object: &Value) -> Result<(), Rejection> {
 #[derive(Debug)]
 pub(super) struct Objects {
     stored: BTreeMap<Id, Arc<StoredObject>>,
-    /// uid -> what was applied to the object.
+    /// Applied configurations by uid.
     applied: HashMap<String, Applied>,
-    /// Merged below what is created.
+    /// Defaults, merged below created objects.
     pub(super) defaults: Vec<(Kind, Value)>,
     /// The last resourceVersion.
     pub(super) version: u64,
@@ -74,7 +74,7 @@ fn has_items(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).and_then(Value::as_array).is_some_and(|items| !items.is_empty())
 }
 
-/// Fills in what an object lacks.
+/// Fills in missing members of an object.
 fn fill_in(object: &mut Value, defaults: &Value) {
     if let (Value::Object(members), Value::Object(defaults)) = (object, defaults) {
         for (name, value) in defaults {
@@ -118,7 +118,7 @@ impl Objects {
         self.get(kind, object).ok_or_else(|| Rejection::not_found(kind, object))
     }
 
-    /// Stores an object as it is, with the next resourceVersion; or lets it go, if nothing holds it any more.
+    /// Stores an object with the next resourceVersion; or removes it, if it is being deleted and nothing delays that.
     fn store(&mut self, mut object: Value) -> Result<Value, Rejection> {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -135,7 +135,7 @@ impl Objects {
         Ok(object)
     }
 
-    /// Adds an object that is there already when the test begins: the server fills in only what is missing.
+    /// Adds an object that exists when the test starts: the server fills in only missing fields.
     pub(super) fn insert(&mut self, mut object: Value) -> Result<(), Rejection> {
         let kind = Kind::from_api_version(text(&object, "/apiVersion"), text(&object, "/kind"));
         let key = ObjectKey::new(text(&object, "/metadata/namespace"), text(&object, "/metadata/name"));
@@ -168,7 +168,7 @@ impl Objects {
             if prefix.is_empty() {
                 return Err(Rejection::invalid("metadata.name: Required value: name or generateName is required"));
             }
-            // As the API server, which generates names that can be labels.
+            // As the API server, which generates names that are valid labels.
             let prefix = &prefix[..prefix.floor_char_boundary(LONGEST_LABEL - 5)];
             object["metadata"]["name"] = json!(format!("{prefix}{:05}", self.version + 1));
         }
@@ -229,7 +229,7 @@ impl Objects {
         self.commit(kind, &key, new)
     }
 
-    /// Replaces an object, except for what the server keeps.
+    /// Replaces an object, except for the server's own fields.
     fn commit(&mut self, kind: &Kind, key: &ObjectKey, mut new: Value) -> Result<Value, Rejection> {
         let old = self.found(kind, key)?;
         const KEPT: [&str; 6] = [
@@ -374,7 +374,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Changes an object as somebody else does: any part of it, the server's own metadata aside.
+    /// Changes any part of an object as another client, except the server's own metadata.
     pub(super) fn edit(
         &mut self,
         kind: &Kind,
@@ -386,7 +386,7 @@ impl Objects {
         self.commit(kind, key, object)
     }
 
-    /// Takes an object away, whatever holds it. Says whether it was there.
+    /// Removes an object unconditionally. Returns whether it existed.
     pub(super) fn remove(&mut self, kind: &Kind, key: &ObjectKey) -> bool {
         let removed = self.stored.remove(&(kind.clone(), key.clone()));
         self.version += u64::from(removed.is_some());
@@ -407,7 +407,7 @@ fn check(kind: &Kind, key: &ObjectKey, object: &Value, preconditions: &Precondit
     Ok(())
 }
 
-/// Seconds that an object gets to shut down: Pods that run somewhere have some.
+/// Grace period of an object in seconds: scheduled Pods have one.
 ///
 /// *Source*: `CheckGracefulDelete` of `pkg/registry/core/pod`.
 fn grace_of(kind: &Kind, object: &Value, asked: Option<u32>) -> i64 {

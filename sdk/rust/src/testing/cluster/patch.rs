@@ -1,15 +1,16 @@
-//! Patches as the API server applies them: strategic merge patches and server-side apply.
+//! Patches with the semantics of the API server: strategic merge patches and server-side apply.
 //!
-//! *Not here*: JSON patches and merge patches, which are `json-patch`'s.
+//! *Not here*: JSON patches and merge patches, which the crate `json-patch` applies.
 //!
-//! *Source*: `k8s.io/apimachinery/pkg/util/strategicpatch`, and KEP-555. Simpler than upstream: the keys of lists are known for
-//! the lists below only, and fields that a write other than an apply has set have no manager, so that they conflict with nobody.
+//! *Source*: `k8s.io/apimachinery/pkg/util/strategicpatch`, and KEP-555. Simpler than upstream: list keys are known
+//! only for the lists below, and fields set by a write other than an apply have no manager, so that they never
+//! conflict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// Field manager -> what it last applied.
+/// The last applied configuration of each field manager.
 pub(super) type Applied = BTreeMap<String, Value>;
 
 /// The member that identifies the items of a list of built-in kinds; without one, the list is replaced as a whole.
@@ -105,7 +106,7 @@ enum Segment {
 
 type Path = Vec<Segment>;
 
-/// What tells apart the items of a list, as text, because values have no order.
+/// The identity of a list item, as text, because values have no order.
 fn identity(value: &Value) -> String {
     value.to_string()
 }
@@ -141,7 +142,7 @@ fn leaves(value: &Value, name: &str, path: &mut Path, found: &mut BTreeMap<Path,
 fn leaves_of(config: &Value) -> BTreeMap<Path, Value> {
     let mut found = BTreeMap::new();
     leaves(config, "", &mut Vec::new(), &mut found);
-    // Names say which object it is, and belong to nobody.
+    // They identify the object, and have no manager.
     for name in ["apiVersion", "kind"] {
         found.remove(&vec![Segment::Member(name.into())]);
     }
@@ -162,7 +163,7 @@ fn value_at<'a>(mut value: &'a Value, path: &[Segment]) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Removes a field, and objects and lists around it that have nothing else.
+/// Removes a field, and enclosing objects and lists that become empty.
 fn remove_at(value: &mut Value, path: &[Segment]) {
     let Some((first, rest)) = path.split_first() else { return };
     let is_empty = |value: &Value| matches!(value, Value::Object(all) if all.is_empty()) || *value == json!([]);
@@ -186,10 +187,11 @@ fn remove_at(value: &mut Value, path: &[Segment]) {
     }
 }
 
-/// Server-side apply of `config` by `manager`: sets its fields, and removes those that it applied before and nobody else has.
+/// Server-side apply of `config` by `manager`: sets its fields, and removes those that only this manager applied
+/// before.
 ///
 /// # Errors
-/// The managers and fields that conflict, unless `force`.
+/// The conflicting managers and fields, unless `force`.
 pub(super) fn apply(
     object: &mut Value,
     applied: &mut Applied,
@@ -213,7 +215,7 @@ pub(super) fn apply(
     }
     let held: BTreeSet<Path> = others.into_iter().flat_map(|(_, other)| leaves_of(other).into_keys()).collect();
     let before = applied.get(manager).map(leaves_of).unwrap_or_default();
-    // Keys of items go last, for the others are found by them.
+    // Item keys are removed last, because the other fields are found by them.
     let is_key =
         |path: &Path| matches!(path.as_slice(), [.., Segment::Item(key, _), Segment::Member(name)] if key == name);
     let mut gone: Vec<Path> =

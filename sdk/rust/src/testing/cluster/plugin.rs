@@ -21,7 +21,7 @@ pub struct Plugin<'a> {
 }
 
 impl<'a> Plugin<'a> {
-    /// A plugin by the text of its manifest and its function.
+    /// A plugin from the text of its manifest and its function.
     ///
     /// # Panics
     /// If the manifest cannot be read.
@@ -30,17 +30,18 @@ impl<'a> Plugin<'a> {
         Self { config: manifest.default_config(), manifest: Arc::new(manifest), reconcile: Box::new(reconcile) }
     }
 
-    /// Sets a value of the configuration, which is the manifest's defaults without it.
+    /// Sets a value of the configuration. The default is the manifest's.
     #[must_use]
     pub fn config(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.config.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Limits the mutations of one outcome, which otherwise are as many as in the manifest: to see that small parts come to the same end.
+    /// Limits the mutations of one outcome below the manifest's limit, to test that smaller parts lead to the same
+    /// result.
     ///
     /// # Panics
-    /// If the plugin runs already.
+    /// If the plugin is already running.
     #[must_use]
     pub fn mutations(mut self, most: usize) -> Self {
         let manifest = Arc::get_mut(&mut self.manifest).unwrap_or_else(|| panic!("the plugin runs already"));

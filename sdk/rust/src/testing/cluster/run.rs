@@ -1,7 +1,7 @@
-//! Runs of keys, and what becomes of their outcomes.
+//! Runs keys, and carries out their outcomes.
 //!
-//! *Flow*: keys -> fixtures of one instant -> outcomes -> writes, one at a time, those of several runs mixed -> what the host
-//! remembers for the next run.
+//! *Flow*: keys -> fixtures of one instant -> outcomes -> writes, one at a time, interleaved between runs -> the host's
+//! state for the next run.
 //!
 //! *Source*: the host's `controller` and `writer`.
 
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::outcome::{Action, Event, Mutation, MutationFailure, Outcome, Preconditions, Refusal};
 use crate::types::{Key, Kind, ObjectKey};
 
-/// Rounds until [`Cluster::settle`] gives up.
+/// Most rounds of [`Cluster::settle`].
 const MAX_ROUNDS: usize = 1000;
 
 /// One run of a key.
@@ -25,16 +25,16 @@ const MAX_ROUNDS: usize = 1000;
 pub struct Run {
     /// What the plugin returned.
     pub result: Result<Outcome, Error>,
-    /// Writes that were sent, those among them that were rejected, and standalone events.
+    /// Number of sent writes, including rejected ones and standalone events.
     pub n_writes: usize,
-    /// Writes that failed and were not tolerated, in the order of the outcome. The next run of the key sees them.
+    /// Failed writes that were not tolerated, in the order of the outcome. The next run of the key gets them.
     pub failures: Vec<MutationFailure>,
-    /// Whether the host ended during the run.
+    /// Whether the host stopped during the run.
     pub crashed: bool,
 }
 
 impl Run {
-    /// When the plugin asks to run again.
+    /// The delay that the plugin requested.
     pub fn requeue_after(&self) -> Option<Duration> {
         self.result.as_ref().ok().and_then(|outcome| outcome.requeue_after)
     }
@@ -45,14 +45,14 @@ impl Run {
     }
 }
 
-/// A write that a plugin has sent.
+/// A write that a plugin sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// `create`, `update`, `patch`, `delete` or `delete-collection`.
     pub verb: &'static str,
     /// Kind of the object.
     pub kind: Kind,
-    /// The object; the name is empty for collections, and for names that were to be generated.
+    /// The object; the name is empty for collections, and for generated names.
     pub object: ObjectKey,
     /// Subresource.
     pub subresource: Option<String>,
@@ -68,7 +68,7 @@ impl fmt::Display for Write {
     }
 }
 
-/// What the host remembers of a key.
+/// State of the host for a key.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) attempt: u32,
@@ -79,13 +79,14 @@ impl Cluster {
     /// Runs a key once and carries out the outcome.
     ///
     /// # Panics
-    /// Where the host would end the run with a fault.
+    /// In case of a fault, where the host would end the run.
     pub fn run(&mut self, plugin: &Plugin<'_>, key: &Key) -> Run {
         let mut runs = self.run_together(&[(plugin, key)]);
         runs.remove(0)
     }
 
-    /// Runs each key once, in any order. Some of them run at the same time: they see the same objects, and their writes mix.
+    /// Runs each key once, in any order. Some of them run concurrently: they read the same objects, and their writes
+    /// are interleaved.
     ///
     /// # Panics
     /// As [`run`](Self::run).
@@ -102,12 +103,12 @@ impl Cluster {
         runs.into_iter().map(|(_, run)| run).collect()
     }
 
-    /// Runs keys in rounds until a round changes nothing. `others` simulates all other clients after each round: it changes objects, lets
-    /// time pass, and returns whether it has more to do. Returns when the first key asked to run again; that the time comes is up
-    /// to the caller.
+    /// Runs keys in rounds until a round changes nothing. `others` simulates all other clients after each round: it
+    /// changes objects, lets time pass, and returns whether it has more to do. Returns the delay after which the first
+    /// key asked to run again; advancing the time is up to the caller.
     ///
     /// # Panics
-    /// If there is no end to it after 1,000 rounds, and as [`run`](Self::run).
+    /// If it does not settle within 1,000 rounds, and as [`run`](Self::run).
     pub fn settle(
         &mut self,
         keys: &[(&Plugin<'_>, &Key)],
@@ -176,7 +177,7 @@ impl Cluster {
         runs.collect()
     }
 
-    /// Carries out one write. Says whether the host survives it.
+    /// Carries out one write. Returns whether the host is still running.
     fn carry_out(&mut self, planned: Planned, execution: &mut Execution) -> bool {
         let Planned { step, position, mutation } = planned;
         execution.n_writes += 1;
@@ -194,7 +195,7 @@ impl Cluster {
             None => self.write(&mutation.action),
         };
         let result = match result {
-            // Gone is what a delete wants.
+            // A missing object is success for a delete.
             Err(rejection) if rejection.code == 404 && write.verb == "delete" => {
                 write.rejected = Some(rejection.reason);
                 self.writes.push(write);
@@ -289,7 +290,7 @@ fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("fault: the plugin wrote bad JSON: {error}: {text}"))
 }
 
-/// What a mutation writes.
+/// Describes the write of a mutation.
 fn target(action: &Action) -> Write {
     let (verb, kind, object, subresource) = match action {
         Action::Create { kind, namespace, object, subresource } => {

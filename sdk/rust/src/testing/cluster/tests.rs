@@ -225,7 +225,7 @@ fn a_foreground_deletion_waits_for_its_finalizer() {
     assert_eq!(meta(&cluster, &MAP, "a")["finalizers"], json!(["foregroundDeletion"]));
 }
 
-/// Names of what is created by one outcome with one fault at the nth create.
+/// Names of the objects created by one outcome with one fault at the nth create.
 fn created(outcome: Outcome, nth: u32, seed: u64) -> (Vec<String>, Run) {
     let mut cluster = Cluster::new(seed);
     cluster.inject(Fault::reject(500, "InternalError", "not now").verb("create").skip(nth).times(1));
@@ -245,7 +245,7 @@ fn steps_end_where_the_host_ends_them() {
     for seed in 0..5 {
         let (parallel, run) = created(Outcome::new().step(Step::parallel(many())).step(last()), 2, seed);
         assert_eq!((parallel.len(), run.n_writes, run.failures.len()), (6, 7, 1), "all are tried");
-        // Batches of 1, 2 and 4: the third write is of the second batch.
+        // Batches of 1, 2 and 4: the third write is in the second batch.
         let (slow, run) = created(Outcome::new().step(Step::slow_start(many())), 2, seed);
         assert_eq!((slow.len(), run.n_writes), (2, 3));
         let (slow, run) = created(Outcome::new().step(Step::slow_start(many())), 9, seed);
