@@ -1,5 +1,6 @@
-//! Puts the built-in components into the binary: every `*.wasm` of `target/plugins`, which `cargo xtask build` fills first. Their
-//! manifests stand beside them, so that the command line has their flags without reading components.
+//! Embeds the built-in components into the binary: every `*.wasm` of `target/plugins`, which `cargo xtask build` fills
+//! first. Their manifests are embedded separately, so that the command line gets their flags without reading
+//! components.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,11 +37,11 @@ fn main() -> io::Result<()> {
     fs::write(out.join("builtins.rs"), source)
 }
 
-/// The manifest of a component; empty if there is none.
+/// Extracts the manifest of a component; empty if there is none.
 ///
-/// A component is a preamble of eight bytes and sections: a byte for the kind, the length, and so many bytes. What is inside of the
-/// component's parts is in their sections, so that only its own custom sections are seen. A library for this (`wasmparser`) would be
-/// compiled twice, for this script and for the host.
+/// A component is a preamble of eight bytes and sections: a kind byte, the length, and that many bytes. Nested modules
+/// and components are within their sections, so only the component's own custom sections are visible. A library for
+/// this (`wasmparser`) would be compiled twice, for this script and for the host.
 fn manifest(component: &[u8]) -> Result<String, String> {
     let mut rest = component.get(8..).ok_or("this is not WebAssembly")?;
     while let Some((kind, after)) = rest.split_first() {
@@ -55,7 +56,7 @@ fn manifest(component: &[u8]) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Bytes after their number, which is written in LEB128; and what follows them.
+/// Splits off bytes prefixed with their length in LEB128; also returns the rest.
 fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut n = 0_usize;
     for (i, byte) in bytes.iter().take(5).enumerate() {

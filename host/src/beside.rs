@@ -1,5 +1,5 @@
-//! Keeps the built-in controllers of two programs from writing to one cluster, and a host from the place of kube-controller-manager that
-//! nobody gave it.
+//! Prevents two programs from running the same built-in controllers on one cluster, and a host from taking
+//! kube-controller-manager's Lease without its operator's request.
 //!
 //! | controllers of the host | flags | Lease | starts unless |
 //! | --- | --- | --- | --- |
@@ -8,7 +8,7 @@
 //! | `*` | none | kube-controller-manager's | kube-controller-manager renews it |
 //! | any | `--leader-elect` | kube-controller-manager's | |
 //! | any | `--leader-elect=false` | none | kube-controller-manager, or another Pintle, renews its Lease |
-//! | a list | none | its own | there is a Lease of kube-controller-manager, whoever holds it |
+//! | a list | none | its own | kube-controller-manager's Lease exists, whoever holds it |
 //!
 //! *Not here*: kube-controller-managers without a Lease (`--leader-elect=false`), and the election (`leader`).
 
@@ -25,24 +25,26 @@ use tokio::time::Instant;
 
 use crate::flags::controllers_flag::ControllersFlag;
 
-/// Where kube-controller-manager's Lease is (its flags `--leader-elect-resource-namespace` and `--leader-elect-resource-name`).
+/// Location of kube-controller-manager's Lease (its flags `--leader-elect-resource-namespace` and
+/// `--leader-elect-resource-name`).
 const NAMESPACE: &str = "kube-system";
 pub(crate) const NAME: &str = "kube-controller-manager";
 
-/// Time between two readings. kube-controller-manager renews every 2 s.
+/// Interval between two reads. kube-controller-manager renews every 2 s.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Longest pause after an error.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// What a host is to kube-controller-manager.
+/// Relation of a host to kube-controller-manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stance {
-    /// It runs none of its controllers, or its operator says that kube-controller-manager runs without those.
+    /// It runs none of kube-controller-manager's controllers, or its operator states that kube-controller-manager does
+    /// not run them.
     Beside,
-    /// It runs controllers in place of all of them: the two exclude each other.
+    /// It runs controllers in place of kube-controller-manager: the two exclude each other.
     Instead,
-    /// It runs controllers from a list, and its operator says nothing about the others: `kube-controller-manager` may be away for a
-    /// moment, and would wait for ever if its Lease were taken.
+    /// It runs controllers from a list, and nothing states whether kube-controller-manager runs the others. It may be
+    /// down for a moment, and would wait indefinitely if its Lease were taken.
     Unsaid,
 }
 
@@ -56,15 +58,15 @@ impl Stance {
         }
     }
 
-    /// Whether kube-controller-manager's Lease is that of the host.
+    /// Whether the host uses kube-controller-manager's Lease.
     pub(crate) fn replaces(self) -> bool {
         self == Self::Instead
     }
 }
 
-/// Returns when the host may start. `controllers`: the names of those that would run twice. `elects`: whether another Pintle may hold the
-/// Lease, because this host takes part in its election. Waits as long as the API server does not answer, and at most for the duration of
-/// the Lease if that is not renewed.
+/// Returns when the host may start. `controllers`: names of those that would run twice. `elects`: whether another
+/// Pintle may hold the Lease, because this host takes part in its election. Waits while the API server does not
+/// respond, and at most for the duration of the Lease if it is not renewed.
 ///
 /// # Errors
 /// The host may not start, or may not read the Lease. One line with the next steps.
@@ -122,7 +124,7 @@ pub(crate) async fn check(
     }
 }
 
-/// The items that disable these controllers in a list of kube-controller-manager.
+/// The list items that disable these controllers in kube-controller-manager.
 fn without(controllers: &[String]) -> String {
     controllers.iter().map(|name| format!(",-{name}")).collect()
 }
@@ -145,7 +147,7 @@ fn refusal(holder: &str, controllers: &[String]) -> String {
     )
 }
 
-/// The part of the Lease that names its holder, and whether that is a Pintle.
+/// The part of the Lease with its holder, and whether the holder is a Pintle.
 async fn read(reader: &dyn ApiReader) -> Result<Option<(LeaseSpec, bool)>, ApiError> {
     let Some(lease) = read_lease(reader, &ObjectKey::new(NAMESPACE, NAME)).await? else { return Ok(None) };
     let spec = LeaseSpec::of(&lease)
@@ -170,14 +172,14 @@ mod tests {
         panic!("listed")
     }
 
-    /// The Lease, renewed so many seconds ago.
+    /// The Lease, renewed `ago` seconds ago.
     fn lease(ago: i64) -> Answer {
         let renewed = Timestamp::now() - jiff::SignedDuration::from_secs(ago);
         let spec = json!({"holderIdentity": "kcm-0", "leaseDurationSeconds": 15, "renewTime": format!("{renewed:.6}")});
         Ok(json!({ "spec": spec }).to_string().into())
     }
 
-    /// Answers these readings, and the last one again and again. Returns the error, how many were read, and the time.
+    /// Returns these answers in order, repeating the last one. Returns the error, the number of reads, and the time.
     async fn checked(answers: Vec<Answer>) -> (Option<String>, usize, Duration) {
         checked_by(false, answers).await
     }

@@ -1,11 +1,11 @@
-//! The built-in components, and what their controllers add to the host.
+//! The built-in components, and the flags, gates and accounts that their controllers add to the host.
 //!
 //! *Flow*: `build.rs` embeds the components with their manifests; [`Catalogue`] returns the `builtIn` sections of these
 //! manifests by plugin name.
 //!
 //! *Invariants*:
-//! 1. Only embedded manifests reach the [`Catalogue`]: no other component can name accounts of `kube-system`, raise the
-//!    limits of its client or add flags.
+//! 1. The [`Catalogue`] contains only embedded manifests: no other component can use accounts of `kube-system`, raise
+//!    the limits of its client or add flags.
 //! 2. A component that replaces a built-in controller is governed by that controller's section, whatever its own one
 //!    contains.
 
@@ -38,7 +38,7 @@ impl Catalogue {
     /// The catalogue of this binary.
     pub(crate) fn carried() -> &'static Self {
         static CARRIED: LazyLock<Catalogue> = LazyLock::new(|| {
-            // Loading reports an invalid component with its name.
+            // An invalid component is reported by name when it is loaded.
             Catalogue::new(BUILTINS.iter().filter_map(|(_, _, manifest)| Manifest::parse(manifest.as_bytes()).ok()))
         });
         &CARRIED
@@ -59,7 +59,7 @@ impl Catalogue {
         Self { by_name, flags }
     }
 
-    /// The additions of the controller with this name; empty if it is not built in.
+    /// The `builtIn` section of the controller with this name; `None` if it is not built in.
     pub(crate) fn section(&self, plugin: &str) -> Option<&BuiltIn> {
         self.by_name.get(plugin)?.built_in.as_ref()
     }
@@ -81,7 +81,7 @@ impl Catalogue {
         self.by_name.contains_key(plugin)
     }
 
-    /// The controller that acts on the objects of such a kind.
+    /// The controller that acts on objects of a matching kind.
     pub(crate) fn acting_on(&self, kind: impl Fn(&Kind) -> bool) -> Option<&str> {
         let found = self.by_name.values().find(|manifest| manifest.reconciled().any(&kind));
         found.map(|manifest| manifest.name.as_str())
@@ -92,7 +92,7 @@ impl Catalogue {
         self.by_name.values().flat_map(Manifest::reconciled)
     }
 
-    /// Every flag once.
+    /// All flags, without duplicates.
     pub(crate) fn flags(&self) -> &[CarriedFlag] {
         &self.flags
     }
@@ -107,7 +107,7 @@ impl Catalogue {
         Accounts::of_built_ins(self.by_name.values())
     }
 
-    /// The warning about a component whose `builtIn` section is ignored, if so.
+    /// The warning about a component whose `builtIn` section is ignored.
     pub(crate) fn ignored(&self, manifest: &Manifest) -> Option<&'static str> {
         let section = manifest.built_in.as_ref()?;
         match self.by_name.get(&manifest.name) {
@@ -132,7 +132,7 @@ pub(crate) mod testing {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
     }
 
-    /// The manifests of the built-in controllers in the repository; a test binary may carry none.
+    /// The manifests of the built-in controllers in the repository; a test binary may have none.
     pub(crate) fn manifests() -> Vec<Manifest> {
         let folders = fs::read_dir(root().join("plugins")).unwrap();
         let mut files: Vec<PathBuf> = folders.map(|folder| folder.unwrap().path().join("manifest.yaml")).collect();
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Only the controller's own folder contains knowledge about it.
+    /// Only the controller's own folder has code about it.
     #[test]
     fn the_host_knows_no_controller_by_name() {
         let mut words = Vec::new();
@@ -229,7 +229,7 @@ mod tests {
         sources(&root().join("host"), &mut |path| {
             n_files += 1;
             let text = fs::read_to_string(path).unwrap();
-            // Unit tests are last in a file.
+            // Unit tests are at the end of a file.
             let text = text.split("#[cfg(test)]").next().unwrap_or_default();
             found.extend(
                 words.iter().filter(|word| text.contains(*word)).map(|word| format!("{}: {word}", path.display())),

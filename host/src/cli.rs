@@ -38,20 +38,20 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Why commands are missing, and where they are.
+/// Why commands are missing, and which binary has them.
 const NO_DESK: &str =
     "This build has what a cluster needs. The build for desks has `pintle dev` and the commands for authors of plugins:
 in Pintle's repository, `cargo xtask build --release` makes it.";
 
-/// A command line that has the commands of a host.
+/// A command line with the commands of a host.
 pub trait CommandLine: Parser {
-    /// Where commands are that this one lacks.
+    /// The binary that has the commands missing here.
     const MISSING: Option<&str>;
 
-    /// The command, if it is one of a host.
+    /// The command, if it is a host command.
     fn of_host(&mut self) -> Option<&mut Command>;
 
-    /// The controllers to run, if the command runs some.
+    /// The controllers to run, if the command runs any.
     fn plugins(&mut self) -> Option<&mut PluginArgs>;
 }
 

@@ -1,6 +1,8 @@
-//! `pintle completion` and `pintle man`: what shells and manual readers need, from the definition of the command line.
+//! `pintle completion` and `pintle man`: shell completions and manual pages, generated from the command line
+//! definition.
 //!
-//! The script of a shell runs this program for each completion, with [`VARIABLE`]: so names of plugins are those of the running host.
+//! The shell script runs this program for each completion, with [`VARIABLE`], so that plugin names come from the
+//! running host.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,25 +21,25 @@ use pintle_sources::wire::Listing;
 use crate::cli::{CompletionArgs, ManArgs};
 use crate::output;
 
-/// The environment variable by which a shell asks for completions. Its value is the name of the shell.
+/// The environment variable with which a shell requests completions. Its value is the name of the shell.
 const VARIABLE: &str = "PINTLE_COMPLETE";
 
-/// How long a shell waits for the names of plugins.
+/// Timeout for reading the plugin names.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Answers a shell that asks for completions, and exits. Does nothing if none does.
+/// Handles a completion request of a shell, and exits. Otherwise does nothing.
 pub(crate) fn answer_shell<C: CommandFactory>() {
     CompleteEnv::with_factory(C::command).var(VARIABLE).complete();
 }
 
-/// Names of plugins that begin like this: those of the host that answers at the default admin socket, or at the one of the environment.
+/// Plugin names with this prefix, from the host at the default admin socket, or at the one of the environment.
 pub(crate) fn plugins(begin: &OsStr) -> Vec<CompletionCandidate> {
     let begin = begin.to_string_lossy();
     let names = listing().into_iter().flat_map(|listing| listing.items).map(|plugin| plugin.name);
     names.filter(|name| name.starts_with(&*begin)).map(CompletionCandidate::new).collect()
 }
 
-/// The plugins of the host. `None`: no host answers in time, which leaves the shell without names.
+/// The plugins of the host. `None`: no host responds in time, and there are no names to complete.
 fn listing() -> Option<Listing> {
     let path = std::env::var_os("PINTLE_ADMIN_SOCKET").map_or_else(socket::default_path, PathBuf::from);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
@@ -70,7 +72,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// What completes a word after these words.
+    /// The completions after these words.
     fn completed(words: &[&str]) -> Vec<String> {
         let words: Vec<_> = words.iter().map(Into::into).collect();
         let last = words.len() - 1;

@@ -1,15 +1,16 @@
-//! The configuration file of `pintle run`, and the configuration that a host has in the end.
+//! The configuration file of `pintle run`, and the effective configuration of a host.
 //!
-//! *Flow*: [`parse`] reads the command line. With `--config`, [`read`] reads the file, [`arguments`] makes arguments of its fields, and
-//! the command line is parsed again with both. [`effective`] shows the result in the form of the file; [`schema`] describes the form.
+//! *Flow*: [`parse`] parses the command line. With `--config`, [`read`] reads the file, [`arguments`] translates its
+//! fields into arguments, and the command line is parsed again with both. [`effective`] shows the result in the format
+//! of the file; [`schema`] is its JSON Schema.
 //!
 //! *Invariants*:
-//! 1. A field is a flag: the parser, the default and the description of the flag are those of the field ([`fields`]).
-//! 2. A flag of the command line takes precedence over the field, and the field over environment variables. Maps (`featureGates`,
-//!    settings of controllers) are merged by key.
-//! 3. Relative paths begin at the folder of the file.
+//! 1. A field corresponds to a flag, and has the flag's parser, default and description ([`fields`]).
+//! 2. Command-line flags override fields, and fields override environment variables. Maps (`featureGates`, settings of
+//!    controllers) are merged by key.
+//! 3. Relative paths are relative to the folder of the file.
 //!
-//! *Source*: `kubelet --config` (KubeletConfiguration), whose flags take precedence over its file in the same way.
+//! *Source*: `kubelet --config` (KubeletConfiguration), whose flags override its file in the same way.
 
 pub(crate) mod arguments;
 pub(crate) mod effective;
@@ -37,19 +38,19 @@ use crate::builtins::Catalogue;
 use crate::cli::{self, CommandLine};
 use crate::{output, rbac};
 
-/// A command line that names no command, or a file that is not right.
+/// An invalid command line or file.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The command line, and what is wrong with it.
+    /// The command line, and its error.
     Usage(clap::Error, Vec<OsString>),
     /// The file.
     File(anyhow::Error),
 }
 
 impl Refusal {
-    /// Prints it; the answer is the exit code of the process, which is a success if help was asked for.
+    /// Prints it; returns the exit code of the process, which is success if help was requested.
     ///
-    /// `missing`: where commands are that this command line lacks.
+    /// `missing`: the binary that has the commands missing in this command line.
     pub fn report(&self, missing: Option<&str>) -> ExitCode {
         match self {
             Self::Usage(why, given) => output::usage(why, given, missing),
@@ -61,7 +62,7 @@ impl Refusal {
     }
 }
 
-/// Parses a command line, the program first, with the file that `--config` names.
+/// Parses a command line, starting with the program, and the file of `--config`.
 ///
 /// # Errors
 /// [`Refusal`]; a retry helps only after a change of the command line or the file.
@@ -101,7 +102,7 @@ fn named(matches: &ArgMatches) -> Option<(String, ArgMatches, OsString)> {
     Some((name.to_owned(), matches.clone(), arguments::named(matches)?.to_owned()))
 }
 
-/// The cluster of `pintle rbac` is the one that its own flags name: it prints roles without any.
+/// The cluster of `pintle rbac` is set by its own flags only: without any, it prints roles.
 fn without_cluster(name: &str, command: Command) -> Command {
     if name == "run" {
         return command;
@@ -134,7 +135,7 @@ fn wrong(name: &str, problems: &[String]) -> anyhow::Error {
     anyhow::anyhow!("{name}: {}", several(problems))
 }
 
-/// An error of the command line and the file together: something that one of them needs is in neither.
+/// An error of the command line and the file together: a required value is in neither.
 fn of_both(why: &clap::Error, of_file: &OfFile, fields: &[fields::Field]) -> Refusal {
     let text = output::refused(why, &[]);
     let missing: Vec<Argument> = fields

@@ -1,6 +1,6 @@
-//! Parsers of flag values, which run before anything else.
+//! Flag value parsers, which run before anything else.
 //!
-//! Flags of single controllers are in `controllers`, those of controllers that are not built yet in `upstream`.
+//! Flags of single controllers are in `controllers`, those of controllers that are not implemented in `upstream`.
 //!
 //! *Source*: `cmd/kube-controller-manager/app/options`. Upstream accepts any number of workers, and runs nothing with 0; here
 //! 0 is rejected.
@@ -23,7 +23,7 @@ pub(crate) use pintle_core::duration::parse_period as duration;
 /// Parses limits of runs: `NAME=NUMBER`, separated by commas.
 ///
 /// # Errors
-/// What is wrong, with the valid names.
+/// The error, with the valid names.
 pub(crate) fn limits(text: &str) -> Result<Limits, String> {
     let mut limits = serde_json::Map::new();
     for item in text.split(',').filter(|item| !item.is_empty()) {
@@ -38,7 +38,7 @@ pub(crate) fn limits(text: &str) -> Result<Limits, String> {
     serde_json::from_value(limits.into()).map_err(|why| why.to_string())
 }
 
-/// Parses the class of a host, which the definition of `ControllerPlugin` limits in the same way.
+/// Parses the class of a host, which the definition of `ControllerPlugin` restricts in the same way.
 ///
 /// # Errors
 /// It is not a DNS label.
@@ -62,7 +62,7 @@ pub(crate) fn object_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses a time to wait.
+/// Parses a timeout.
 ///
 /// # Errors
 /// The valid syntax, or the time is 0.
@@ -84,10 +84,10 @@ pub(crate) fn rate(text: &str) -> Result<f32, String> {
     }
 }
 
-/// Parses an address of plain HTTP, which only this machine may reach.
+/// Parses an address for plain HTTP, which must be on loopback.
 ///
 /// # Errors
-/// It is no address, or not on loopback.
+/// It is not an address, or not on loopback.
 pub fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text.parse().map_err(|_| "write IP:PORT, for example 127.0.0.1:8080".to_owned())?;
     match address.ip().to_canonical().is_loopback() {
@@ -98,7 +98,7 @@ pub fn loopback(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Parses a path that everybody may read.
+/// Parses a path that needs no authorization.
 ///
 /// # Errors
 /// The valid form.
@@ -106,7 +106,7 @@ pub(crate) fn allowed_path(text: &str) -> Result<String, String> {
     AllowedPaths::new([text]).map(|_| text.to_owned())
 }
 
-/// Parses the oldest version of TLS.
+/// Parses the minimum TLS version.
 ///
 /// # Errors
 /// The valid names.
@@ -130,7 +130,7 @@ pub(crate) fn curve(text: &str) -> Result<String, String> {
     pintle_serve::curves(text).map(|_| text.to_owned())
 }
 
-/// Parses the name of a header, or its beginning, into lower case.
+/// Parses the name of a header, or a prefix of one, into lower case.
 ///
 /// # Errors
 /// It is not the name of a header.
@@ -152,10 +152,10 @@ pub(crate) fn server(text: &str) -> Result<Uri, String> {
     uri.filter(is_whole).ok_or_else(|| "write https://HOST:PORT".to_owned())
 }
 
-/// Parses the form of objects in requests, of which there is one.
+/// Parses the content type of requests. Only one is supported.
 ///
 /// # Errors
-/// It is another one.
+/// It is another content type.
 pub(crate) fn content_type(text: &str) -> Result<String, String> {
     match text {
         "application/json" => Ok(text.to_owned()),
@@ -166,7 +166,7 @@ pub(crate) fn content_type(text: &str) -> Result<String, String> {
 /// Parses the name of a metric.
 ///
 /// # Errors
-/// It is not the name of a metric.
+/// It is not a valid metric name.
 pub(crate) fn metric(text: &str) -> Result<String, String> {
     let is_name = |text: &str| {
         let mut letters = text.chars();
@@ -195,7 +195,7 @@ pub(crate) fn previous_version(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses a flag of profiling, which there is none of.
+/// Parses a profiling flag. Profiling is not supported.
 ///
 /// # Errors
 /// It is not `false`.

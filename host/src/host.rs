@@ -26,22 +26,22 @@ use crate::plugins;
 use crate::plugins::{Choice, Chosen, SharedEngine};
 use crate::serve::{Ports, Serving};
 
-/// What a host takes from the machine, besides its arguments.
+/// Inputs of a host from the machine, in addition to its arguments.
 pub struct Surroundings {
-    /// The wall clock. Delays are those of tokio's clock.
+    /// The wall clock. Delays use tokio's clock.
     pub clock: WallClock,
-    /// The clock that counts while the machine is suspended.
+    /// A clock that includes the time of a suspended machine.
     pub since_boot: BootClock,
     /// Seed of all jitter.
     pub seed: u64,
-    /// The identity in elections is the machine's name with this.
+    /// Suffix of the identity in elections, after the machine's name.
     pub uuid: Uuid,
-    /// The engine of plugins. Default: one for the arguments of the host.
+    /// The plugin engine. Default: one built from the arguments of the host.
     pub engine: Option<Arc<SharedEngine>>,
 }
 
 impl Default for Surroundings {
-    /// Those of a process.
+    /// The surroundings of a process.
     fn default() -> Self {
         let uuid = Uuid::new_v4();
         Self {
@@ -54,7 +54,7 @@ impl Default for Surroundings {
     }
 }
 
-/// The time since the machine was started, suspended or not.
+/// The time since boot, including suspension.
 fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
@@ -62,31 +62,32 @@ fn since_boot() -> Duration {
 }
 
 impl Surroundings {
-    /// The name of the host in elections, as kube-controller-manager's: the machine or Pod, and a unique suffix.
+    /// The identity of the host in elections, as kube-controller-manager's: the machine or Pod, and a unique suffix.
     pub fn identity(&self) -> String {
         let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
         format!("{host}_{}", self.uuid)
     }
 }
 
-/// What differs between hosts besides their plugins. The default: they act as the host, without an election and traces.
+/// Differences between hosts other than their plugins. By default, plugins act as the host, without an election and
+/// traces.
 #[derive(Default)]
 pub struct Wiring {
-    /// How the host signs statuses.
+    /// Signature of the host in statuses.
     pub signature: Signature,
     /// Whether plugins have their own service accounts.
     pub own_accounts: bool,
-    /// Bounds the writes of plugins in time.
+    /// Time limits for the writes of plugins.
     pub fences: Option<Fences>,
     /// Records runs.
     pub tracer: Option<Arc<dyn RunTracer>>,
-    /// The wall clock, if it is not the system's.
+    /// The wall clock, if not the system's.
     pub clock: Option<WallClock>,
     /// Seed of all jitter.
     pub seed: u64,
 }
 
-/// A host that is wired to an API server and not running yet.
+/// A host that is connected to an API server and not running yet.
 pub struct Host {
     /// Runs the plugins.
     pub manager: Arc<Manager>,
@@ -94,9 +95,9 @@ pub struct Host {
     pub control: Arc<Control>,
     /// Pulls components from registries.
     pub fetcher: Fetcher,
-    /// Files of settings that the host looks at again.
+    /// Files of settings that the host follows.
     pub followed: Vec<FollowedFile>,
-    /// How it signs statuses.
+    /// Signature of the host in statuses.
     pub signature: Signature,
     /// Ports for probes and metrics.
     pub serving: Serving,
@@ -104,8 +105,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Wires the parts and starts to serve probes and metrics. Plugins whose names are claimed are not added: they run when the source
-    /// that claims their name releases it. With fences, the host starts on standby.
+    /// Connects the parts, and starts to serve probes and metrics. Plugins with a claimed name are not added: they run
+    /// when the source that claims the name releases it. With fences, the host starts on standby.
     pub async fn new(
         connection: &Connection,
         choice: Choice,
@@ -181,7 +182,7 @@ impl Host {
     }
 }
 
-/// Options of a plugin by the flags and the built-in manifests, at any time of loading.
+/// Options of a plugin from the flags and the built-in manifests, whenever it is loaded.
 fn options(tuning: &Tuning, manifest: &Manifest, limit: RateLimit) -> PluginOptions {
     if let Some(why) = Catalogue::carried().ignored(manifest) {
         tracing::warn!(plugin = manifest.name, "{why}");

@@ -1,4 +1,4 @@
-//! Inputs of the host for settings of built-in controllers.
+//! Host-provided values for settings of built-in controllers.
 //!
 //! *Invariant*: a controller without its input does not run, unless the operator sets the value.
 
@@ -16,7 +16,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Fills settings that no flag has set, and removes plugins whose input is missing.
+    /// Fills settings that no flag has set, and removes plugins without their input.
     pub fn fill(&self, choice: &mut Choice) {
         let Choice { plugins, not_started, .. } = choice;
         plugins.retain_mut(|plugin| {

@@ -1,4 +1,4 @@
-//! Commands that look at a component without running it: `pintle inspect` and `pintle scaffold`.
+//! Commands that examine a component without running it: `pintle inspect` and `pintle scaffold`.
 
 use pintle_inspect::{Inspected, Resource};
 use pintle_oci::{Evidence, Fetcher, Pulled, read_source, stderr};
@@ -20,13 +20,13 @@ pub(crate) async fn scaffold(args: &InspectArgs) -> anyhow::Result<()> {
     output::answer(args.output, &resource.json(), || resource.text())
 }
 
-/// Signatures of a component, of which one is by a key of the command line.
+/// Verified signatures of a component.
 struct Signatures {
     n_signatures: usize,
     is_verified: bool,
 }
 
-/// Reads a component without running it, and where it is from.
+/// Reads a component without running it, and its origin.
 ///
 /// # Errors
 /// It cannot be read, is not signed by a key of the command line, or is not a plugin.

@@ -1,4 +1,4 @@
-//! `kubectl pintle`: this binary under the name `kubectl-pintle`, which kubectl finds on the PATH.
+//! `kubectl pintle`: this binary with the name `kubectl-pintle`, which kubectl finds on the PATH.
 //!
 //! ```text
 //! kubectl pintle top --context=a
@@ -6,7 +6,7 @@
 //!   └ kubectl --context=a exec -n pintle-system PODNAME -c pintle -it -- pintle top
 //! ```
 //!
-//! Only kubectl talks to the cluster, so that all of its ways to connect and its user's rights apply.
+//! Only kubectl connects to the cluster, so all of its connection options and its user's permissions apply.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal as _};
@@ -25,15 +25,15 @@ use crate::cli::leader::default_lease;
 use crate::cli::plugin::{Action, ComponentArgs, Wanted};
 use crate::{beside, output};
 
-/// The name of the file that kubectl finds: `kubectl pintle` runs it.
+/// The file name that kubectl looks for: `kubectl pintle` runs it.
 const NAME: &str = "kubectl-pintle";
 
-/// Whether the process was started as a plugin of kubectl. `given`: the command line, the program first.
+/// Whether the process was started as a kubectl plugin. `given`: the command line, starting with the program.
 pub(crate) fn is_called(given: &[OsString]) -> bool {
     given.first().and_then(|program| Path::new(program).file_name()).is_some_and(|name| name == NAME)
 }
 
-/// Runs the command line, the program first. Returns on errors only: kubectl takes the place of this process.
+/// Runs the command line, starting with the program. Returns on errors only: kubectl replaces this process.
 pub(crate) fn main(given: &[OsString]) -> ExitCode {
     let cli = match KubectlCli::try_parse_from(given) {
         Ok(cli) => cli,
@@ -59,7 +59,7 @@ fn run(cli: &KubectlCli, words: Vec<OsString>) -> anyhow::Result<std::convert::I
     Err(not_started(&why))
 }
 
-/// kubectl, with the flags of its user.
+/// kubectl, with the user's flags.
 struct Kubectl<'a>(&'a KubectlArgs);
 
 impl Kubectl<'_> {
@@ -69,12 +69,12 @@ impl Kubectl<'_> {
         command
     }
 
-    /// What it prints.
+    /// The output of kubectl.
     fn output(&self, words: &[&str]) -> anyhow::Result<String> {
         let output = self.command(words.iter().map(OsString::from)).output().map_err(|why| not_started(&why))?;
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
-            // kubectl's last line is the error; those before are of the log.
+            // kubectl's last line is the error; earlier lines are log lines.
             bail!("`kubectl {}`: {}", words.join(" "), errors.trim().lines().next_back().unwrap_or("no reason given"));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -97,8 +97,8 @@ fn flags(args: &KubectlArgs) -> Vec<OsString> {
     single.chain(groups).map(|(name, value)| format!("--{name}={value}").into()).collect()
 }
 
-/// The arguments of kubectl that run `pintle` in a Pod. `is_terminal`: whether standard input is one; then Ctrl-C ends the command there,
-/// too.
+/// kubectl's arguments to run `pintle` in a Pod. `is_terminal`: whether standard input is a terminal; then Ctrl-C also
+/// ends the command in the Pod.
 fn exec(place: &PlaceArgs, pod: &str, is_terminal: bool, words: Vec<OsString>) -> Vec<OsString> {
     let own = ["exec", "-n", &place.namespace, pod, "-c", &place.container];
     let terminal = is_terminal.then_some("-it");
@@ -106,7 +106,7 @@ fn exec(place: &PlaceArgs, pod: &str, is_terminal: bool, words: Vec<OsString>) -
     own.map(OsString::from).chain(words).collect()
 }
 
-/// The words of a command line that are not flags of [`KubectlArgs`] and [`PlaceArgs`]. Every word is valid.
+/// The words of a command line without the flags of [`KubectlArgs`] and [`PlaceArgs`]. Every word is valid.
 fn words_of_host(given: &[OsString]) -> Vec<OsString> {
     let command = KubectlCli::command();
     let own: Vec<&clap::Arg> = command.get_arguments().filter(|arg| arg.is_global_set()).collect();
@@ -136,7 +136,7 @@ fn words_of_host(given: &[OsString]) -> Vec<OsString> {
     kept
 }
 
-/// Why a command cannot run in a Pod: it needs files of this machine.
+/// Why a command cannot run in a Pod: it needs local files.
 fn needs_files(command: &HostCommand) -> Option<String> {
     let HostCommand::Plugin(command) = command else { return None };
     let component = |args: &ComponentArgs| match (&args.component, &args.spec) {
@@ -156,7 +156,7 @@ fn needs_files(command: &HostCommand) -> Option<String> {
     }
 }
 
-/// The Pod of the host that leads.
+/// The Pod of the leading host.
 fn leader(kubectl: &Kubectl<'_>, place: &PlaceArgs) -> anyhow::Result<String> {
     let namespace = &place.leader_elect_resource_namespace;
     let names = match &place.leader_elect_resource_name {
@@ -177,7 +177,7 @@ fn leader(kubectl: &Kubectl<'_>, place: &PlaceArgs) -> anyhow::Result<String> {
     Ok(pod)
 }
 
-/// What `kubectl get -o json` printed: one object, a list, or nothing.
+/// Parses the output of `kubectl get -o json`: one object, a list, or nothing.
 fn leases(text: &str) -> anyhow::Result<Vec<Lease>> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -190,7 +190,7 @@ fn leases(text: &str) -> anyhow::Result<Vec<Lease>> {
     items.iter().map(|item| Lease::parse(&item.to_string()).map_err(|why| anyhow!("not a Lease: {why}"))).collect()
 }
 
-/// The Pod of the first Lease that a Pintle holds.
+/// The Pod of the first Lease held by a Pintle.
 fn pod(leases: &[Lease], namespace: &str, names: &[String]) -> anyhow::Result<String> {
     match leases.iter().find(|lease| lease.is_of_pintle()) {
         // `PODNAME_UUID`: the host name of a Pod is its name.
@@ -294,7 +294,7 @@ mod tests {
         let pintle = lease("pintle-1_5b1c", true);
         assert_eq!(pod(&pintle.to_string()).unwrap(), "pintle-1");
         assert_eq!(pod(&list(std::slice::from_ref(&pintle))).unwrap(), "pintle-1");
-        // Of the two, the one that a Pintle holds.
+        // Of the two, the one held by a Pintle.
         assert_eq!(pod(&list(&[lease("", true), pintle.clone()])).unwrap(), "pintle-1");
         assert_eq!(pod(&list(&[pintle, lease("master_1", false)])).unwrap(), "pintle-1");
         for nobody in [String::new(), list(&[]), list(&[lease("master_1", false)]), lease("", true).to_string()] {

@@ -1,4 +1,4 @@
-//! Wires leader election: which Lease, under which identity.
+//! Sets up leader election: Leases and identities.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,32 +18,33 @@ use tokio::task::{AbortHandle, JoinHandle};
 use crate::cli::RunArgs;
 use crate::host::Surroundings;
 
-/// How long after the end of the Lease a leader that has not renewed it is unhealthy; kube-controller-manager's value.
+/// Time after the expiry of its Lease when a leader that has not renewed it becomes unhealthy;
+/// kube-controller-manager's value.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 
-/// Elections that are configured and not running yet: one for each group of plugins.
+/// Configured elections that are not running yet: one for each group of plugins.
 pub(crate) struct Candidacy {
     elections: Vec<(ElectionConfig, Arc<Leadership>)>,
     fences: Fences,
     /// `NAMESPACE/NAME` of the Lease; with groups, that of the plugins in no group.
     pub(crate) lease: String,
-    /// Of an election that the API server holds.
+    /// For an election that the API server coordinates.
     candidate: Option<CandidateConfig>,
     clock: WallClock,
 }
 
-/// Elections that run.
+/// Running elections.
 pub(crate) struct Running {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Candidacy {
-    /// `None` if the flags say so. `replaces`: whether the host runs kube-controller-manager's controllers in its place. The clock, the
-    /// identity and the seed are those of `surroundings`.
+    /// `None` if the flags disable it. `replaces`: whether the host runs kube-controller-manager's controllers in its
+    /// place. `surroundings` provides the clock, the identity and the seed.
     ///
     /// # Errors
-    /// The flag that is wrong, and its valid values.
+    /// The invalid flag, and its valid values.
     pub(crate) fn new(args: &RunArgs, replaces: bool, surroundings: &Surroundings) -> anyhow::Result<Option<Self>> {
         let (lease, class) = (&args.leader.lease, &args.plugins.plugin_class);
         let times = args.leader.times()?;
@@ -93,12 +94,12 @@ impl Candidacy {
         Ok(Some(Self { elections, fences, lease: format!("{namespace}/{name}"), candidate, clock }))
     }
 
-    /// The bounds of writes.
+    /// Fences for writes.
     pub(crate) fn fences(&self) -> Fences {
         self.fences.clone()
     }
 
-    /// Starts the elections, whose leader runs the plugins of `manager`, and adds their check to those of the probes.
+    /// Starts the elections, whose leader runs the plugins of `manager`, and adds their health check to the probes.
     pub(crate) fn start(self, manager: &Arc<Manager>, checks: &Checks) -> Running {
         let stop = watch::Sender::new(false);
         let stopped = || {
@@ -120,20 +121,20 @@ impl Candidacy {
         let handles: Vec<AbortHandle> = tasks.iter().map(JoinHandle::abort_handle).collect();
         let stops = stop.subscribe();
         checks.add(Check::new("leader-election-tasks", &Probe::ALL, move || run_on(&stops, &handles)));
-        // client-go's `HealthzAdaptor`: a leader that neither renews nor stops hangs.
+        // client-go's `HealthzAdaptor`: a leader that neither renews nor stops is stuck.
         checks.add(Check::new("leaderElection", &[Probe::Healthz], move || health(&standings)));
         Running { stop, tasks }
     }
 }
 
-/// Whether the elections run as long as nothing stops them. Without them, a leader no longer renews its Lease and another host never leads;
-/// only a new process does.
+/// Whether the elections are running unless stopped. Without them, a leader no longer renews its Lease and other hosts
+/// never lead; only a new process does.
 fn run_on(stops: &watch::Receiver<bool>, tasks: &[AbortHandle]) -> Result<(), String> {
     let has_ended = !*stops.borrow() && tasks.iter().any(AbortHandle::is_finished);
     if has_ended { Err("a task of the leader election has ended".to_owned()) } else { Ok(()) }
 }
 
-/// Whether each Lease that this host holds was renewed in time. `standings`: names of Leases, and how long a renewal may take.
+/// Whether each Lease held by this host was renewed in time. `standings`: Lease names, and the time limit of a renewal.
 fn health(standings: &[(String, Duration, watch::Receiver<Standing>)]) -> Result<(), String> {
     for (lease, patience, standing) in standings {
         if standing.borrow().renewed.is_some_and(|renewed| renewed.elapsed() > *patience) {
@@ -144,7 +145,7 @@ fn health(standings: &[(String, Duration, watch::Receiver<Standing>)]) -> Result
 }
 
 impl Running {
-    /// Releases the Leases that this host holds. Call it after the last write.
+    /// Releases the Leases held by this host. Call it after the last write.
     pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
         for ended in join_all(self.tasks).await {

@@ -1,9 +1,11 @@
-//! The host as a program: arguments and wiring of the build for clusters. `host/desk` adds the commands for desks.
+//! The host as a program: arguments and wiring of the cluster binary. `host/desk` adds the commands for developers.
 //!
-//! *Flow*: [`cli`] has the arguments, [`config`] parses them with the file of `--config`, [`execute`] runs one command. [`plugins`] finds and loads components, [`host`] wires the API
-//! server, the sandbox and the runtime together.
+//! *Flow*: [`cli`] defines the arguments, [`config`] parses them with the file of `--config`, [`execute`] runs one
+//! command. [`plugins`] finds and loads components, [`host`] connects the API server, the sandbox and the runtime.
 //!
-//! While the host runs, plugins come in through [`pintle_sources`]. [`plugin`] is the command line's end of the admin API. [`oci`] has the commands for registries, [`inspect`] those that look at components, [`complete`] completions and manual pages. [`kubectl`] is the command line of the plugin of kubectl.
+//! While the host runs, [`pintle_sources`] adds plugins. [`plugin`] is the command-line client of the admin API.
+//! [`oci`] has the registry commands, [`inspect`] those that examine components, [`complete`] completions and manual
+//! pages. [`kubectl`] is the kubectl plugin.
 //!
 //! *Invariants*: every failure ends in one line on standard error and exit code 1; decisions are made elsewhere.
 
@@ -50,7 +52,7 @@ use crate::cli::{Command, CommandLine};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The whole of a binary: parses its command line, runs the command, and reports an error.
+/// Entry point of a binary: parses its command line, runs the command, and reports an error.
 pub fn main<C: CommandLine>(execute: fn(C) -> anyhow::Result<()>) -> ExitCode {
     complete::answer_shell::<C>();
     let given: Vec<_> = std::env::args_os().collect();
@@ -95,15 +97,15 @@ pub fn execute<C: CommandLine>(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Runs a command that waits.
+/// Runs an asynchronous command.
 ///
 /// # Errors
-/// Those of the command, and a runtime that does not start.
+/// Those of the command, or the runtime does not start.
 pub fn on_runtime(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the async runtime")?;
     let result = runtime.block_on(command);
-    // A thread that waits for a file system without an answer would keep the process.
+    // A thread blocked by an unresponsive file system would keep the process alive.
     runtime.shutdown_background();
     result
 }
@@ -119,7 +121,7 @@ mod tests {
         let (end, ended) = channel();
         std::thread::spawn(move || {
             let command = async {
-                // Until the test has ended.
+                // Until the end of the test.
                 tokio::task::spawn_blocking(move || blocked.recv());
                 Ok(())
             };

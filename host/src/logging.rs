@@ -1,7 +1,7 @@
 //! Structured logs on standard error, one line for each event.
 //!
-//! Events contain words of plugins, API servers and registries. Both formats show characters that control a terminal, break a line or
-//! change the direction of text as escapes, so that no such word looks like an event of the host.
+//! Events contain text from plugins, API servers and registries. Both formats escape characters that control a
+//! terminal, break a line or change the text direction, so that such text cannot look like an event of the host.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
@@ -17,14 +17,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::{LogArgs, LogFormat};
 
-/// Targets of libraries: one reports folders that no longer exist, the other one each request that fails, which the host reports in
-/// its own words.
+/// Filter for libraries: one reports missing folders, the other each failed request, which the host reports itself.
 const NOISE: &str = "notify=warn,kube_client::client::builder=off";
 
 /// Installs the log for the process.
 ///
 /// # Errors
-/// The filter is not valid, or a log is already installed.
+/// The filter is invalid, or a log is already installed.
 pub fn install(args: &LogArgs) -> anyhow::Result<()> {
     let colours = io::stderr().is_terminal();
     subscriber(args, colours, io::stderr)?.try_init().map_err(|why| anyhow::anyhow!("install the log: {why}"))
@@ -37,7 +36,7 @@ where
     let filter = EnvFilter::try_new(format!("{NOISE},{}{}", args.log, more(args.verbosity))).with_context(|| {
         format!("--log {:?} is not a filter: use error, warn, info, debug, trace, or info,TARGET=debug", args.log)
     })?;
-    // The library would report that a line cannot be written where it cannot be written, and panic.
+    // The library would report a failed write of a line to the same output, and panic.
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).log_internal_errors(false);
     Ok(match args.log_format {
         LogFormat::Text => {
@@ -47,7 +46,7 @@ where
     })
 }
 
-/// What a level of `-v` adds to the filter.
+/// Filter added by a level of `-v`.
 fn more(verbosity: u32) -> &'static str {
     match verbosity {
         0..=3 => "",
@@ -56,7 +55,7 @@ fn more(verbosity: u32) -> &'static str {
     }
 }
 
-/// The format of fields that is the library's default, with printable values.
+/// The library's default field format, with printable values.
 struct PrintableFields;
 
 impl<'writer> FormatFields<'writer> for PrintableFields {
@@ -83,7 +82,7 @@ impl Visit for PrintableVisitor<'_> {
     }
 }
 
-/// A writer of JSON without colours. The library writes each event as a whole.
+/// Writes JSON without colours. The library writes each event as a whole.
 struct PrintableJson<W>(W);
 
 impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for PrintableJson<W> {
@@ -134,7 +133,7 @@ mod tests {
         }
     }
 
-    /// What is logged of these events.
+    /// The log output of these events.
     fn logged(log: &str, log_format: LogFormat, colours: bool, events: fn()) -> String {
         let args = LogArgs::new(log, log_format);
         logged_with(&args, colours, events)

@@ -1,4 +1,4 @@
-//! The `pintle-host` binary. In images and releases it has the name `pintle`.
+//! The `pintle-host` binary. Images and releases name it `pintle`.
 
 use std::process::ExitCode;
 

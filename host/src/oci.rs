@@ -21,7 +21,7 @@ impl From<&RegistryArgs> for Options {
     }
 }
 
-/// Runs a command that waits for the registry of a component.
+/// Runs an asynchronous command that uses a registry.
 ///
 /// # Errors
 /// Those of the command, or it has not ended within `--timeout`.

@@ -66,22 +66,22 @@ pub fn answer(form: Output, value: &impl Serialize, text: impl FnOnce() -> Strin
 
 /// Writes an error with its causes to standard error, in one line.
 pub fn error(why: &anyhow::Error) {
-    // Without standard error there is no place left for errors.
+    // Without standard error, there is nowhere to report the failure.
     let _ = writeln!(io::stderr(), "pintle: {}", printable(&one_line(why), usize::MAX));
 }
 
-/// Writes a line of progress to standard error, where it does not mix with the answer.
+/// Writes a progress line to standard error, separate from the result.
 pub fn progress(text: &str) {
-    // Without standard error there is no place left for progress.
+    // Without standard error, there is nowhere to report the failure.
     let _ = writeln!(io::stderr(), "{}", printable_lines(text));
 }
 
-/// Prints what the parser returns instead of a command: help and version unchanged, an error in one line.
-/// `given`: the command line. `missing`: where commands are that it lacks.
+/// Prints the parser's result if it is not a command: help and version unchanged, an error in one line. `given`: the
+/// command line. `missing`: the binary that has the commands missing here.
 pub fn usage(why: &clap::Error, given: &[OsString], missing: Option<&str>) -> ExitCode {
     let asked = !why.use_stderr();
     if asked || why.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // Without a terminal there is no place left for messages.
+        // Without a terminal, there is nowhere to report the failure.
         let _ = why.print();
         return if asked { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
@@ -96,7 +96,7 @@ pub fn refused(why: &clap::Error, given: &[OsString]) -> String {
     of_upstream(why, given).unwrap_or_else(|| mistake(&why.to_string()))
 }
 
-/// Reports the flags of kube-controller-manager that this host does not have, all that the command line has at once.
+/// Reports all flags in the command line that kube-controller-manager has and this host lacks.
 fn of_upstream(why: &clap::Error, given: &[OsString]) -> Option<String> {
     let first = match (why.kind(), why.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => upstream::refusal(flag)?,
@@ -113,11 +113,11 @@ fn of_upstream(why: &clap::Error, given: &[OsString]) -> Option<String> {
     Some(if all.contains(&first) { all.join("; ") } else { first })
 }
 
-/// The error and the remedy in one line, with the command whose help explains more.
+/// The error and the remedy in one line, with the command for more help.
 fn mistake(text: &str) -> String {
     let (what, usage) = text.split_once("Usage:").unwrap_or((text, ""));
     let lines = what.lines().map(str::trim).filter(|line| {
-        // An argument that begins with `--` is never meant as a value here.
+        // An argument that begins with `--` is never a value here.
         let is_useless =
             line.is_empty() || line.starts_with("tip: to pass '") || line.starts_with("For more information");
         !is_useless
@@ -128,7 +128,7 @@ fn mistake(text: &str) -> String {
             None => "",
             Some(':') => " ",
             _ if line.starts_with('[') => " ",
-            // The arguments that are missing, one in each line.
+            // The missing arguments, one in each line.
             Some('>') if line.starts_with(['<', '-']) => ", ",
             Some(_) => "; ",
         };
@@ -144,7 +144,7 @@ fn mistake(text: &str) -> String {
     format!("{sentence}; see {help}")
 }
 
-/// An error with its causes, nothing twice.
+/// An error with its causes, without duplicates.
 pub(crate) fn one_line(why: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in why.chain() {
@@ -187,7 +187,7 @@ mod tests {
         expect!["--cluster-name is a flag of kube-controller-manager that Pintle does not have: only controllers of cloud providers read it: leave it out"].assert_eq(&super::refused(&why, &[]));
     }
 
-    /// Those of a manifest of kubeadm, and some that operators add.
+    /// Flags of a kubeadm manifest, and some that operators add.
     const KUBEADM: [&str; 22] = [
         "--allocate-node-cidrs=true",
         "--authentication-kubeconfig=/etc/kubernetes/controller-manager.conf",

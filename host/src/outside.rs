@@ -1,10 +1,10 @@
-//! Keys, authorities and endpoints that the command line binds for plugins.
+//! Keys, authorities and endpoints that the command line binds to plugins.
 //!
 //! *Flow*: `--set` of a setting of type `key` or `authority`, or a flag of a built-in controller -> [`Secrets`]; `--endpoint` and the
 //! secrets -> [`bind`], which reads the files.
 //!
-//! *Invariant*: neither the admin API nor `ControllerPlugin`s bind anything: whoever writes these would otherwise use files and
-//! credentials of the host.
+//! *Invariant*: neither the admin API nor `ControllerPlugin`s bind anything, because their clients could otherwise use
+//! files and credentials of the host.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use pintle_core::contract::manifest::{AuthorityPart, Manifest, SettingType};
 use pintle_outside::{Bindings, EndpointConfig, Secret};
 use serde_json::Value;
 
-/// Files by plugin and setting, with the argument that names them.
+/// Files by plugin and setting, with the argument they come from.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets(BTreeMap<(String, String), (Secret, String)>);
 
 impl Secrets {
-    /// Takes the value of a setting of type `key` or `authority`.
+    /// Records the value of a setting of type `key` or `authority`.
     ///
     /// # Errors
-    /// It has another form.
+    /// Its form is invalid.
     pub(crate) fn set(
         &mut self,
         manifest: &Manifest,
@@ -36,11 +36,11 @@ impl Secrets {
         Ok(())
     }
 
-    /// Takes the files of flags, where `--set` names no other ones. `files` are those of one controller: setting, part of an
-    /// authority, flag and file.
+    /// Records the files of flags, unless `--set` has other ones. `files` are those of one controller: setting, part of
+    /// an authority, flag and file.
     ///
     /// # Errors
-    /// Of an authority, one flag of two is given.
+    /// For an authority, only one of two flags is given.
     pub(crate) fn set_flags(
         &mut self,
         manifest: &Manifest,
@@ -72,10 +72,11 @@ impl Secrets {
     }
 }
 
-/// Binds all that the command line names; the files are read now. `manifests` are those of the components of the command line.
+/// Creates all bindings of the command line, and reads their files. `manifests` are those of the command line's
+/// components.
 ///
 /// # Errors
-/// A file cannot be used, or there is no such endpoint.
+/// A file is unusable, or the endpoint does not exist.
 pub(crate) fn bind<'a>(
     secrets: Secrets,
     endpoints: &[String],

@@ -75,7 +75,7 @@ async fn act(client: &Client, action: &Action, waiting: &mut Waiting) -> anyhow:
     }
 }
 
-/// Time between two looks at the host while a list is watched.
+/// Polling interval of a watched list.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 async fn list(client: &Client, args: &ListArgs, waiting: &mut Waiting) -> anyhow::Result<()> {
@@ -136,12 +136,13 @@ async fn rollback(client: &Client, args: &NameArgs, waiting: &mut Waiting) -> an
     end(client, args.output.output, &report).await
 }
 
-/// Prints how a version took over, and for people also how its plugin is. A version that has taken over is a success, ready or not.
+/// Prints the result of a swap, and in text form also the state of the plugin. A version that has taken over is a
+/// success, ready or not.
 async fn end(client: &Client, form: Output, report: &SwapReport) -> anyhow::Result<()> {
     let Some(digest) = report.to.as_ref().map(|to| &to.digest).filter(|_| form == Output::Text) else {
         return output::answer(form, report, || show::report(report));
     };
-    // It has taken over, whatever becomes of this question.
+    // It has taken over, even if this request fails.
     let listing = client.get::<Listing>("/v1/plugins").await.unwrap_or_default();
     let plugin = listing.items.iter().find(|plugin| plugin.current.digest == *digest);
     output::line(&show::outcome(report, plugin))
@@ -159,7 +160,7 @@ async fn disable(client: &Client, args: &DisableArgs) -> anyhow::Result<()> {
 async fn failures(client: &Client, args: &FailuresArgs) -> anyhow::Result<()> {
     let now = jiff::Timestamp::now();
     let key = args.key.as_deref();
-    // Scripts and pagers get whole messages.
+    // Scripts and pagers get full messages.
     let width = io::stdout().is_terminal().then_some(failures::SHORT_MESSAGE);
     let Some(name) = &args.name else {
         let listing: Listing = client.get("/v1/plugins").await?;
@@ -180,7 +181,7 @@ async fn failures(client: &Client, args: &FailuresArgs) -> anyhow::Result<()> {
     })
 }
 
-/// The request, and the digest of the component that it contains; a built-in one is known to the host only.
+/// The request, and the digest of its component; that of a built-in one is known to the host only.
 async fn request(args: &ComponentArgs, mut overrides: Overrides) -> anyhow::Result<(ApplyRequest, Option<String>)> {
     overrides.digest.clone_from(&args.digest);
     let spec = || args.spec.as_deref().map(folder::read_spec).transpose().map_err(anyhow::Error::new);
@@ -212,12 +213,12 @@ fn is_incoming(plugin: &PluginStatus, digest: Option<&str>) -> bool {
     plugin.incoming.as_ref().is_some_and(|incoming| digest.is_none_or(|digest| incoming.digest == digest))
 }
 
-/// The name of a plugin that was called by its name or an alias.
+/// The full name of a plugin, given its name or an alias.
 fn full_name<'a>(found: &'a Description, called: &'a str) -> &'a str {
     found.plugin.as_ref().map_or(called, |plugin| plugin.name.as_str())
 }
 
-/// What lasts no longer than the process of the host, and what does.
+/// Explains which state ends with the host process, and which persists.
 fn disabled(name: &str, source: &str) -> String {
     let lasting = match source {
         "folder" => format!("write `disabled: true` into {name}.yaml of the plugin folder"),

@@ -1,9 +1,10 @@
 //! Selects and loads the components of a host, with their settings.
 //!
-//! *Flow*: built-in components, then those of the command line (files, folders, registries), which replace built-in ones with
-//! the same name; `--controllers` selects among them; `--set` and flags of controllers give their settings.
+//! *Flow*: built-in components, then those of the command line (files, folders, registries), which replace built-in
+//! ones with the same name; `--controllers` selects among them; `--set` and flags of controllers provide their
+//! settings.
 //!
-//! *Invariant*: beside components of the command line, only those built-in controllers run that `--controllers` asks for.
+//! *Invariant*: in addition to components of the command line, only the built-in controllers in `--controllers` run.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +37,7 @@ use crate::output;
 use crate::outside::{self, Secrets};
 use crate::slow::Slow;
 
-/// The reason of a controller that `*` does not start.
+/// The reason why `*` does not start a controller.
 const OFF_BY_DEFAULT: &str = "OffByDefault";
 
 /// A component that is not loaded yet.
@@ -51,7 +52,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Whether it runs under `--controllers`. Naming a component enables it, unless the flag disables its name.
+    /// Whether `--controllers` enables it. Naming a component enables it, unless the flag disables its name.
     pub(crate) fn is_enabled(&self, flag: &ControllersFlag) -> bool {
         let Manifest { name, aliases, built_in, .. } = &*self.manifest;
         if !self.builtin {
@@ -61,8 +62,8 @@ impl Candidate {
         flag.enabled(name, aliases, on_by_default)
     }
 
-    /// Why it does not run although `--controllers` does not exclude it; none if it runs, or is excluded. `settings`: those of
-    /// `--set`, by plugin.
+    /// Why it does not run although `--controllers` does not exclude it; `None` if it runs, or is excluded. `settings`:
+    /// those of `--set`, by plugin.
     fn hindrance(
         &self,
         flag: &ControllersFlag,
@@ -87,8 +88,8 @@ impl Candidate {
         })
     }
 
-    /// Whether `--controllers` excludes its name for every source. A controller that is off by default may be started by another
-    /// source under `*`.
+    /// Whether `--controllers` excludes its name for every source. Under `*`, another source may start a controller
+    /// that is off by default.
     fn is_excluded(&self, flag: &ControllersFlag) -> bool {
         let Manifest { name, aliases, .. } = &*self.manifest;
         if self.builtin { !flag.enabled(name, aliases, true) } else { flag.disables(name, aliases) }
@@ -115,22 +116,22 @@ pub struct Choice {
     pub(crate) engine: WasmEngine,
     /// Pulls components and checks their signatures.
     pub(crate) fetcher: Fetcher,
-    /// Options of plugins by flags, at any time of loading.
+    /// Options of plugins from flags, for any time of loading.
     pub(crate) tuning: Tuning,
     /// Names that `--controllers` excludes, whatever the source of the plugin.
     pub(crate) excluded: BTreeSet<String>,
-    /// Files of settings that the host looks at again.
+    /// Files of settings that the host follows.
     pub(crate) followed: Vec<FollowedFile>,
-    /// Controllers that `--controllers` does not exclude, and that lack what they need to start.
+    /// Controllers that `--controllers` does not exclude, and whose start conditions are not met.
     pub(crate) not_started: Vec<NotStarted>,
     /// Keys, authorities and endpoints of plugins.
     pub(crate) outside: Bindings,
-    /// Version of the API server, once it is known.
+    /// Version of the API server, once known.
     pub(crate) api_server: Option<String>,
 }
 
 impl Choice {
-    /// Turns off what the API server is too old for, and warns if it is outside of what is supported.
+    /// Turns off features that the API server is too old for, and warns if its version is not supported.
     pub(crate) fn adapt(&mut self, api_server: Option<String>) {
         if let Some(why) = api_server.as_deref().and_then(kubernetes::unsupported) {
             tracing::warn!("{why}: controllers may not work as documented");
@@ -147,23 +148,23 @@ impl Choice {
         self.api_server = api_server;
     }
 
-    /// Logs a line about each controller that lacks what it needs to start.
+    /// Logs a line about each controller whose start conditions are not met.
     pub(crate) fn log_not_started(&self) {
         for NotStarted { plugin, reason, message } in &self.not_started {
             tracing::info!(plugin, reason, "does not start: {message}");
         }
     }
 
-    /// The names of the plugins that are controllers of kube-controller-manager, whatever their component.
+    /// The names of plugins that are kube-controller-manager controllers, whatever their component.
     pub(crate) fn of_kube_controller_manager(&self) -> Vec<String> {
         let names = self.plugins.iter().map(|plugin| &plugin.guest.manifest().name);
         names.filter(|name| Catalogue::carried().has(name)).cloned().collect()
     }
 }
 
-/// An engine for several hosts in this process, which load each component once.
+/// An engine shared by several hosts in this process, which load each component once.
 ///
-/// A call runs to its end as soon as it begins, whatever time it takes, so that no result depends on the speed of the machine: it is for
+/// Calls run to completion without a time limit, so that no result depends on the speed of the machine: it is for
 /// simulations with trusted plugins.
 pub struct SharedEngine {
     engine: WasmEngine,
@@ -172,7 +173,7 @@ pub struct SharedEngine {
 }
 
 impl SharedEngine {
-    /// Starts an engine that keeps compiled code in a folder.
+    /// Starts an engine that caches compiled code in a folder.
     ///
     /// # Errors
     /// As [`WasmEngine::new`].
@@ -195,7 +196,7 @@ impl SharedEngine {
 /// Loads the components of the arguments. `shared`: an engine to use, instead of one for these arguments.
 ///
 /// # Errors
-/// One line that names the file or argument and the next step.
+/// One line with the file or argument and the next step.
 pub async fn choose(args: &PluginArgs, shared: Option<Arc<SharedEngine>>) -> anyhow::Result<Choice> {
     let tuning = args.controller_flags.read(Catalogue::carried())?;
     for gate in tuning.gates_without_effect() {
@@ -210,7 +211,7 @@ pub async fn choose(args: &PluginArgs, shared: Option<Arc<SharedEngine>>) -> any
     let fetcher = Fetcher::new(&args.registry, cache.map(Cache::new), oci::log)?;
     let named = read_all(&args.plugins, &fetcher).await?;
     if let Some(shared) = shared {
-        // Another thread would end at a time of its own in a simulation.
+        // In a simulation, another thread would end at an unpredictable time.
         return choose_among(carried()?, named, fetcher, tuning, args, Some(&shared));
     }
     let args = args.clone();
@@ -293,7 +294,7 @@ fn choose_among(
     Ok(choice)
 }
 
-/// Checks `--controllers` of a host that names no components, whose names would have to be read first.
+/// Checks `--controllers` of a host without named components, whose names would have to be read first.
 ///
 /// # Errors
 /// As [`check_names`].
@@ -304,7 +305,7 @@ pub(crate) fn check_controllers(args: &PluginArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that `--controllers` names candidates, or disables controllers of kube-controller-manager.
+/// Checks that `--controllers` contains candidates, or disables controllers of kube-controller-manager.
 ///
 /// # Errors
 /// [`UnknownControllers`]; a retry does not help.
@@ -319,7 +320,7 @@ pub(crate) fn builtins() -> impl Iterator<Item = (String, &'static [u8])> {
     BUILTINS.iter().filter_map(|(_, bytes, manifest)| Some((Manifest::parse(manifest.as_bytes()).ok()?.name, *bytes)))
 }
 
-/// Whether this is one of the components that the host carries.
+/// Whether this is a built-in component.
 pub(crate) fn carries(component: &[u8]) -> bool {
     BUILTINS.iter().any(|(_, bytes, _)| *bytes == component)
 }
@@ -327,7 +328,7 @@ pub(crate) fn carries(component: &[u8]) -> bool {
 /// The built-in components.
 ///
 /// # Errors
-/// One of them is not a component.
+/// One of them is not a valid component.
 pub(crate) fn carried() -> anyhow::Result<Vec<Candidate>> {
     static CARRIED: LazyLock<Result<Vec<Candidate>, String>> = LazyLock::new(|| {
         let read =
@@ -338,7 +339,7 @@ pub(crate) fn carried() -> anyhow::Result<Vec<Candidate>> {
     CARRIED.clone().map_err(anyhow::Error::msg)
 }
 
-/// Every component that could run, by name.
+/// All candidates, by name.
 ///
 /// # Errors
 /// A file is missing, is not a component, lacks a required signature, or has the same name as another file.
@@ -346,7 +347,7 @@ pub(crate) async fn candidates(sources: &[ComponentSource], fetcher: &Fetcher) -
     gather(carried()?, read_all(sources, fetcher).await?)
 }
 
-/// The named components, all of which are trusted.
+/// Reads the named components, all of which are trusted.
 async fn read_all(sources: &[ComponentSource], fetcher: &Fetcher) -> anyhow::Result<Vec<Pulled>> {
     let mut all = Vec::new();
     for source in sources {
@@ -413,7 +414,7 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What `--set` gives.
+/// The values of `--set`.
 struct Given {
     /// Values by controller name.
     settings: BTreeMap<String, Map<String, Value>>,
@@ -423,9 +424,9 @@ struct Given {
     followed: Vec<FollowedFile>,
 }
 
-/// Parses `CONTROLLER.SETTING=VALUE`; returns values by controller name. A value `{"file": "PATH"}` becomes the text of the file,
-/// where the setting allows it: the command line is the only place that may name files. Also returns the files to follow. Files of keys
-/// and authorities are not settings that plugins see.
+/// Parses `CONTROLLER.SETTING=VALUE`; returns values by controller name. A value `{"file": "PATH"}` is replaced by the
+/// text of the file, if the setting allows it: files can be named only on the command line. Also returns the files to
+/// follow. Files of keys and authorities are not settings, so plugins never get them.
 fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<Given> {
     let mut followed: Vec<FollowedFile> = Vec::new();
     let mut given_settings: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
@@ -443,7 +444,8 @@ fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<
             let known: Vec<&str> = candidates.iter().map(|candidate| candidate.manifest.name.as_str()).collect();
             bail!("--set {text:?}: there is no controller {controller:?}; known are {}", known.join(", "));
         };
-        // A string needs no quotes; other values must be JSON. The manifest's schema is checked later, for all settings.
+        // A string needs no quotes; other values must be JSON. The manifest's schema is checked later, for all
+        // settings.
         let is_string = manifest.config.get(name).is_some_and(|setting| setting.kind == SettingType::String);
         let value = match serde_json::from_str(value) {
             Ok(parsed) if !is_string || !matches!(parsed, Value::Number(_) | Value::Bool(_)) => parsed,
@@ -471,12 +473,12 @@ fn parse_settings(given: &[String], candidates: &[Candidate]) -> anyhow::Result<
         };
         given_settings.entry(manifest.name.clone()).or_default().insert(name.to_owned(), value);
     }
-    // The last one of several values counts, which may not be a file.
+    // The last of several values is used, which may not be a file.
     followed.retain(|file| given_settings[&file.plugin][&file.setting] == *file.content);
     Ok(Given { settings: given_settings, secrets, followed })
 }
 
-/// The engine. A default cache folder that is not usable is left out; one that the operator names is an error.
+/// The engine. An unusable default cache folder is ignored; one that the operator sets is an error.
 fn engine(args: &PluginArgs) -> anyhow::Result<WasmEngine> {
     let memory_bytes = args.plugin_memory_bytes.unwrap_or_else(|| available_memory() / 2);
     tracing::debug!(memory_bytes, "memory for the instances of all plugins");
@@ -495,7 +497,7 @@ fn engine(args: &PluginArgs) -> anyhow::Result<WasmEngine> {
     }
 }
 
-/// Memory that this process may use, in bytes: that of its container, or of the machine.
+/// Memory limit of this process in bytes: that of its container, or of the machine.
 fn available_memory() -> u64 {
     let Ok(mut system) = System::new() else { return u64::MAX };
     system.refresh_memory();
@@ -506,8 +508,8 @@ fn available_memory() -> u64 {
     of_container.map(|limits| limits.total_memory).filter(|bytes| *bytes > 0).map_or(total, |bytes| bytes.min(total))
 }
 
-/// Folder that keeps compiled code and pulled components between starts; `None` without a place that belongs to
-/// the user. `variable`: an environment variable.
+/// Folder for compiled code and pulled components; `None` without a location that belongs to the user. `variable`:
+/// reads an environment variable.
 pub(crate) fn cache_dir(args: &PluginArgs, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     args.cache_dir.clone().or_else(|| pintle_wasm::user_cache(variable))
 }

@@ -1,5 +1,5 @@
-//! `pintle rbac`: the roles that the API server must give, and the accounts that they are bound to, as YAML or JSON that
-//! `kubectl apply` and `kubectl auth reconcile` take.
+//! `pintle rbac`: prints the roles that a host needs, and the accounts that they are bound to, as YAML or JSON for
+//! `kubectl apply` and `kubectl auth reconcile`.
 
 use std::borrow::Cow;
 
@@ -67,7 +67,7 @@ pub(crate) async fn rbac(args: &RbacArgs) -> anyhow::Result<()> {
     }
 }
 
-/// An object as YAML, with each rule on a line.
+/// An object as YAML, with one rule per line.
 fn document(object: &Value) -> anyhow::Result<String> {
     let mut rest = object.clone();
     let rules = rest.as_object_mut().and_then(|fields| fields.remove("rules"));
@@ -85,7 +85,7 @@ fn document(object: &Value) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A text in a list of YAML, with quotation marks unless it is a name or a path.
+/// An item of a YAML list, quoted unless it is a name or a path.
 fn word(text: &str) -> String {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-./".contains(c))
         && text.chars().any(|c| c.is_ascii_alphabetic())
@@ -103,11 +103,11 @@ fn host_account(text: &str) -> anyhow::Result<Account> {
     }
 }
 
-/// Flags of `pintle rbac` that are not those of a host: where to ask, and a file whose fields the other flags have.
+/// Flags of `pintle rbac` that are not flags of a host: the cluster to query, and a file that sets the other flags.
 const OF_THE_COMMAND: [&str; 3] = ["config", "kubeconfig", "context"];
 
-/// The arguments of `pintle rbac` that print the roles of a host, quoted for a shell. `command` has parsed the command line of `pintle run`,
-/// with the fields of its file.
+/// The shell-quoted arguments with which `pintle rbac` prints the roles of a host. `command` has parsed the command
+/// line of `pintle run`, with the fields of its file.
 pub(crate) fn arguments(command: &Command, matches: &ArgMatches) -> String {
     let (Some((name, matches)), Some(rbac)) = (matches.subcommand(), command.find_subcommand("rbac")) else {
         return String::new();
@@ -123,7 +123,7 @@ pub(crate) fn arguments(command: &Command, matches: &ArgMatches) -> String {
     let mut words = Vec::new();
     for arg in rbac.get_arguments() {
         let Some(long) = arg.get_long().filter(|long| !OF_THE_COMMAND.contains(long)) else { continue };
-        // Keys and registries matter to components alone.
+        // Keys and registries matter for components only.
         if components.is_empty() && registry.get_arguments().any(|arg| arg.get_long() == Some(long)) {
             continue;
         }
@@ -137,7 +137,7 @@ pub(crate) fn arguments(command: &Command, matches: &ArgMatches) -> String {
             _ => words.extend(values.iter().map(|value| format!("--{long}={}", quoted(value)))),
         }
     }
-    // Beside a plugin folder, all built-in controllers run, too.
+    // With a plugin folder only, all built-in controllers run too.
     let is_folder_alone = given("plugins").is_empty() && given("more_plugins").is_empty();
     if is_folder_alone && !components.is_empty() && given("controllers").is_empty() {
         words.push("--controllers='*'".to_owned());
@@ -146,9 +146,9 @@ pub(crate) fn arguments(command: &Command, matches: &ArgMatches) -> String {
     words.join(" ")
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> Cow<'_, str> {
-    // A zero byte cannot be in an argument.
+    // An argument cannot contain a zero byte.
     shlex::try_quote(word).unwrap_or_default()
 }
 

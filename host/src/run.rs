@@ -29,11 +29,12 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     args.leader.times()?;
     plugins::check_controllers(&args.plugins)?;
     let source = source(&args);
-    // Which Pod it will be is not known here.
+    // The Pod is unknown here.
     if args.check && matches!(source, Source::InCluster) {
         return check(&args).await;
     }
-    // It sends nothing yet: a kubeconfig's errors come before components are compiled, and theirs before the cluster is contacted.
+    // Sends nothing yet: kubeconfig errors come before compiling components, and component errors before contacting the
+    // cluster.
     let connection = Connection::open(&source).await?;
     if args.check {
         return check(&args).await;
@@ -45,13 +46,13 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<()> {
     on(&args, &connection, Surroundings::default(), stop).await
 }
 
-/// Runs a host until the future that `stop` makes is ready. `stop` is called when everything has started.
+/// Runs a host until the future of `stop` is ready. `stop` is called when everything has started.
 ///
 /// # Errors
-/// The error that kept the host from starting; its text is for the user.
+/// The error that prevented the start; its text is for the user.
 ///
 /// # Cancel safety
-/// When the future is dropped, the host ends as in a crash.
+/// Dropping the future stops the host like a crash.
 pub async fn on<F: Future<Output = ()>>(
     args: &RunArgs,
     connection: &Connection,
@@ -59,7 +60,7 @@ pub async fn on<F: Future<Output = ()>>(
     stop: impl FnOnce() -> anyhow::Result<F>,
 ) -> anyhow::Result<()> {
     let traces = Traces::open(&args.tracing, DEFAULT_RATE)?;
-    // Before anything that takes time.
+    // Before any slow step.
     let sources = PluginSources::new(&args.plugins)?;
     let mut choice = plugins::choose(&args.plugins, surroundings.engine.clone()).await?;
     choice.log_not_started();
@@ -73,7 +74,7 @@ pub async fn on<F: Future<Output = ()>>(
     // Whether no other process runs controllers of kube-controller-manager.
     let replaces = stance.replaces();
     let candidacy = Candidacy::new(args, replaces, &surroundings)?;
-    // Who asks for an election has said that this host may take over.
+    // An explicit request for an election is permission to take over.
     if leader_elect != Some(true) {
         beside::check(&*connection.reader(), &of_kube_controller_manager, stance, candidacy.is_some()).await?;
     }
@@ -126,7 +127,7 @@ pub async fn on<F: Future<Output = ()>>(
     Ok(())
 }
 
-/// Where the cluster is.
+/// The connection source.
 fn source(args: &RunArgs) -> Source {
     let kubeconfig = args.kubeconfig.as_ref().filter(|list| !list.as_os_str().is_empty());
     let file = kubeconfig.map(|path| Source::File { path: path.clone(), context: args.context.clone() });
@@ -137,7 +138,7 @@ fn source(args: &RunArgs) -> Source {
     }
 }
 
-/// `pintle run --check`: everything that a start does before it contacts the cluster.
+/// `pintle run --check`: all steps of a start before the cluster is contacted.
 async fn check(args: &RunArgs) -> anyhow::Result<()> {
     serve::check(&args.serving).await?;
     let choice = plugins::choose(&args.plugins, None).await?;
@@ -145,7 +146,7 @@ async fn check(args: &RunArgs) -> anyhow::Result<()> {
     for Chosen { guest, settings, .. } in &choice.plugins {
         let manifest = guest.manifest();
         match settings::resolve(&manifest.config, settings) {
-            // The cluster has the values of some.
+            // Some values come from the cluster.
             Ok(_) | Err(SettingsError::Missing(_)) => {}
             Err(why) => return Err(why).with_context(|| format!("configure plugin {}", manifest.name)),
         }

@@ -1,4 +1,4 @@
-//! The ports of a host: HTTPS with authentication, and plain HTTP on loopback if the operator asks for it.
+//! The ports of a host: HTTPS with authentication, and optional plain HTTP on loopback.
 
 pub mod pages;
 
@@ -23,16 +23,16 @@ use self::pages::HostPages;
 use crate::cli::PluginArgs;
 use crate::cli::serve::ServeArgs;
 
-/// What a command serves.
+/// The ports of a command.
 #[derive(Clone, Copy)]
 pub enum Ports<'a> {
     /// Everything on loopback, in plain HTTP.
     Dev(SocketAddr),
-    /// As the operator's flags say.
+    /// According to the operator's flags.
     Run(&'a ServeArgs),
 }
 
-/// The ports, until it is dropped.
+/// The ports, served until dropped.
 pub struct Serving {
     /// Address of HTTPS, for the log.
     pub https: Option<String>,
@@ -46,10 +46,11 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Starts to serve.
+    /// Starts serving.
     ///
     /// # Errors
-    /// An address is not usable, a file cannot be read, or the API server does not say how it authenticates clients.
+    /// An address is unusable, a file cannot be read, or the API server does not publish its client authentication
+    /// configuration.
     pub async fn start(
         ports: Ports<'_>,
         manager: &Arc<Manager>,
@@ -141,7 +142,7 @@ async fn look_up(args: &ServeArgs, access: &Access) -> anyhow::Result<()> {
     )
 }
 
-/// The API server of a kubeconfig, or of the host.
+/// The API server of a kubeconfig, or the host's own.
 async fn reviewer(
     kubeconfig: Option<&std::path::PathBuf>,
     connection: &Connection,
@@ -182,13 +183,13 @@ fn tls_options(args: &ServeArgs) -> anyhow::Result<TlsOptions> {
     })
 }
 
-/// Checks what flags say about the certificate of HTTPS, and makes nothing.
+/// Validates the certificate flags of HTTPS without creating anything.
 ///
 /// # Errors
-/// A file cannot be read or is not valid.
+/// A file cannot be read or is invalid.
 pub async fn check(args: &ServeArgs) -> anyhow::Result<()> {
     let options = tls_options(args)?;
-    // A folder may have to be filled.
+    // A certificate may have to be created in the folder first.
     if args.secure_port != 0 && !matches!(options.certificate, CertificateSource::Folder(_)) {
         Tls::open(options).await.context("serve HTTPS (--secure-port)")?;
     }
@@ -212,7 +213,7 @@ fn checks(manager: &Arc<Manager>) -> Arc<Checks> {
     Arc::new(checks)
 }
 
-/// Alive as long as no task of the host panics repeatedly.
+/// Alive unless a task of the host panics repeatedly.
 fn tasks(manager: &Manager) -> Result<(), String> {
     match &manager.failing()[..] {
         [] => Ok(()),
@@ -220,7 +221,7 @@ fn tasks(manager: &Manager) -> Result<(), String> {
     }
 }
 
-/// Whether a plugin does its work. One whose caches are being synced does.
+/// Whether a plugin is working. A plugin with syncing caches counts as working.
 fn works(plugin: &PluginStatus) -> Result<(), String> {
     let failed = plugin.conditions.iter().find(|condition| {
         matches!(&*condition.kind, "Ready" | "Healthy")

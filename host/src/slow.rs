@@ -1,18 +1,18 @@
-//! Lines about a step that takes long, such as a start without compiled code in the cache.
+//! Progress lines for slow steps, such as a start without cached compiled code.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time before the first line, and between two.
+/// Time before the first line, and interval between later ones.
 const FIRST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Reports the present part of a step that takes long: after a second, and then every five. Ends when it is dropped.
+/// Reports the current part of a slow step: after a second, and then every five. Stops when dropped.
 pub(crate) struct Slow(Sender<String>);
 
 impl Slow {
-    /// `report` receives the text of [`Slow::at`] on a thread of its own.
+    /// `report` receives the text of [`Slow::at`] on a separate thread.
     pub(crate) fn new(report: impl Fn(&str) + Send + 'static) -> Self {
         Self::with_times(FIRST, AGAIN, report)
     }
@@ -35,7 +35,7 @@ impl Slow {
         Self(sender)
     }
 
-    /// The part that begins now.
+    /// Sets the current part.
     pub(crate) fn at(&self, part: String) {
         // The thread ends after this.
         let _ = self.0.send(part);
@@ -56,7 +56,7 @@ mod tests {
         slow.at("two".to_owned());
         while reported.recv().unwrap() != "two" {}
         drop(slow);
-        // The thread ends, and its end of the channel with it.
+        // The thread ends, which closes its end of the channel.
         while reported.recv().is_ok() {}
     }
 

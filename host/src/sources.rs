@@ -1,4 +1,4 @@
-//! Parts that the plugin sources need of this binary: its flags, its host, its format of cases.
+//! Implementations that the plugin sources need from this binary: flags, host, and case format.
 
 use pintle_inspect::cases;
 use pintle_sources::{Options, Running};

@@ -1,6 +1,7 @@
 //! Ctrl-C and SIGTERM.
 //!
-//! *Invariant*: the second signal ends the process whatever its threads wait for: the signal handler does it, and no task.
+//! *Invariant*: the second signal ends the process whatever its threads wait for, because the signal handler does it,
+//! not a task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +11,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Exit code after a second signal: that of a shell for SIGINT.
+/// Exit code after a second signal, as of a shell for SIGINT.
 const KILLED: i32 = 130;
 
-/// Signals that have been caught since [`Signals::catch`].
+/// Signals caught since [`Signals::catch`].
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -22,18 +23,19 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on, the first signal does not end the process, and the second one does. Called once in a process, within a runtime.
+    /// From now on, the first signal does not end the process, and the second one does. Call it once in a process,
+    /// within a runtime.
     ///
     /// # Errors
     /// The system does not allow signal handlers.
     pub fn catch() -> anyhow::Result<Self> {
         let stopping = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal only sets what the second one finds.
+            // In this order: the first signal only sets the flag that the second one checks.
             flag::register_conditional_shutdown(signal, KILLED, stopping.clone()).context("handle signals")?;
             flag::register(signal, stopping.clone()).context("handle signals")?;
         }
-        // After the flags: a task that sees the first signal may send the second one.
+        // After the flags: a task that receives the first signal may send the second one.
         let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
         let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
         Ok(Self { interrupt, terminate, stopping })
@@ -41,7 +43,7 @@ impl Signals {
 
     /// Resolves at the first signal.
     pub async fn requested(mut self) {
-        // Already, if it came before there were listeners.
+        // Returns immediately if it came before there were listeners.
         if !self.stopping.load(Ordering::SeqCst) {
             tokio::select! {
                 _ = self.interrupt.recv() => {}
@@ -62,7 +64,7 @@ mod tests {
 
     const CHILD: &str = "PINTLE_TEST_OF_SIGNALS";
 
-    /// A process whose only thread of the runtime is blocked, as by a file system that does not answer.
+    /// A process whose only runtime thread is blocked, as by an unresponsive file system.
     fn child() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -70,7 +72,7 @@ mod tests {
             println!("\nready");
             signals.requested().await;
             println!("\nstopping");
-            // If the second signal does not end the process, this does, with another exit code.
+            // Ends the process with another exit code if the second signal does not.
             std::thread::sleep(Duration::from_secs(600));
         });
     }

@@ -1,4 +1,4 @@
-//! `pintle top`: the host at a glance.
+//! `pintle top`: an overview of the host.
 
 use std::io::{self, IsTerminal as _};
 
@@ -11,7 +11,7 @@ use crate::output::{self, Output};
 pub(crate) async fn top(args: &TopArgs) -> anyhow::Result<()> {
     let client = Client::new(args.admin_socket.clone().unwrap_or_else(socket::default_path));
     let is_shown = args.output == Output::Text && !args.once && io::stdout().is_terminal() && io::stdin().is_terminal();
-    // A host that cannot be reached at the beginning is an error; later it may come back.
+    // A host that is unreachable at the start is an error; later it may come back.
     let overview = top::overview(&client).await?;
     if !is_shown {
         return output::answer(args.output, &overview, || top::text(&overview));

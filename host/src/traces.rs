@@ -1,4 +1,4 @@
-//! The traces of a host: from the flags to the recorder, and its end.
+//! Traces of a host: from the flags to the recorder, and its shutdown.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use pintle_trace::{Endpoint, Tracer, TracerConfig};
 
 use crate::cli::tracing::TracingArgs;
 
-/// Longest time that traces may take when the host stops.
+/// Longest time for flushing traces when the host stops.
 const MAX_FLUSH: Duration = Duration::from_secs(5);
 
 /// The recorder of traces, if runs are traced.
 pub struct Traces(Option<Arc<Tracer>>);
 
 impl Traces {
-    /// Opens the recorder that the flags ask for. `rate` is the default of the sampling rate.
+    /// Opens the recorder set by the flags. `rate` is the default sampling rate.
     ///
     /// # Errors
-    /// The address of the collector, or an environment variable of the SDK, cannot be used.
+    /// The address of the collector, or an environment variable of the SDK, is unusable.
     pub fn open(args: &TracingArgs, rate: u32) -> anyhow::Result<Self> {
         let config = config(args, rate, |name| std::env::var(name).ok())?;
         let tracer = config.as_ref().map(Tracer::open).transpose()?;
@@ -34,7 +34,7 @@ impl Traces {
         Some(self.0.clone()?)
     }
 
-    /// Exports what is left. The host stops since `stopping`, and may take `timeout` for it.
+    /// Exports the remaining traces. The host has been stopping since `stopping`, within `timeout`.
     pub async fn close(self, stopping: Option<Instant>, timeout: Duration) {
         if let Some(tracer) = self.0 {
             let left = timeout.saturating_sub(stopping.map_or(Duration::ZERO, |since| since.elapsed()));
@@ -43,7 +43,7 @@ impl Traces {
     }
 }
 
-/// The configuration of the recorder; none if nothing is traced.
+/// The configuration of the recorder; `None` without tracing.
 fn config(
     args: &TracingArgs,
     rate: u32,

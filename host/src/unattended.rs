@@ -1,10 +1,10 @@
-//! Kinds whose objects nothing acts on, because their controller of kube-controller-manager does not run here.
+//! Kinds that no running controller acts on, because their kube-controller-manager controller is not running here.
 //!
-//! *Flow*: `pintle dev` warns the client that creates such an object, and records an event about it; `pintle run`, which does not see
-//! all objects, asks for one object of each such kind from time to time, and logs the kind once.
+//! *Flow*: `pintle dev` warns the client that creates such an object, and records an event about it; `pintle run`,
+//! which does not read all objects, periodically lists one object of each such kind, and logs the kind once.
 //!
-//! *Not here*: which kinds these are: `plugins/upstream.yaml`, and the manifests of the built-in components. A plugin that acts on
-//! such a kind ends the warnings.
+//! *Not here*: the list of these kinds: `plugins/upstream.yaml`, and the manifests of the built-in components. A plugin
+//! that acts on such a kind ends the warnings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use pintle_core::ports::api::{ApiError, ApiReader, Detail, ListWatchTarget};
 use crate::builtins::Catalogue;
 use crate::flags::upstream;
 
-/// Time between two looks at a cluster.
+/// Interval between checks of a cluster.
 const AGAIN: Duration = Duration::from_secs(600);
-/// Time before the first one: plugins of the folder and of resources are loaded after the others.
+/// Delay before the first check: plugins of the folder and of resources are loaded after the others.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// Why nothing acts on objects of a kind, if so: a sentence without a period. `running`: kinds that plugins act on. Versions of a kind are
-/// one kind.
+/// Why nothing acts on objects of a kind, if so: a sentence without a period. `running`: kinds that plugins act on.
+/// Versions of a kind are one kind.
 pub fn missing(kind: &Kind, running: impl FnOnce() -> BTreeSet<Kind>) -> Option<String> {
     let same = |other: &Kind| other.is_any_version_of(kind);
     let why = match upstream::reconciled().find(|(of, _)| same(of)) {
@@ -33,13 +33,13 @@ pub fn missing(kind: &Kind, running: impl FnOnce() -> BTreeSet<Kind>) -> Option<
     (!is_attended).then(|| format!("no controller for {kind} is running: {why}"))
 }
 
-/// Calls `warn` for each kind that has objects and no controller, once. Ends when that is so for all of them. What the host may not list
-/// is left out.
+/// Calls `warn` once for each kind with objects and without a controller. Ends when all kinds are reported. Kinds that
+/// the host may not list are skipped.
 ///
 /// # Cancel safety
 /// Reads only.
 pub(crate) async fn report(reader: Arc<dyn ApiReader>, reconciled: impl Fn() -> BTreeSet<Kind>, warn: impl Fn(&str)) {
-    // Several controllers act on one kind.
+    // Several controllers may act on one kind.
     let mut open: BTreeSet<Kind> = kinds().cloned().collect();
     tokio::time::sleep(FIRST).await;
     while !open.is_empty() {
@@ -59,7 +59,7 @@ fn kinds() -> impl Iterator<Item = &'static Kind> {
     upstream::reconciled().map(|(kind, _)| kind).chain(Catalogue::carried().reconciled())
 }
 
-/// Those of these kinds that have objects and no controller, and why.
+/// The kinds among these with objects and without a controller, and the reasons.
 async fn look(
     reader: &dyn ApiReader,
     reconciled: &impl Fn() -> BTreeSet<Kind>,

@@ -13,9 +13,9 @@ use crate::{output, plugins};
 #[serde(rename_all = "camelCase")]
 struct Version {
     version: &'static str,
-    /// The version of Kubernetes that the controllers follow.
+    /// The Kubernetes version that the controllers follow.
     kubernetes: &'static str,
-    /// That of the API server, if a kubeconfig is given.
+    /// The API server's version, if a kubeconfig is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     api_server: Option<String>,
     contract: Vec<&'static str>,
@@ -27,7 +27,7 @@ struct Version {
 struct Plugin {
     name: String,
     version: String,
-    /// What has to be given for it to start.
+    /// Start conditions of the controller.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     start_conditions: Vec<String>,
 }

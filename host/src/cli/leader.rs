@@ -59,7 +59,7 @@ fn group(text: &str) -> Result<Group, String> {
     Groups::new([(group.name.clone(), group.controllers.clone())]).map(|_| group)
 }
 
-/// The name of a controller of kube-controller-manager for one of its other names; any other name as it is.
+/// Resolves an alias of a kube-controller-manager controller; any other name is returned unchanged.
 fn full_name(name: &str) -> String {
     let built_in = Catalogue::carried().manifests().map(|manifest| (manifest.name.as_str(), &manifest.aliases[..]));
     let mut all = built_in.chain(upstream::controllers());
@@ -104,10 +104,10 @@ impl LeaseArgs {
         self.leader_elect != Some(false)
     }
 
-    /// The groups that are led separately. `replaces`: as for [`LeaseArgs::of_host`].
+    /// The groups with separate leaders. `replaces`: as for [`LeaseArgs::of_host`].
     ///
     /// # Errors
-    /// The flag that is wrong, and what to do.
+    /// The invalid flag, and what to do.
     pub fn groups(&self, replaces: bool) -> anyhow::Result<Groups> {
         if replaces && !self.leader_elect_groups.is_empty() {
             bail!(
@@ -131,7 +131,7 @@ impl LeaseArgs {
     }
 }
 
-/// The name of the Lease of hosts of a class that do not take the place of kube-controller-manager.
+/// Default Lease name of hosts of a class that do not replace kube-controller-manager.
 pub(crate) fn default_lease(class: &str) -> String {
     if class == pintle_sources::resource::DEFAULT_CLASS { "pintle".to_owned() } else { format!("pintle-{class}") }
 }
@@ -140,7 +140,7 @@ impl LeaderElectArgs {
     /// The times of the election.
     ///
     /// # Errors
-    /// The flag that is wrong, and its valid values.
+    /// The invalid flag, and its valid values.
     pub fn times(&self) -> anyhow::Result<Times> {
         let times = Times {
             lease_duration: self.leader_elect_lease_duration,

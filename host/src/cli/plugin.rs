@@ -247,9 +247,9 @@ pub struct ComponentArgs {
 /// A component to load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// One that the host carries, by the name of its plugin.
+    /// One that is built into the host, by the name of its plugin.
     Builtin(String),
-    /// One that the command sends.
+    /// One that the command uploads.
     Sent(ComponentSource),
 }
 

@@ -171,9 +171,9 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Paths that everybody may read.
+    /// Paths that need no authorization.
     pub(crate) fn always_allowed(&self) -> AllowedPaths {
-        // Each one has been parsed.
+        // Each path was parsed before.
         AllowedPaths::new(self.authorization_always_allow_paths.iter().map(String::as_str)).unwrap_or_default()
     }
 }

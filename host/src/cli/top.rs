@@ -29,7 +29,7 @@ pub struct TopArgs {
     pub output: Output,
 }
 
-/// A pause that neither keeps the host busy nor lasts without end.
+/// Parses an interval that is neither so short that it keeps the host busy nor too long.
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = flags::duration(text)?;
     let valid = Duration::from_millis(200)..=Duration::from_secs(3600);

@@ -1,13 +1,13 @@
-//! Flags of traces.
+//! Tracing flags.
 //!
-//! Source: `TracingConfiguration` of kube-apiserver (`--tracing-config-file`) and kubelet, with the fields `endpoint` and
-//! `samplingRatePerMillion`. There the rate is 0 by default, so that only requests that a traced client sends are traced; a run has no
-//! client.
+//! Source: `TracingConfiguration` of kube-apiserver (`--tracing-config-file`) and kubelet, with the fields `endpoint`
+//! and `samplingRatePerMillion`. Upstream's default rate is 0, so that only requests of traced clients are traced; a
+//! run has no client.
 
 use clap::Args;
 use pintle_trace::Endpoint;
 
-/// Runs that are traced if an endpoint is named and no rate: 1 %.
+/// Default sampling rate with an endpoint: 1 % of the runs.
 pub(crate) const DEFAULT_RATE: u32 = 10_000;
 
 /// How runs are traced.

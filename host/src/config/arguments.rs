@@ -1,7 +1,7 @@
-//! The fields of a file as arguments of the command line.
+//! Translates the fields of a file into command-line arguments.
 //!
-//! *Flow*: [`translate`] walks the tree, and makes arguments of the values; the parser of each flag checks them.
-//! [`merge`] puts them before those that were given, which take precedence.
+//! *Flow*: [`translate`] walks the tree and turns values into arguments; the parser of each flag validates them.
+//! [`merge`] puts them before the given arguments, which take precedence.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -32,7 +32,7 @@ impl Argument {
     }
 }
 
-/// What a file has set, for errors.
+/// Values set by a file, for errors.
 #[derive(Clone, Debug, Default)]
 pub struct OfFile {
     pub(super) name: String,
@@ -40,7 +40,7 @@ pub struct OfFile {
 }
 
 impl OfFile {
-    /// The error, with the fields of the file that it means.
+    /// Adds the related fields of the file to an error.
     pub(crate) fn explain(&self, why: anyhow::Error) -> anyhow::Error {
         match remark(&output::one_line(&why), &self.name, &self.arguments) {
             Some(remark) => anyhow::anyhow!("{}; {remark}", output::one_line(&why)),
@@ -49,10 +49,10 @@ impl OfFile {
     }
 }
 
-/// The arguments that have the effect of the file.
+/// The arguments with the effect of the file.
 ///
 /// # Errors
-/// All that is wrong with it, each with its field.
+/// All its errors, each with its field.
 pub(crate) fn translate(file: &File, fields: &[Field], run: &Command) -> Result<Vec<Argument>, Vec<String>> {
     let run = run.clone().no_binary_name(true);
     let mut walk = Walk { folder: &file.folder, fields, run, arguments: Vec::new(), problems: Vec::new() };
@@ -80,7 +80,7 @@ impl Walk<'_> {
             let fields = self.fields;
             let of_controller = path.first() == Some(&OF_CONTROLLERS);
             if let Some(field) = fields.iter().find(|field| field.path == path) {
-                // Without a value, a field is as if it was left out.
+                // A field without a value counts as absent.
                 if !value.is_null() {
                     self.field(field, value);
                 }
@@ -101,10 +101,10 @@ impl Walk<'_> {
         }
     }
 
-    /// The nearest name, or those that there are.
+    /// Suggests the nearest name, or lists the valid ones.
     fn advice(&self, path: &[&str]) -> String {
         let (name, parent) = path.split_last().unwrap_or((&"", &[]));
-        // A field of this name in another place.
+        // A field of this name elsewhere.
         let same =
             self.fields.iter().find(|field| field.path.last().is_some_and(|last| last.eq_ignore_ascii_case(name)));
         let flag = self.fields.iter().find(|field| field.flag() == *name);
@@ -199,7 +199,7 @@ impl Walk<'_> {
             }
         }
         let Some(delimiter) = field.delimiter() else { return };
-        // An empty list is none, also where the default is another one.
+        // An empty list means none, even if the default is another list.
         let has_default = !field.arg.get_default_values().is_empty();
         if !texts.is_empty() || items.is_empty() && has_default {
             let (field, flag) = (field.shown(), field.flag().to_owned());
@@ -207,7 +207,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A single value as the text that the flag takes.
+    /// A single value in the flag's text form.
     fn scalar(&self, form: Form, value: &Value) -> Result<String, String> {
         let not = |what: &str| Err(format!("must be {what}, not {}", describe(value)));
         match (form, value) {
@@ -227,12 +227,12 @@ impl Walk<'_> {
         }
     }
 
-    /// The path, from the folder of the file.
+    /// Resolves a path relative to the folder of the file.
     fn path(&self, path: &str) -> String {
         if path.is_empty() { String::new() } else { self.folder.join(path).display().to_string() }
     }
 
-    /// Settings of a controller, as `--set` takes them; the manifest of the controller checks them later.
+    /// Settings of a controller in the form of `--set`; the controller's manifest validates them later.
     fn settings(&mut self, controller: &str, shown: &str, value: &Value) {
         let Value::Object(settings) = value else {
             if !value.is_null() {
@@ -242,7 +242,7 @@ impl Walk<'_> {
         };
         for (setting, value) in settings {
             let mut value = value.clone();
-            // No setting is a map, so that these are files, or an error.
+            // No setting is a map, so maps are files, or an error.
             let is_files = |map: &Map<String, Value>| match map.len() {
                 1 => map.contains_key("file"),
                 2 => map.contains_key("certificate") && map.contains_key("key"),
@@ -258,7 +258,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Endpoints of a controller, as `--endpoint` takes them: the URL, or a map with files.
+    /// Endpoints of a controller in the form of `--endpoint`: the URL, or a map with files.
     fn endpoints(&mut self, controller: &str, shown: &str, value: &Value) {
         let Value::Object(endpoints) = value else {
             if !value.is_null() {
@@ -298,11 +298,11 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the flag takes the value.
+    /// Whether the flag accepts the value.
     fn check(&mut self, field: &Field, shown: &str, value: &str) -> bool {
         let argument = OsString::from(format!("--{}={value}", field.flag()));
         let Err(why) = self.run.try_get_matches_from_mut([argument]) else { return true };
-        // A certificate needs a key, for example, which may be in another field.
+        // A certificate requires a key, for example, which may be in another field.
         if why.kind() == ErrorKind::MissingRequiredArgument {
             return true;
         }
@@ -316,7 +316,7 @@ fn is_within(field: &Field, path: &[&str]) -> bool {
     field.path.len() > path.len() && field.path.iter().zip(path).all(|(one, other)| one == other)
 }
 
-/// Why a flag does not take a value, without the name of the flag.
+/// Why a flag rejects a value, without the name of the flag.
 fn reason(why: &clap::Error, value: &str) -> String {
     if let Some(ContextValue::Strings(valid)) =
         why.get(ContextKind::ValidValue).filter(|_| why.kind() == ErrorKind::InvalidValue)
@@ -329,8 +329,8 @@ fn reason(why: &clap::Error, value: &str) -> String {
     }
 }
 
-/// The command line with the arguments of a file: those that it does not have itself, and that the command has. The others are removed
-/// from `file`.
+/// Adds a file's arguments to the command line: those that it does not have itself, and that the command supports. The
+/// others are removed from `file`.
 pub(crate) fn merge(
     given: &[OsString],
     matches: &ArgMatches,
@@ -340,7 +340,7 @@ pub(crate) fn merge(
     let is_given = |flag: &str| {
         let id = command.get_arguments().find(|arg| arg.get_long() == Some(flag)).map(|arg| arg.get_id().as_str());
         let of_command_line = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        // The flags that name entries of a map.
+        // Flags that set entries of a map.
         let adds = ["feature-gates", "set", "endpoint"].contains(&flag);
         let positional = flag == "plugin" && of_command_line("plugins");
         !adds && (positional || id.is_some_and(of_command_line))
@@ -353,7 +353,7 @@ pub(crate) fn merge(
     for argument in file {
         match has(&argument.flag) {
             true => merged.push(argument.text().into()),
-            // `pintle rbac` has components as positional arguments alone.
+            // `pintle rbac` accepts components only as positional arguments.
             false => positional.push(OsString::from(&argument.value)),
         }
     }
@@ -362,7 +362,7 @@ pub(crate) fn merge(
     merged
 }
 
-/// The fields of the file that an error about flags means, as a remark.
+/// A remark with the file's fields that an error about flags refers to.
 pub(crate) fn remark(text: &str, file: &str, arguments: &[Argument]) -> Option<String> {
     let is_named = |flag: &str| {
         text.match_indices(&format!("--{flag}")).any(|(at, found)| {
@@ -372,7 +372,7 @@ pub(crate) fn remark(text: &str, file: &str, arguments: &[Argument]) -> Option<S
     let mut fields: Vec<String> = Vec::new();
     for argument in arguments.iter().filter(|argument| is_named(&argument.flag)) {
         let field = format!("--{} is {}", argument.flag, argument.field);
-        // Of `--set` and `--endpoint`, only the one that is meant.
+        // For `--set` and `--endpoint`, only the affected one.
         let is_meant =
             !matches!(&*argument.flag, "set" | "endpoint") || text.contains(&argument.value.replace('"', "\\\""));
         if is_meant && !fields.contains(&field) {
@@ -382,7 +382,7 @@ pub(crate) fn remark(text: &str, file: &str, arguments: &[Argument]) -> Option<S
     (!fields.is_empty()).then(|| format!("in {file}, {}", fields.join(" and ")))
 }
 
-/// The file that `--config` names.
+/// The file in `--config`.
 pub(crate) fn named(matches: &ArgMatches) -> Option<&OsStr> {
     let mut values = matches.try_get_raw("config").ok().flatten()?;
     values.next()

@@ -1,4 +1,4 @@
-//! The configuration that a process has in the end, as flags and in the form of the file.
+//! The effective configuration of a process, as flags and in the format of the file.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::fields::{self, ENDPOINTS, Field, Form, OF_CONTROLLERS, SETTINGS};
 use super::read::{API_VERSION, KIND};
 use crate::builtins::Catalogue;
 
-/// What is shown instead of values that may be secret, as upstream.
+/// Placeholder for values that may be secret, as upstream.
 const CLASSIFIED: &str = "CLASSIFIED";
 
-/// The configuration of a process: of the command line, the file, the environment and the defaults.
+/// The effective configuration of a process, from the command line, the file, the environment and the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Effective {
     flags: BTreeMap<String, String>,
@@ -20,12 +20,12 @@ pub struct Effective {
     config: Map<String, Value>,
     /// Controller, setting and value.
     settings: Vec<(String, String, Value)>,
-    /// Controller, endpoint and its address with its files, which are no secrets.
+    /// Controller, endpoint and its address with its files, which are not secret.
     endpoints: Vec<(String, String, Value)>,
 }
 
 impl Effective {
-    /// Of a command line that the command has parsed.
+    /// The configuration of a parsed command line.
     pub(crate) fn of(command: &Command, matches: &ArgMatches) -> Self {
         let Some((name, matches)) = matches.subcommand() else { return Self::default() };
         let Some(command) = command.find_subcommand(name) else { return Self::default() };
@@ -54,7 +54,8 @@ impl Effective {
         &self.flags
     }
 
-    /// The form of the file, with everything that has a value. Settings of controllers may be secret, and are withheld unless `open`.
+    /// The configuration in the format of the file, with every field that has a value. Settings of controllers may be
+    /// secret, and are withheld unless `open`.
     pub fn file(&self, open: bool) -> Value {
         let mut file =
             Map::from_iter([("apiVersion".to_owned(), json!(API_VERSION)), ("kind".to_owned(), json!(KIND))]);
@@ -71,7 +72,7 @@ impl Effective {
     }
 }
 
-/// `pintle dev` has other flags of these names.
+/// `pintle dev` has other flags with these names.
 fn is_shown(command: &Command, field: &Field) -> bool {
     command.get_name() == "run" || !matches!(field.flag(), "kubeconfig" | "serve")
 }
@@ -101,7 +102,7 @@ fn value(field: &Field, matches: &ArgMatches) -> Option<Value> {
     if field.flag() == "plugin" {
         texts = raw(matches, "plugins");
     }
-    // Of `pintle dev`, folders under development are not components.
+    // For `pintle dev`, folders under development are not components.
     if field.flag() != "plugin" || field.form() == Form::Component {
         texts.extend(raw(matches, field.arg.get_id().as_str()));
     }
@@ -143,7 +144,7 @@ fn entry(form: Form, value: &str) -> Value {
     }
 }
 
-/// The values of `--set` or `--endpoint`, as far as they have its form.
+/// The valid values of `--set` or `--endpoint`.
 fn named(matches: &ArgMatches, id: &str) -> Vec<(String, String, Value)> {
     let settings = raw(matches, id).into_iter().filter_map(|text| {
         let (path, value) = text.split_once('=')?;

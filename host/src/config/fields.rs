@@ -1,7 +1,7 @@
 //! The fields of the file, and the flags that they set.
 //!
-//! A flag of `pintle run` gets a field by a line in [`FIELDS`]; its type, default, parser and description are those of the flag. A flag
-//! without a field has a line in [`NOT_IN_FILE`]. A test fails for a flag without either.
+//! A flag of `pintle run` gets a field by a line in [`FIELDS`]; type, default, parser and description come from the
+//! flag. A flag without a field has a line in [`NOT_IN_FILE`]. A test fails for a flag without either.
 
 use std::any::TypeId;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ use crate::builtins::Catalogue;
 use crate::cli::leader::Group;
 use crate::flags::gates::FeatureGates;
 
-/// Each field of the host itself with the long name of its flag, in the order of the documentation. Names follow `KubeletConfiguration`
-/// and `KubeControllerManagerConfiguration` where those have the field.
+/// Each field of the host itself with the long name of its flag, in the order of the documentation. Names follow
+/// `KubeletConfiguration` and `KubeControllerManagerConfiguration` where those have the field.
 const FIELDS: &[(&str, &str)] = &[
     ("clientConnection.kubeconfig", "kubeconfig"),
     ("clientConnection.context", "context"),
@@ -89,7 +89,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("tracing.samplingRatePerMillion", "tracing-sampling-rate-per-million"),
 ];
 
-/// Flags without a field, by their long names, and why.
+/// Flags without a field, by their long names, and the reasons.
 pub(crate) const NOT_IN_FILE: &[(&str, &str)] = &[
     ("config", "it names the file"),
     ("set", "`controllerConfiguration.NAME.settings` has the settings of controllers"),
@@ -104,20 +104,20 @@ pub(crate) const NOT_IN_FILE: &[(&str, &str)] = &[
     ("min-compatibility-version", "it has no effect"),
 ];
 
-/// The field with what there is for each controller.
+/// The field with the values of each controller.
 pub(crate) const OF_CONTROLLERS: &str = "controllerConfiguration";
-/// Within it, the values of `--set`.
+/// Its subfield for the values of `--set`.
 pub(crate) const SETTINGS: &str = "settings";
-/// Within it, the values of `--endpoint`.
+/// Its subfield for the values of `--endpoint`.
 pub(crate) const ENDPOINTS: &str = "endpoints";
 
-/// A field that a flag sets.
+/// A field that sets a flag.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    /// Names of the path, from the outside.
+    /// Segments of the path.
     pub(crate) path: Vec<String>,
     pub(crate) arg: Arg,
-    /// The default, for the flags of controllers, which are not in the parser of the command line.
+    /// The default, for flags of controllers, which are not in the command-line parser.
     pub(crate) default: Option<serde_json::Value>,
 }
 
@@ -136,24 +136,24 @@ impl Field {
         Form::of(&self.arg)
     }
 
-    /// Whether it has several entries, each of which is a value of the flag.
+    /// Whether it is a list, each item of which is a value of the flag.
     pub(crate) fn is_list(&self) -> bool {
         let several = self.delimiter().is_some() || matches!(self.arg.get_action(), ArgAction::Append);
         several && !self.is_map()
     }
 
-    /// Whether it is a map, whose entries the flag takes as `NAME=VALUE`.
+    /// Whether it is a map, whose entries are `NAME=VALUE` in the flag.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.form(), Form::Gates | Form::Limits | Form::Groups)
     }
 
-    /// What separates the values of the flag.
+    /// The separator of the flag's values.
     pub(crate) fn delimiter(&self) -> Option<char> {
         self.arg.get_value_delimiter()
     }
 }
 
-/// What a value is in the file.
+/// The type of a value in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Boolean,
@@ -164,7 +164,7 @@ pub(crate) enum Form {
     Text,
     /// A file or folder; relative to the folder of the configuration file.
     Path,
-    /// Several files as in KUBECONFIG, or one.
+    /// One file, or several as in KUBECONFIG.
     Kubeconfig,
     /// A file, or `oci://...`.
     Component,
@@ -209,7 +209,7 @@ impl Form {
         }
     }
 
-    /// The text of a value, with its paths as `path` gives them.
+    /// The text of a value, with its paths mapped by `path`.
     pub(crate) fn with_paths(self, text: &str, path: impl Fn(&str) -> String) -> String {
         match self {
             Self::Path => path(text),
@@ -235,7 +235,7 @@ pub(crate) fn all(run: &Command, catalogue: &Catalogue) -> Vec<Field> {
     of_host.chain(of_controllers).collect()
 }
 
-/// The name of a flag as the name of a field: `root-ca-file` is `rootCAFile`.
+/// The field name of a flag: `root-ca-file` is `rootCAFile`.
 fn camel_case(flag: &str) -> String {
     const ACRONYMS: [&str; 8] = ["api", "ca", "cidr", "gc", "ip", "pv", "rc", "ttl"];
     let words = flag.split('-').enumerate().map(|(i, word)| match word {
@@ -262,7 +262,7 @@ mod tests {
         let fields = fields();
         let mut without = Vec::new();
         for arg in run_command().get_arguments() {
-            // Positional arguments are those of --plugin.
+            // Positional arguments are the same as those of --plugin.
             let Some(flag) = arg.get_long().filter(|flag| *flag != "help") else { continue };
             let n_fields = fields.iter().filter(|field| field.flag() == flag).count();
             let reasons = NOT_IN_FILE.iter().filter(|(of, why)| *of == flag && !why.is_empty()).count();

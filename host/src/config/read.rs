@@ -1,4 +1,4 @@
-//! The text of the file as a tree of fields.
+//! Parses the file into a tree of fields.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ pub(crate) const KIND: &str = "HostConfiguration";
 /// Longest file: 1 MiB, the limit of ConfigMaps, from which such files are mounted.
 const MAX_BYTES: usize = 1 << 20;
 
-/// A file that was read.
+/// A file's content.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     /// Its name, as given.
     pub(crate) name: String,
-    /// The folder that relative paths begin at.
+    /// The base folder of relative paths.
     pub(crate) folder: PathBuf,
     /// The fields, without `apiVersion` and `kind`.
     pub(crate) fields: Map<String, Value>,
@@ -37,7 +37,7 @@ impl File {
         Self::of(&name, absolute.parent().unwrap_or(Path::new("/")), text)
     }
 
-    /// The file of this name with this text, in this folder.
+    /// Parses this text as the file with this name in this folder.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -65,7 +65,7 @@ fn parse(text: &str) -> anyhow::Result<Map<String, Value>> {
     Ok(fields)
 }
 
-/// The same in the types of JSON. `path`: the place within the file.
+/// Converts to JSON types. `path`: the location in the file.
 fn json(yaml: Yaml, path: &str) -> anyhow::Result<Value> {
     let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     Ok(match yaml {

@@ -99,7 +99,7 @@ fn property(field: &Field) -> Value {
     schema
 }
 
-/// The valid values, if there are only some.
+/// The valid values, if they are restricted.
 pub(super) fn possible(arg: &Arg) -> Vec<String> {
     arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! For tests: the fields of a binary that carries the built-in controllers of the repository.
+//! For tests: the fields of a binary with the built-in controllers of the repository.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ pub(crate) fn catalogue() -> &'static Catalogue {
     &CATALOGUE
 }
 
-/// `pintle run`. A test binary may carry no controllers.
+/// The command `pintle run`. A test binary may have no controllers.
 pub(crate) fn run_command() -> Command {
     let command = Cli::command();
     let run = command.find_subcommand("run").unwrap().clone();

@@ -1,4 +1,4 @@
-//! Files against the real command line, with the flags of the controllers of the repository.
+//! Tests files against the real command line, with the flags of the repository's controllers.
 
 use std::any::TypeId;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::cli::{Cli, Command as Verb, RunArgs};
 
 const HEAD: &str = "apiVersion: pintle.dev/v1alpha1\nkind: HostConfiguration\n";
 
-/// The arguments of a file in the folder `/etc/pintle`, or all that is wrong.
+/// The arguments of a file in the folder `/etc/pintle`, or all its errors.
 fn translated(body: &str) -> String {
     let file = File::of("host.yaml", Path::new("/etc/pintle"), &format!("{HEAD}{body}"));
     let file = match file {
@@ -166,7 +166,7 @@ fn fields_of_flags_that_are_not_in_the_file_are_unknown() {
     );
 }
 
-/// Parses a command line with a file of this text, which it names as FILE.
+/// Parses a command line whose FILE has this text.
 fn parsed(words: &[&str], body: &str) -> Result<Verb, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.yaml");
@@ -216,7 +216,7 @@ fn maps_are_merged_by_key() {
     let args = run(&["--feature-gates=AllBeta=true", "--set=a.b=3"], body);
     let expected = crate::flags::gates::parse("AllAlpha=true,AllBeta=true").unwrap();
     assert_eq!(args.plugins.controller_flags.gates, expected);
-    // Of a setting that is given twice, the last value holds.
+    // If a setting is given twice, the last value is used.
     assert_eq!(args.plugins.settings, ["a.b=1", "a.c=2", "a.b=3"]);
 }
 
@@ -252,7 +252,7 @@ fn what_is_wrong_with_both_together_names_the_fields() {
             "invalid value 'fast' for '--kube-api-qps <N>': write a number such as 20, or 0 for no limit; see --help"
         ],
     );
-    // What is missing on the command line may be in the file.
+    // A required value that is missing on the command line may be in the file.
     assert_eq!(problem(&["--tls-cert-file=a"], "serving: {tls: {privateKeyFile: b}}"), None);
     let missing = parsed(&["run", "--config=/does/not/exist"], "").err();
     expect!["read --config: read /does/not/exist: No such file or directory (os error 2)"].assert_eq(&missing.unwrap());
@@ -358,7 +358,7 @@ fn flags_are_shown_with_their_defaults_and_without_secrets() {
     assert_eq!(shown("tls-cert-file"), Some(""));
     assert!(!flags.values().any(|value| value.contains("secret")), "{flags:?}");
     assert_eq!(shown("help"), None);
-    // Those of controllers, with the defaults of their manifests.
+    // Fields of controllers, with the defaults of their manifests.
     assert_eq!(shown("concurrent-deployment-syncs"), Some("5"));
     assert_eq!(
         flags.len(),
@@ -371,7 +371,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md")
 const BEGIN: &str = "<!-- The tables are generated: cargo xtask generate host -->\n";
 const END: &str = "<!-- End of the tables. -->\n";
 
-/// The type of a field, for readers.
+/// The type of a field in the documentation.
 fn noun(field: &fields::Field) -> String {
     let is = |of: TypeId| field.arg.get_value_parser().type_id() == of;
     let one = match field.form() {
@@ -463,7 +463,7 @@ fn a_file_that_fits_the_schema_is_accepted() {
     assert_eq!(schema["properties"]["leaderElection"]["properties"]["leaderElect"]["type"], "boolean");
     assert_eq!(schema["properties"]["logging"]["properties"]["format"]["enum"], json!(["text", "json"]));
     assert_eq!(schema["properties"]["controllers"]["items"]["type"], "string");
-    // Every field is in it.
+    // It contains every field.
     for field in fields() {
         let property = field.path.iter().fold(&schema, |schema, name| &schema["properties"][name]);
         assert!(property["description"].as_str().is_some_and(|about| !about.is_empty()), "{}", field.shown());

@@ -1,11 +1,11 @@
-//! Flags of single controllers, as the built-in manifests declare them.
+//! Flags of single controllers, declared in the built-in manifests.
 //!
 //! *Flow*: [`Catalogue`] -> arguments of the command line, under a heading per controller -> [`ControllerFlags`] ->
 //! [`Tuning`], which returns the options of each plugin.
 //!
 //! *Invariants*:
 //! 1. A value out of range is rejected with the flag's name and the range, even for a controller that does not run.
-//! 2. A flag that is not given changes nothing: the manifest of the running component applies.
+//! 2. Without the flag, the manifest of the running component applies.
 //! 3. A controller's flag applies to any component with the controller's name that has the queue or the setting.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,7 @@ fn list_controllers(command: Command, catalogue: &Catalogue) -> Command {
 const FEATURE_GATES: &str = "feature-gates";
 
 fn feature_gates(catalogue: &Catalogue) -> Arg {
-    // Two controllers may read the same gate.
+    // Two controllers may use the same gate.
     let gates: BTreeSet<String> = catalogue.gates().map(|gate| format!("\n{}", gates::describe(gate))).collect();
     let listed = match gates.is_empty() {
         true => String::new(),
@@ -113,7 +113,7 @@ fn feature_gates(catalogue: &Catalogue) -> Arg {
         ))
 }
 
-/// The argument of a flag that a manifest declares.
+/// The argument for a flag of a manifest.
 pub(crate) fn argument(carried: &'static CarriedFlag) -> Arg {
     let CarriedFlag { plugin, flag, underscored } = carried;
     let default = match &flag.default {
@@ -149,7 +149,7 @@ pub(crate) fn argument(carried: &'static CarriedFlag) -> Arg {
 
 /// Range of the flag, within the range of its type.
 fn int32(flag: &Flag) -> RangedI64ValueParser<i32> {
-    // A bound outside the type's range becomes the bound of the type.
+    // A bound outside of the type's range becomes the bound of the type.
     let bound = |bound: Option<f64>, of_type: i32| i64::from(bound.map_or(of_type, |bound| bound as i32));
     clap::value_parser!(i32).range(bound(flag.minimum, i32::MIN)..=bound(flag.maximum, i32::MAX))
 }
@@ -182,7 +182,7 @@ fn collect(matches: &ArgMatches, catalogue: &Catalogue) -> ControllerFlags {
 }
 
 impl ControllerFlags {
-    /// Whether the API server elects the leader.
+    /// Whether the API server coordinates leader election.
     pub(crate) fn coordinates_elections(&self) -> bool {
         self.gates.is_on(gates::COORDINATED_LEADER_ELECTION)
     }
@@ -190,8 +190,8 @@ impl ControllerFlags {
     /// Reads the files of file flags.
     ///
     /// # Errors
-    /// A file is unreadable, or contains no certificates where they are required; or a value is not valid for the setting of a
-    /// controller, or for a number of its manifest.
+    /// A file is unreadable, or contains no certificates where they are required; or a value is invalid for a
+    /// controller's setting or a number of its manifest.
     pub(crate) fn read(&self, catalogue: &'static Catalogue) -> anyhow::Result<Tuning> {
         let (mut given, mut files) = (BTreeMap::new(), BTreeMap::new());
         for CarriedFlag { flag, .. } in catalogue.flags() {
@@ -248,24 +248,24 @@ fn is_bundle(text: &str) -> bool {
 #[derive(Clone)]
 pub(crate) struct Tuning {
     catalogue: &'static Catalogue,
-    /// Values by flag name; of files, their text.
+    /// Values by flag name; for files, their text.
     given: BTreeMap<String, FlagValue>,
     /// Files by flag name.
     files: BTreeMap<String, PathBuf>,
     gates: FeatureGates,
-    /// Minor version that the feature gates are of.
+    /// Minor version of the feature gates.
     emulated: u32,
-    /// Minor version of the API server, if it is known.
+    /// Minor version of the API server, if known.
     api_server: Option<u32>,
 }
 
-/// Whether a minor version is older than what is needed.
+/// Whether a minor version is older than the required one.
 fn is_older(found: u32, needed: Option<&str>) -> bool {
     needed.and_then(kubernetes::minor_number).is_some_and(|needed| found < needed)
 }
 
 impl Tuning {
-    /// Turns off the feature gates that need a newer API server and that no flag names.
+    /// Turns off feature gates that need a newer API server, unless a flag sets them.
     pub(crate) fn adapt(&mut self, api_server: Option<u32>) {
         self.api_server = api_server;
         for gate in
@@ -295,7 +295,7 @@ impl Tuning {
         self.gates.value(&gate.name).or_else(|| is_off.then_some(false))
     }
 
-    /// The files from which flags give settings of a plugin.
+    /// The files in flags that set settings of a plugin.
     pub(crate) fn files(&self, manifest: &Manifest) -> Vec<FollowedFile> {
         let file = |(flag, value): (&Flag, Option<&FlagValue>)| {
             let setting = flag.sets.config.clone().filter(|setting| manifest.config.contains_key(setting))?;
@@ -311,7 +311,7 @@ impl Tuning {
         self.flags(&manifest.name).filter_map(file).collect()
     }
 
-    /// Files of keys and authorities that flags give a plugin: setting, part of an authority, flag and file.
+    /// Files of keys and authorities in the flags of a plugin: setting, part of an authority, flag and file.
     pub(crate) fn secrets(&self, manifest: &Manifest) -> Vec<(String, Option<AuthorityPart>, String, PathBuf)> {
         let flags = self.catalogue.section(&manifest.name).into_iter().flat_map(|section| &section.flags);
         let files = flags.filter_map(|flag| {
@@ -329,13 +329,13 @@ impl Tuning {
         flags.map(|flag| (flag, self.given.get(&flag.name)))
     }
 
-    /// Feature gates of the controller of this name, with the values that are given.
+    /// Feature gates of the controller with this name, with the given values.
     fn gates(&self, plugin: &str) -> impl Iterator<Item = (&'static FeatureGate, Option<bool>)> {
         let gates = self.catalogue.section(plugin).into_iter().flat_map(|section| &section.feature_gates);
         gates.map(|gate| (gate, self.value(gate)))
     }
 
-    /// The feature gates that controllers of the binary read, by name, with upstream's words of their stages and their values.
+    /// The feature gates that the built-in controllers use, by name, with upstream's name of the stage, and the value.
     pub(crate) fn features(&self) -> BTreeMap<&'static str, (&'static str, bool)> {
         let gates = self.catalogue.gates();
         gates.map(|gate| (&*gate.name, (gates::stage(&gate.name), self.value(gate).unwrap_or(gate.default)))).collect()
@@ -376,7 +376,8 @@ impl Tuning {
         Some(more).filter(|more| *more != limit)
     }
 
-    /// Why a plugin does not run although `--controllers` enables it; none if it runs. `has`: whether a setting has a value.
+    /// Why a plugin does not run although `--controllers` enables it; `None` if it runs. `has`: whether a setting has a
+    /// value.
     pub(crate) fn hindrance(&self, plugin: &str, has: impl Fn(&str) -> bool) -> Option<NotStarted> {
         let not = |reason: &str, message: String| NotStarted {
             plugin: plugin.to_owned(),
@@ -404,7 +405,7 @@ impl Tuning {
         Some(not("MissingSetting", format!("setting {missing} is not given{}", section.by_flag(missing))))
     }
 
-    /// Settings that flags and feature gates give a plugin.
+    /// Settings of a plugin from flags and feature gates.
     pub(crate) fn settings(&self, manifest: &Manifest) -> Map<String, Value> {
         let set = |sets: &Sets, value: Option<&FlagValue>| {
             let (name, setting) = manifest.config.get_key_value(sets.config.as_ref()?)?;
@@ -416,7 +417,7 @@ impl Tuning {
         by_flags.chain(by_gates).collect()
     }
 
-    /// Gates of `--feature-gates` that neither the host nor a controller of the binary reads.
+    /// Gates of `--feature-gates` that neither the host nor a built-in controller uses.
     pub(crate) fn gates_without_effect(&self) -> Vec<&str> {
         let of_controllers = self.catalogue.gates().map(|gate| gate.name.as_str());
         let read: Vec<&str> = of_controllers.chain([gates::COORDINATED_LEADER_ELECTION]).collect();
@@ -475,7 +476,7 @@ mod tests {
     fn the_help_of_a_flag_is_in_its_manifest() {
         let command = declare(Command::new("test").disable_help_flag(true).term_width(120), &CATALOGUE);
         let versions = versions::arguments();
-        // Their help names the version of Kubernetes.
+        // Their help contains the version of Kubernetes.
         let mut command =
             versions.iter().fold(command, |command, of| command.mut_arg(of.get_id(), |arg| arg.hide(true)));
         expect![[r#"
@@ -515,7 +516,7 @@ mod tests {
         static REAL: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::new(manifests()));
         let command = <Cli as clap::CommandFactory>::command();
         let run = command.find_subcommand("run").unwrap().clone();
-        // A test binary may carry the same flags already.
+        // A test binary may have the same flags already.
         let is_new = |carried: &&CarriedFlag| run.get_arguments().all(|arg| arg.get_id() != carried.flag.name.as_str());
         let new: Vec<&CarriedFlag> = REAL.flags().iter().filter(is_new).collect();
         let carried = Catalogue::carried().flags();
@@ -616,7 +617,7 @@ mod tests {
         assert_eq!(on(none, Some(35)), (Some(Value::Bool(false)), false));
         assert_eq!(on("--emulated-version=kube=1.36", None), (Some(Value::Bool(false)), false));
         assert_eq!(on("--emulated-version=1.37", None), (None, true));
-        // The operator has given the rights.
+        // The operator has granted the rights.
         assert_eq!(on("--feature-gates=AllowDNSOnlyNodeCSR=true", Some(35)), (Some(Value::Bool(true)), true));
     }
 
@@ -634,7 +635,7 @@ mod tests {
         assert!(read(&older).err().is_some_and(|why| why.ends_with("min compatibility version 1.34")));
         let on = |given: &[&str]| read(given).unwrap().features()["HPAGeneration"].1;
         assert!(on(&["--emulated-version=kube=1.37", named]));
-        // As upstream, a group is of the gates that there are.
+        // As upstream, a group applies to the existing gates.
         assert!(on(&["--feature-gates=AllBeta=true"]));
         assert!(!on(&["--emulated-version=kube=1.36", "--feature-gates=AllBeta=true"]));
     }
@@ -684,7 +685,7 @@ mod tests {
         let options = tuning.options(&greedy, LIMIT);
         assert!(options.concurrency.is_empty() && options.rate_limit.is_none() && !options.shares_metrics);
         assert!(tuning.settings(&greedy).is_empty() && hindrance(&tuning, "strangers").is_none());
-        // Taking a built-in name does not make a component's own section effective.
+        // A component with a built-in name still has its own section ignored.
         let posing = with_section("widgets", "{client: {qps: 1000, burst: 1000}}");
         assert_eq!(tuning.options(&posing, LIMIT).rate_limit, Some(RateLimit { qps: Some(40.0), burst: 3_000 }));
     }

@@ -1,7 +1,7 @@
-//! The `--controllers` flag: which controllers run.
+//! The `--controllers` flag, which selects the controllers to run.
 //!
-//! Source: kube-controller-manager: the first item that names a controller decides, and `*` means those that are on by
-//! default.
+//! Source: kube-controller-manager: the first item with a controller's name decides, and `*` stands for those that are
+//! on by default.
 
 use std::str::FromStr;
 
@@ -47,13 +47,13 @@ impl FromStr for ControllersFlag {
     }
 }
 
-/// The flag names controllers that this host does not have.
+/// The flag contains controllers that this host does not have.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnknownControllers {
-    /// Names that nothing has.
+    /// Names that do not exist.
     #[error("--controllers: no controller is called {}; known are {}", .unknown.join(" or "), .known.join(", "))]
     Unknown {
-        /// The names, as given, each with the valid name that is like it.
+        /// The given names, each with the most similar valid one.
         unknown: Vec<String>,
         /// The valid names.
         known: Vec<String>,
@@ -64,7 +64,7 @@ pub(crate) enum UnknownControllers {
         .missing.join(", "), if .missing.len() == 1 { "is" } else { "are" }, .known.join(", ")
     )]
     Missing {
-        /// The names, as given.
+        /// The given names.
         missing: Vec<String>,
         /// The valid names.
         known: Vec<String>,
@@ -72,8 +72,8 @@ pub(crate) enum UnknownControllers {
 }
 
 impl ControllersFlag {
-    /// The flag of a host that names components: without the flag, none of the built-in controllers runs beside them. Upstream's
-    /// default, `*`, applies if it names none.
+    /// The default of the flag: if the operator names components, no built-in controllers run in addition to them;
+    /// otherwise upstream's default, `*`.
     ///
     /// # Errors
     /// [`ParseControllersError`]; a retry does not help.
@@ -85,7 +85,7 @@ impl ControllersFlag {
         }
     }
 
-    /// Whether it is about all controllers, and not a list of them.
+    /// Whether it includes `*`, so is not a list of controllers.
     pub(crate) fn has_all(&self) -> bool {
         self.items.contains(&Item::All)
     }
@@ -100,7 +100,7 @@ impl ControllersFlag {
         self.explicit(name, aliases) == Some(false)
     }
 
-    /// What the first item with this name says; as upstream, it overrides later ones and `*`.
+    /// The setting of the first item with this name; as upstream, it overrides later ones and `*`.
     fn explicit(&self, name: &str, aliases: &[String]) -> Option<bool> {
         let means = |item: &str| item == name || aliases.iter().any(|alias| alias == item);
         self.items.iter().find_map(|item| match item {
@@ -110,8 +110,8 @@ impl ControllersFlag {
         })
     }
 
-    /// Checks that every name is known. `known` yields names with their aliases, `missing` those of kube-controller-manager that the
-    /// host does not have: they can be disabled, which they are.
+    /// Checks that every name is valid. `known` yields names with their aliases, `missing` the kube-controller-manager
+    /// controllers that the host does not have: disabling them is accepted.
     ///
     /// # Errors
     /// [`UnknownControllers`]; a retry does not help.

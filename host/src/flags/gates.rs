@@ -1,14 +1,14 @@
-//! `--feature-gates`, as kube-controller-manager has it.
+//! `--feature-gates`, as in kube-controller-manager.
 //!
 //! *Flow*: [`parse`] reads the flag; [`check`] compares it with the gates of Kubernetes; [`FeatureGates::value`]
-//! answers for a gate that the manifest of a built-in controller declares.
+//! returns the value of a gate in the manifest of a built-in controller.
 //!
 //! *Invariants*:
-//! 1. The flag accepts every gate that kube-controller-manager accepts, and no others, but for values of gates that built-in controllers
-//!    should read and do not.
-//! 2. A gate that the flag does not name has the default of its manifest.
+//! 1. The flag accepts exactly the gates of kube-controller-manager, except for values of gates that built-in
+//!    controllers should use and do not.
+//! 2. A gate that is not in the flag has the default of its manifest.
 //!
-//! *Not here*: the gates of Kubernetes, which are data beside the plugins.
+//! *Not here*: the gates of Kubernetes, which are data next to the plugins.
 //!
 //! *Source*: `featuregate/feature_gate.go` of component-base.
 
@@ -22,10 +22,10 @@ use serde::Deserialize;
 /// The gates of kube-controller-manager, by their stages.
 const TABLE: &str = include_str!("../../../plugins/feature-gates.yaml");
 
-/// The gate that the host itself reads: the API server elects the leader, by LeaseCandidates (KEP-4355).
+/// The gate of the host itself: the API server coordinates leader election, by LeaseCandidates (KEP-4355).
 pub(crate) const COORDINATED_LEADER_ELECTION: &str = "CoordinatedLeaderElection";
 
-/// Values that `--feature-gates` gives, by the gates' names.
+/// Values of `--feature-gates`, by gate name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates(BTreeMap<String, bool>);
 
@@ -36,9 +36,9 @@ pub(crate) struct Gate {
     pub(crate) default: bool,
     /// Whether the default cannot be changed.
     locked: bool,
-    /// Whether the built-in controllers that read it upstream have the behaviour of the default only.
+    /// Whether the built-in controllers that use it upstream support the default only.
     fixed: bool,
-    /// The first minor version that has it; 0 if all that can be emulated have it.
+    /// The first minor version with it; 0 if all versions that can be emulated have it.
     since: u32,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Stage {
     Deprecated,
 }
 
-/// Names of gates, by what holds for them.
+/// Gate names with common properties.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Group {
@@ -67,7 +67,7 @@ struct Group {
 }
 
 static KNOWN: LazyLock<BTreeMap<String, Gate>> = LazyLock::new(|| {
-    // A test reads the table.
+    // A test parses the table.
     let groups: Vec<Group> = serde_norway::from_str(TABLE).unwrap_or_default();
     let gates = groups.into_iter().flat_map(|Group { stage, default, locked, fixed, since, gates }| {
         let since = minor_number(&since).unwrap_or_default();
@@ -76,10 +76,10 @@ static KNOWN: LazyLock<BTreeMap<String, Gate>> = LazyLock::new(|| {
     gates.collect()
 });
 
-/// Gates: `NAME=BOOL`, separated by commas. Of a gate that is named twice, the last value holds.
+/// Parses gates: `NAME=BOOL`, separated by commas. If a gate occurs twice, the last value is used.
 ///
 /// # Errors
-/// What is wrong, and how to write it.
+/// The error, and the valid form.
 pub(crate) fn parse(text: &str) -> Result<FeatureGates, String> {
     let mut gates = FeatureGates::default();
     for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -101,7 +101,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The stage that `AllAlpha` or `AllBeta` names.
+/// The stage of `AllAlpha` or `AllBeta`.
 fn group(name: &str) -> Option<Stage> {
     match name {
         "AllAlpha" => Some(Stage::Alpha),
@@ -110,14 +110,14 @@ fn group(name: &str) -> Option<Stage> {
     }
 }
 
-/// A gate that a manifest declares, as `--help` lists it.
+/// A gate of a manifest, as listed by `--help`.
 pub(crate) fn describe(gate: &FeatureGate) -> String {
     let FeatureGate { name, default, .. } = gate;
     let stage = known(name).map_or_else(String::new, |known| format!("{:?} - ", known.stage).to_uppercase());
     format!("{name}=true|false ({stage}default={default})")
 }
 
-/// A gate of Kubernetes; `None` if there is none of this name.
+/// A gate of Kubernetes; `None` if the name is unknown.
 pub(crate) fn known(name: &str) -> Option<Gate> {
     KNOWN.get(name).copied()
 }
@@ -127,7 +127,7 @@ pub(crate) fn is_of(name: &str, minor: u32) -> bool {
     known(name).is_none_or(|gate| gate.since <= minor)
 }
 
-/// The word of upstream's metrics for the stage of a gate: empty for general availability.
+/// The stage of a gate in upstream's metrics: empty for general availability.
 pub(crate) fn stage(name: &str) -> &'static str {
     match known(name).map(|gate| gate.stage) {
         Some(Stage::Alpha) => "ALPHA",
@@ -137,10 +137,10 @@ pub(crate) fn stage(name: &str) -> &'static str {
     }
 }
 
-/// Checks that kube-controller-manager accepts the gate with this value.
+/// Checks that kube-controller-manager accepts this value of the gate.
 ///
 /// # Errors
-/// The gate is unknown, or locked to another value, or another value would not have its effect.
+/// The gate is unknown, or locked to another value, or another value would have no effect.
 fn check(name: &str, value: bool) -> Result<(), String> {
     if group(name).is_some() {
         return Ok(());
@@ -169,10 +169,10 @@ impl FeatureGates {
         self
     }
 
-    /// Checks that the emulated minor version has the gates that the flag names.
+    /// Checks that the emulated minor version has the gates of the flag.
     ///
     /// # Errors
-    /// Upstream's sentence for one that it does not have.
+    /// Upstream's message for a gate that it does not have.
     pub(crate) fn check_emulated(&self, emulated: u32, compatible: u32) -> Result<(), String> {
         match self.0.iter().find(|(name, _)| !is_of(name, emulated)) {
             None => Ok(()),
@@ -182,7 +182,7 @@ impl FeatureGates {
         }
     }
 
-    /// The value that the flag gives a gate; `None` if the default holds. A gate that the flag names takes precedence over
+    /// The value that the flag sets for a gate; `None` for the default. A gate in the flag takes precedence over
     /// `AllAlpha` and `AllBeta`.
     pub(crate) fn value(&self, name: &str) -> Option<bool> {
         let of_stage = || {
@@ -197,7 +197,7 @@ impl FeatureGates {
         self.value(name).or_else(|| known(name).map(|gate| gate.default)).unwrap_or_default()
     }
 
-    /// Gates that the flag names and that none of `read` is: they have no effect.
+    /// Gates in the flag that are not in `read`: they have no effect.
     pub(crate) fn without_effect(&self, read: &[&str]) -> Vec<&str> {
         let is_read = |name: &str| match group(name) {
             Some(stage) => read.iter().any(|read| known(read).is_some_and(|gate| gate.stage == stage)),
@@ -244,7 +244,7 @@ mod tests {
         check("AllAlpha", expect![[r#""AllAlpha": write GATE=true or GATE=false"#]]);
         check("AllAlpha=maybe", expect![[r#"AllAlpha: "maybe" is not true or false"#]]);
         check("Widgets=true", expect!["unrecognized feature gate: Widgets"]);
-        // A version before had it.
+        // An earlier version had it.
         check("OrderedNamespaceDeletion=true", expect!["unrecognized feature gate: OrderedNamespaceDeletion"]);
         check(
             "deploymentreplicasetterminatingreplicas=true",

@@ -1,8 +1,9 @@
-//! What kube-controller-manager has and this host does not, so that errors can say why and what to do.
+//! Controllers and flags of kube-controller-manager that this host lacks, so that errors can explain the reason and the
+//! remedy.
 //!
-//! *Flow*: the list of all controllers, which is data next to the plugins -> without what the binary carries -> errors.
+//! *Flow*: the list of all controllers, which is data next to the plugins -> minus the built-in ones -> errors.
 //!
-//! *Not here*: the parts of the list that only pages show (`host/xtask/src/upstream.rs`, which also checks its fields).
+//! *Not here*: the parts of the list for pages only (`host/xtask/src/upstream.rs`, which also checks its fields).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 
 use crate::builtins::Catalogue;
 
-/// The list as it is written.
+/// The list in the file.
 #[derive(Debug, Default, Deserialize)]
 struct Table {
     areas: Vec<Area>,
@@ -33,14 +34,14 @@ struct Controller {
     name: String,
     aliases: Vec<String>,
     flags: Vec<String>,
-    /// Kinds on whose objects nothing acts without it.
+    /// Kinds that no other controller acts on.
     reconciles: Vec<Kind>,
-    /// Whether it is one of a cloud provider, whose name kube-controller-manager does not know.
+    /// Whether it belongs to a cloud provider, so that kube-controller-manager does not have its name.
     #[serde(skip)]
     is_of_cloud: bool,
 }
 
-/// Flags with what to do instead, the end of a sentence.
+/// Flags with their alternatives, as the end of a sentence.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct General {
@@ -48,7 +49,7 @@ struct General {
     instead: String,
 }
 
-/// Controllers that have no plugin, by name, and flags of kube-controller-manager that belong to no controller.
+/// Controllers without a plugin, by name, and flags of kube-controller-manager that belong to no controller.
 #[derive(Debug, Default)]
 struct Upstream {
     controllers: BTreeMap<String, Controller>,
@@ -56,7 +57,7 @@ struct Upstream {
 }
 
 impl Upstream {
-    /// What the list contains besides these built-in controllers, their flags and the kinds that they act on.
+    /// The list without these built-in controllers, their flags and their kinds.
     fn without(table: Table, built_in: &Catalogue) -> Self {
         let is_carried = |flag: &String| built_in.flags().iter().any(|carried| carried.flag.name == *flag);
         let missing = table.areas.into_iter().flat_map(|Area { cloud_providers: is_of_cloud, controllers }| {
@@ -73,11 +74,11 @@ impl Upstream {
 
 const TABLE: &str = include_str!("../../../plugins/upstream.yaml");
 
-// A test reads it.
+// A test parses it.
 static UPSTREAM: LazyLock<Upstream> =
     LazyLock::new(|| Upstream::without(serde_norway::from_str(TABLE).unwrap_or_default(), Catalogue::carried()));
 
-/// The error for an unknown flag, if it is one of kube-controller-manager's. `flag` begins with `--`, or is `-v`.
+/// The error for an unknown flag, if kube-controller-manager has it. `flag` begins with `--`, or is `-v`.
 pub(crate) fn refusal(flag: &str) -> Option<String> {
     let name = flag.strip_prefix("--").or_else(|| flag.strip_prefix('-'))?.replace('_', "-");
     if let Some(general) = UPSTREAM.flags.iter().find(|general| general.names.contains(&name)) {
@@ -90,13 +91,13 @@ pub(crate) fn refusal(flag: &str) -> Option<String> {
     Some(format!("{flag} is a flag of {controller}, which is not part of this Pintle yet; leave it out"))
 }
 
-/// The controllers of kube-controller-manager that have no plugin here, with their other names.
+/// The controllers of kube-controller-manager without a plugin here, with their aliases.
 pub(crate) fn controllers() -> impl Iterator<Item = (&'static str, &'static [String])> {
     let known = UPSTREAM.controllers.iter().filter(|(_, controller)| !controller.is_of_cloud);
     known.map(|(name, controller)| (name.as_str(), controller.aliases.as_slice()))
 }
 
-/// Kinds on whose objects nothing acts without one of these controllers, with its name.
+/// Kinds that only one of these controllers acts on, with its name.
 pub(crate) fn reconciled() -> impl Iterator<Item = (&'static Kind, &'static str)> {
     let of = |(name, controller): (&'static String, &'static Controller)| {
         controller.reconciles.iter().map(move |kind| (kind, name.as_str()))
@@ -180,7 +181,8 @@ mod tests {
               watches: [{kind: v1/Service, enqueue: [{to: self}]}],
               builtIn: {flags: [{name: shared, type: int32, default: 5, minimum: 1, help: Workers., sets: {concurrency: [q]}}]}}",
         );
-        // What the plugin has counts, not its entry: the other controller keeps neither its flag nor its kind.
+        // The plugin's own flags and kinds count, not its entry: the other controller keeps neither its flag nor its
+        // kind.
         assert_eq!(missing(&Catalogue::new([web])), ["other-controller [\"other-syncs\"] 1"]);
     }
 

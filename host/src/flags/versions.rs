@@ -9,14 +9,14 @@ use pintle_core::kubernetes::{self, minor_number};
 const EMULATED: &str = "emulated-version";
 const COMPATIBLE: &str = "min-compatibility-version";
 
-/// Versions that are given.
+/// Given versions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Versions {
     emulated: Option<String>,
     compatible: Option<String>,
 }
 
-/// The minor version that is followed.
+/// The minor version that the controllers follow.
 pub(super) fn newest() -> u32 {
     minor_number(kubernetes::VERSION).unwrap_or_default()
 }
@@ -50,21 +50,21 @@ pub(crate) fn arguments() -> [Arg; 2] {
 }
 
 impl Versions {
-    /// Those of a command line.
+    /// The versions of a command line.
     pub(crate) fn of(matches: &ArgMatches) -> Self {
         let get = |name| matches.get_one::<String>(name).cloned();
         Self { emulated: get(EMULATED), compatible: get(COMPATIBLE) }
     }
 
-    /// The version that is emulated, such as `1.36`.
+    /// The emulated version, such as `1.36`.
     pub(crate) fn emulates(&self) -> &str {
         self.emulated.as_deref().unwrap_or_else(|| kubernetes::minor())
     }
 
-    /// The minor version that is emulated, and the oldest one to be compatible with.
+    /// The emulated minor version, and the minimum compatible one.
     ///
     /// # Errors
-    /// The version to be compatible with is newer.
+    /// The minimum compatible version is newer.
     pub(crate) fn check(&self) -> anyhow::Result<(u32, u32)> {
         let emulated = minor_number(self.emulates()).unwrap_or_default();
         let before = || emulated.saturating_sub(1).max(newest().saturating_sub(kubernetes::EMULATED));

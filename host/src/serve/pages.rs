@@ -24,7 +24,7 @@ pub(super) struct HostPages {
 }
 
 impl HostPages {
-    /// Of a host that starts now, with this configuration, and without the metrics of these names.
+    /// The pages of a host that starts now, with this configuration, without these metrics.
     pub(super) fn new(manager: Arc<Manager>, args: &PluginArgs, disabled: BTreeSet<String>) -> Self {
         let (effective, emulates) = (args.effective.clone(), args.controller_flags.versions.emulates().to_owned());
         Self { manager, effective, disabled, emulates, started: (Timestamp::now(), Instant::now()) }
