@@ -1,8 +1,8 @@
 //! The names that `ControllerPlugin`s and the plugin folder claim, before the host starts its base plugins.
 //!
-//! A base plugin (built in, or of the command line) with a claimed name does not start: after a restart, a controller that was
-//! replaced or disabled would otherwise run in its old version until the replacement is pulled and compiled, and without end if it
-//! is not available.
+//! A base plugin (built in, or of the command line) with a claimed name does not start: after a restart, a replaced or
+//! disabled controller would otherwise run in its old version until the replacement is pulled and compiled, or
+//! indefinitely if it is not available.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ const PAGE: u32 = 500;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// Longest answer about the resources of the group.
+/// Largest response about the resources of the group.
 const MAX_GROUP_BYTES: usize = 1 << 20;
 
 /// Claimed names, each with the source of the highest precedence.
@@ -34,8 +34,8 @@ const MAX_GROUP_BYTES: usize = 1 << 20;
 pub struct Claims(BTreeMap<String, PluginSource>);
 
 impl Claims {
-    /// Reads the names of all resources of this class and of the folder's plugins. Waits as long as the API server does not answer: without its
-    /// answer nothing can run.
+    /// Reads the names of all resources of this class and of the folder's plugins. Waits while the API server does not
+    /// respond, because nothing can run without its response.
     ///
     /// # Errors
     /// The folder is unreadable, or the resources exist and the host may not list them. One line with the next step.
@@ -104,7 +104,7 @@ async fn list(reader: &dyn ApiReader, class: &str) -> Result<Vec<String>, ApiErr
     loop {
         let page = match reader.list(&target, PAGE, next.as_deref()).await {
             Err(why) if why.class == ApiErrorClass::NotFound => return Ok(Vec::new()),
-            // The list is of a past that the server has forgotten: again from the start.
+            // The server has compacted the list's version: start again.
             Err(why) if why.class == ApiErrorClass::Gone && next.is_some() => {
                 (names, next) = (Vec::new(), None);
                 continue;
@@ -125,7 +125,8 @@ async fn list(reader: &dyn ApiReader, class: &str) -> Result<Vec<String>, ApiErr
     }
 }
 
-/// Whether the server has the kind. A server refuses kinds that it does not have like any other that the role does not name.
+/// Whether the server has the kind. For an unknown kind, the server returns the same error as for one that the role
+/// does not permit.
 async fn is_served(reader: &dyn ApiReader) -> bool {
     match reader.raw("/apis/pintle.dev/v1alpha1", &at_most(MAX_GROUP_BYTES)).await {
         Ok(group) => group.contains("\"controllerplugins\""),

@@ -1,13 +1,13 @@
-//! Keeps the plugins of the host as one source declares them: applies what is new or changed, releases what is gone, and retries what
-//! may succeed later. The plugin folder and the `ControllerPlugin` resources are two listers of it.
+//! Reconciles the plugins of the host with one source: applies new and changed ones, releases deleted ones, and retries
+//! failures that may be temporary. The plugin folder and the `ControllerPlugin` resources are two listers of it.
 //!
 //! ```text
 //! lister ──name -> desired state──> SourceController ──apply, release──> Control
 //! ```
 //!
 //! Invariants:
-//! 1. A desired state is carried out once; again only when it has changed, when its retry is due, or when a source of higher
-//!    precedence has released its name.
+//! 1. A desired state is applied once; again only when it has changed, when its retry is due, or when a source of
+//!    higher precedence has released its name.
 //! 2. One task at a time for each name.
 //! 3. A rejection is a problem of the [`Control`] until the desired state changes or is reached.
 
@@ -21,18 +21,18 @@ use tokio::time::Instant;
 use crate::control::{Control, PluginSource};
 use crate::wire::{Refusal, reason};
 
-/// The desired state of a source, and how it is carried out.
+/// The desired state of a source, and how to apply it.
 pub(crate) trait Source {
-    /// The desired state of one name. Equal values are carried out once.
+    /// The desired state of one name. Equal values are applied once.
     type Wanted: Clone + PartialEq + Send + 'static;
 
     /// Its place in the precedence of sources.
     const SOURCE: PluginSource;
 
-    /// What problems of this name are filed under.
+    /// The label of its problems.
     fn label(&self, name: &str, wanted: &Self::Wanted) -> String;
 
-    /// Brings about the desired state; returns the digest of the component that runs.
+    /// Applies the desired state; returns the digest of the running component.
     fn apply(&self, name: &str, wanted: Self::Wanted) -> BoxFuture<'static, Result<String, Refusal>>;
 }
 
@@ -45,12 +45,12 @@ pub(crate) struct SourceController<S: Source> {
 }
 
 struct Entry<W> {
-    /// What was carried out or rejected last (`None`: a release), and the digest or the reason.
+    /// The last applied or rejected state (`None`: a release), and the digest or the reason.
     last: Option<(Option<W>, Result<String, Refusal>)>,
-    /// When to try the same again.
+    /// When to retry the same state.
     retry: Option<Instant>,
     is_busy: bool,
-    /// What its problem is filed under.
+    /// The label of its problem.
     label: String,
 }
 
@@ -68,13 +68,14 @@ pub(crate) struct Done<W> {
 }
 
 impl<S: Source> SourceController<S> {
-    /// Names that the source has claimed already are released if the first pass does not contain them.
+    /// Releases names that the source has claimed already if the first pass does not contain them.
     pub(crate) fn new(source: S, control: Arc<Control>) -> Self {
         let claimed = control.claimed_by(S::SOURCE).into_iter().map(|name| (name, Entry::default()));
         Self { source, by_name: claimed.collect(), control, tasks: JoinSet::new() }
     }
 
-    /// Starts what is due. A name with `None` is left as it is: its desired state is not known yet. Returns when the next retry is due.
+    /// Starts due tasks. A name with `None` is left alone, because its desired state is unknown. Returns when the next
+    /// retry is due.
     pub(crate) fn pass(&mut self, wanted: BTreeMap<String, Option<S::Wanted>>) -> Option<Instant> {
         let gone: Vec<String> = self.by_name.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for name in gone {
@@ -128,7 +129,7 @@ impl<S: Source> SourceController<S> {
         });
     }
 
-    /// The next task that ends; `None` if none runs.
+    /// The next finished task; `None` if none is running.
     ///
     /// # Cancel safety
     /// No result is lost.
@@ -136,12 +137,12 @@ impl<S: Source> SourceController<S> {
         self.tasks.join_next().await
     }
 
-    /// Takes note of a result.
+    /// Records a result.
     pub(crate) fn end(&mut self, done: Result<Done<S::Wanted>, JoinError>) {
         let Done { name, wanted, result } = match done {
             Ok(done) => done,
             Err(error) => {
-                // Its name stays busy: it would fail again.
+                // Its name stays busy, because it would fail again.
                 tracing::error!(%error, "applying a plugin of the {} failed", S::SOURCE.name());
                 return;
             }
@@ -161,14 +162,14 @@ impl<S: Source> SourceController<S> {
         }
     }
 
-    /// The digest that runs for a name, or why the desired state was rejected; `None` while it is brought about.
+    /// The running digest of a name, or why the desired state was rejected; `None` while it is being applied.
     pub(crate) fn result(&self, name: &str) -> Option<&Result<String, Refusal>> {
         let entry = self.by_name.get(name).filter(|entry| !entry.is_busy)?;
         entry.last.as_ref().filter(|(wanted, _)| wanted.is_some()).map(|(_, result)| result)
     }
 }
 
-/// Waits until this instant; without one, without end.
+/// Waits until this instant; without one, forever.
 pub(crate) async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,

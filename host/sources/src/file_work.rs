@@ -1,8 +1,8 @@
-//! Work with files that may not answer: a network mount whose server is gone keeps every thread that asks for one of its files.
+//! File access that may block: an unreachable network mount blocks every thread that accesses one of its files.
 //!
 //! Invariants:
-//! 1. Such a thread is never one that the host needs for anything else, and there are at most [`MAX_THREADS`] of them.
-//! 2. Whoever waits for one waits for a limited time.
+//! 1. Such threads are reserved for this work, and there are at most [`MAX_THREADS`] of them.
+//! 2. The wait for a result is bounded.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const MAX_THREADS: usize = 8;
 /// Longest wait for a component of the maximum size on a slow disk.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Runs work with files on threads of the runtime that are for blocking calls.
+/// Runs file access on the runtime's threads for blocking calls.
 #[derive(Clone)]
 pub(crate) struct FileWork {
     threads: Arc<Semaphore>,
@@ -35,10 +35,10 @@ impl FileWork {
     /// Runs `work`, which reads `path`.
     ///
     /// # Errors
-    /// That of `work`, or the file system does not answer; a retry may help then.
+    /// The error of `work`, or the file system does not respond; a retry may help then.
     ///
     /// # Cancel safety
-    /// The work goes on; its result is lost.
+    /// The work continues; its result is lost.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         path: &Path,
@@ -46,7 +46,7 @@ impl FileWork {
     ) -> Result<T, Refusal> {
         let threads = self.threads.clone();
         let working = async move {
-            // Held by the thread, also after the deadline.
+            // Held by the thread, even after the deadline.
             let permit = threads.acquire_owned().await;
             let task = tokio::task::spawn_blocking(move || {
                 let _permit = permit;
@@ -81,7 +81,7 @@ mod tests {
             let (ended, started) = (ended.clone(), started.clone());
             let hung = files.run(path, move || {
                 let _ = started.send(());
-                // Until all senders are gone.
+                // Until all senders are dropped.
                 let _ = ended.lock().recv();
                 Ok(())
             });
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(files.threads.available_permits(), 0);
         drop(end);
         assert_eq!(starts.iter().count(), MAX_THREADS, "no more threads wait");
-        // They all end: work is done again.
+        // All of them end, and new work can run.
         let files = FileWork { deadline: Duration::MAX, ..files };
         assert_eq!(files.run(path, || Ok(5)).await, Ok(5));
     }

@@ -1,12 +1,13 @@
-//! Files of settings that the host follows: a change is a new configuration of the same component.
+//! Setting files that the host follows: a change reconfigures the same component.
 //!
-//! *Flow*: each minute, [`FollowedFiles`] reads the files; `Control::reconfigure` applies what has changed.
+//! *Flow*: every minute, [`FollowedFiles`] reads the files; `Control::reconfigure` applies changes.
 //!
 //! *Invariants*:
-//! 1. The last good content stays in use while the file is missing, too large, not UTF-8, or not valid for the plugin.
-//! 2. A file that does not answer keeps no thread that the host needs for anything else.
+//! 1. The last valid content stays in use while the file is missing, too large, not UTF-8, or not valid for the plugin.
+//! 2. An unresponsive file blocks no thread that the host needs for anything else.
 //!
-//! *Source*: `dynamiccertificates/dynamic_cafile_content.go` of apiserver looks every minute, too, beside its file events.
+//! *Source*: `dynamiccertificates/dynamic_cafile_content.go` of apiserver also polls every minute, in addition to file
+//! events.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,12 +20,12 @@ use crate::control::Control;
 use crate::file_work::FileWork;
 use crate::wire::{Refusal, reason};
 
-/// Longest file of a setting: 1 MiB, the limit of Secrets and ConfigMaps, from which such files are mounted.
+/// Largest setting file: 1 MiB, the limit of Secrets and ConfigMaps, from which such files are mounted.
 pub const MAX_SETTING_BYTES: usize = 1 << 20;
-/// Time between two looks at a file.
+/// Polling interval of a file.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// The file of a setting of the command line.
+/// The file of a command-line setting.
 #[derive(Clone, Debug)]
 pub struct FollowedFile {
     /// Name of the plugin.
@@ -33,9 +34,9 @@ pub struct FollowedFile {
     pub setting: String,
     /// The file.
     pub path: PathBuf,
-    /// Checks the content beyond the type of the setting.
+    /// Validates the content beyond the type of the setting.
     pub check: fn(&str) -> Result<(), String>,
-    /// The content that is in use.
+    /// The content in use.
     pub content: String,
 }
 
@@ -56,7 +57,7 @@ pub fn read_setting(path: &Path) -> Result<String, Refusal> {
     text.map_err(|_| Refusal::new(reason::INVALID, format!("{} is not UTF-8; name a text file", path.display())))
 }
 
-/// The files that a host follows.
+/// The files that the host follows.
 pub(crate) struct FollowedFiles {
     files: Vec<File>,
     control: Arc<Control>,
@@ -65,7 +66,7 @@ pub(crate) struct FollowedFiles {
 
 struct File {
     file: FollowedFile,
-    /// Content that the plugin rejected: it is not tried again.
+    /// Content that the plugin rejected; it is not retried.
     rejected: Option<String>,
 }
 
@@ -88,14 +89,14 @@ impl FollowedFiles {
         }
     }
 
-    /// Looks at each file once.
+    /// Reads each file once.
     pub(crate) async fn look(&mut self) {
         for File { file, rejected } in &mut self.files {
             let looked = look_at(file, rejected, &self.control, &self.work).await;
             let source = file.source();
             match looked {
                 Ok(()) => self.control.solved(&source),
-                // The next look tries again.
+                // The next poll retries.
                 Err(why) if why.is_busy() => {}
                 Err(why) => {
                     self.control.followed_file_failed(&file.plugin, &file.setting);
@@ -153,7 +154,7 @@ mod tests {
     use crate::control::{Base, PluginSource, Wanted};
     use crate::wire::Overrides;
 
-    /// A host with plugin `p` of the command line, whose setting `a` comes from a file.
+    /// A host with the command-line plugin `p`, whose setting `a` comes from a file.
     struct Followed {
         fixture: Fixture,
         files: FollowedFiles,
@@ -189,13 +190,13 @@ mod tests {
             self.fixture.spec("p").config["a"].clone()
         }
 
-        /// How often a component was applied since the start.
+        /// Number of components applied since the start.
         fn n_applied(&mut self) -> usize {
             self.n_loaded += self.fixture.loaded().len();
             self.n_loaded
         }
 
-        /// What `pintle plugin list` shows of the file.
+        /// The file's problems in `pintle plugin list`.
         fn problems(&self) -> Vec<String> {
             self.fixture.control.listing().problems.into_iter().map(|problem| problem.message).collect()
         }
@@ -226,7 +227,7 @@ mod tests {
         let shown = followed.path.display().to_string();
         let mut n = 0;
         let mut wrong = async |followed: &mut Followed, expected: &str| {
-            // Two looks: one problem, two counts.
+            // Two polls: one problem with two occurrences.
             followed.files.look().await;
             followed.files.look().await;
             n += 2;
@@ -245,7 +246,7 @@ mod tests {
         wrong(&mut followed, "has more than 1048576 bytes").await;
         fs::write(&followed.path, "bad").unwrap();
         wrong(&mut followed, "contains nothing good").await;
-        // Longest content.
+        // The largest content.
         fs::write(&followed.path, format!("good{}", "x".repeat(MAX_SETTING_BYTES - 4))).unwrap();
         followed.files.look().await;
         assert_eq!(followed.problems(), Vec::<String>::new());

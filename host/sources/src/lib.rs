@@ -1,4 +1,4 @@
-//! Plugin sources: where the plugins of a running host come from.
+//! Plugin sources: the origins of a running host's plugins.
 //!
 //! ```text
 //! admin    (Unix socket, HTTP) ──┐
@@ -6,13 +6,13 @@
 //! resource (ControllerPlugin)  ──┘
 //! ```
 //!
-//! [`plugin_sources`] opens all three. [`wire`] has the JSON of the admin API, for both of its ends.
+//! [`plugin_sources`] opens all three. [`wire`] has the JSON types of the admin API, for both of its ends.
 //!
 //! Invariants:
 //! 1. [`control`] decides which source owns a name, and whether a component may run: no source bypasses it.
 //! 2. A failing source leaves running plugins unchanged.
 //!
-//! Not here: the components that a host starts with, and the operator's end of the admin API (`pintle-client`).
+//! Not here: the components that a host starts with, and the admin API client (`pintle-client`).
 
 pub mod admin;
 mod claims;

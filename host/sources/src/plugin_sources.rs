@@ -25,7 +25,7 @@ use crate::followed::{FollowedFile, FollowedFiles};
 use crate::resource;
 use crate::resource::{Parts, Signature, WRITER, Watcher, WritersOfPlugins};
 
-/// How long a host that stops marks statuses at most.
+/// Time limit for marking statuses when the host stops.
 const MARKING: Duration = Duration::from_secs(2);
 
 /// The sources that an operator configures.
@@ -35,9 +35,10 @@ pub struct Options {
     pub plugin_dir: Option<PathBuf>,
     /// Path of the admin socket; `None` for the default.
     pub admin_socket: Option<Place>,
-    /// Whether a `ControllerPlugin` may name a component by a tag, or in a ConfigMap, without a digest and without a trusted key.
+    /// Whether a `ControllerPlugin` may refer to a component by a tag, or in a ConfigMap, without a digest and without
+    /// a trusted key.
     pub allow_unpinned: bool,
-    /// The class of `ControllerPlugin`s that the host obeys.
+    /// The class of `ControllerPlugin`s that the host applies.
     pub plugin_class: String,
 }
 
@@ -53,11 +54,11 @@ pub struct Running {
     pub builtins: BTreeMap<String, &'static [u8]>,
     /// Converts failed runs to cases.
     pub save_run: SaveRun,
-    /// Bound the writes of statuses in time; no bound if absent.
+    /// Time limits for status writes; unlimited if absent.
     pub fences: Option<Fences>,
     /// Files of settings.
     pub followed: Vec<FollowedFile>,
-    /// How it signs statuses.
+    /// Signature of the host in statuses.
     pub signature: Signature,
 }
 
@@ -69,7 +70,7 @@ pub struct PluginSources {
     class: String,
 }
 
-/// Running sources; they stop when this is dropped.
+/// Running sources; dropping this stops them.
 pub struct Open {
     _socket: Option<socket::Guard>,
     _tasks: Vec<AbortOnDropHandle<()>>,
@@ -78,8 +79,8 @@ pub struct Open {
 }
 
 impl Open {
-    /// Stops the sources. The statuses of resources are marked first, as no host updates them from now on; that takes
-    /// [`MARKING`] at most.
+    /// Stops the sources. The statuses of resources are marked first, because no host updates them from now on; that
+    /// takes at most [`MARKING`].
     pub async fn close(self) {
         self.stopping.cancel();
         if timeout(MARKING, self.resources).await.is_err() {
@@ -92,7 +93,7 @@ impl PluginSources {
     /// Binds the socket, and checks the folder. Call it within a tokio runtime.
     ///
     /// # Errors
-    /// One line that names the argument and the next step.
+    /// One line with the argument and the next step.
     pub fn new(options: impl Into<Options>) -> anyhow::Result<Self> {
         let options = options.into();
         let folder = options.plugin_dir.as_deref().map(check_folder).transpose()?;
@@ -148,7 +149,7 @@ impl PluginSources {
     }
 }
 
-/// The host's own writes about plugins: one writer for each group of them.
+/// Writers for the host's own writes about plugins, one for each group of plugins.
 fn writers(connection: &Connection, fences: Option<Fences>) -> WritersOfPlugins {
     let Some(fences) = fences else {
         let writer = writer(connection, None);
@@ -159,7 +160,7 @@ fn writers(connection: &Connection, fences: Option<Fences>) -> WritersOfPlugins 
     Arc::new(move |plugin| of_groups[fences.groups().of(plugin).index()].clone())
 }
 
-/// The host's own writes.
+/// A writer for the host's own writes.
 fn writer(connection: &Connection, fence: Option<Arc<dyn WriteFence>>) -> Arc<dyn ApiWriter> {
     connection
         .client(&WriterIdentity { name: WRITER.to_owned(), qps: Some(20.0), burst: 30, account: None, fence })
@@ -169,21 +170,21 @@ fn writer(connection: &Connection, fence: Option<Arc<dyn WriteFence>>) -> Arc<dy
 /// Creates or updates the resource's definition.
 ///
 /// # Errors
-/// The API server rejects it, or does not answer.
+/// The API server rejects it, or does not respond.
 pub async fn install_crd(connection: &Connection) -> anyhow::Result<()> {
     resource::crd::install(&writer(connection, None)).await
 }
 
-/// Creates a CustomResourceDefinition of an author, or updates the existing one. A server that is not the embedded one serves the kind
-/// a moment later.
+/// Creates or updates an author's CustomResourceDefinition. An API server other than the embedded one serves the kind a
+/// moment later.
 ///
 /// # Errors
-/// The API server rejects it, or does not answer.
+/// The API server rejects it, or does not respond.
 pub async fn apply_crd(connection: &Connection, definition: &serde_json::Value) -> anyhow::Result<()> {
     resource::crd::apply(&writer(connection, None), definition).await
 }
 
-/// The folder's absolute path, after a check that it is a directory that only root and the host's user may change.
+/// The folder's absolute path, after checking that only root and the host's user may change it.
 fn check_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     folder::check_folder(folder)?;
     std::path::absolute(folder).with_context(|| format!("find out where {} is", folder.display()))

@@ -1,6 +1,6 @@
 //! JSON types of the admin API, for server and client.
 //!
-//! *Invariant*: fields are added, never renamed: a command line works with hosts of other versions.
+//! *Invariant*: fields are added, never renamed, because command lines work with hosts of other versions.
 
 use std::time::Duration;
 
@@ -33,11 +33,11 @@ pub struct NotStarted {
     pub plugin: String,
     /// Reason as one word in CamelCase: `OffByDefault`, `Flag`, `FeatureGate`, `MissingSetting`, `MissingInput`.
     pub reason: String,
-    /// What is missing, and how to give it.
+    /// What is missing, and how to provide it.
     pub message: String,
 }
 
-/// What a source asks for and the host does not do.
+/// A request of a source that the host rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
@@ -74,7 +74,7 @@ pub struct ApplyRequest {
     /// Its bytes, in base64.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// Instead of bytes: the name of a plugin that the host carries.
+    /// Instead of bytes: the name of a built-in plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub builtin: Option<String>,
     /// The operator's spec. If absent: that of the running version, or the defaults for a new plugin.
@@ -165,7 +165,7 @@ pub struct DisableRequest {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiffAnswer {
-    /// Report of the last or present shadow run.
+    /// Report of the last or current shadow run.
     pub shadow: Option<ShadowReport>,
 }
 
@@ -185,15 +185,15 @@ pub struct Failure {
     pub id: u64,
     /// Key of the run.
     pub key: FailureKey,
-    /// The kind of the fault, or `retry` or `terminal` for what the plugin itself declared.
+    /// The kind of the fault, or `retry` or `terminal` for errors that the plugin declared.
     pub failure: String,
     /// Message for humans.
     pub message: String,
     /// Occurrences of this failure of the key, including the first.
     pub times: u64,
-    /// Time that the first run saw: RFC 3339.
+    /// Start time of the first run: RFC 3339.
     pub first: String,
-    /// Time that the last run saw.
+    /// Start time of the last run.
     pub last: String,
     /// Consecutive failures of the key before the first run.
     #[serde(default)]
@@ -245,13 +245,13 @@ pub struct SavedFailure {
     pub failure: Failure,
     /// The input of a case.
     pub input: serde_json::Value,
-    /// The plugin's log; of a long log the last lines.
+    /// The plugin's log; only the last lines of a long one.
     #[serde(default)]
     pub log: Vec<LoggedLine>,
     /// Number of masked values.
     #[serde(default)]
     pub masked: usize,
-    /// Sentences: what the run read and the input lacks.
+    /// Sentences: data that the run read and the input lacks.
     #[serde(default)]
     pub left_out: Vec<String>,
 }
@@ -266,7 +266,7 @@ pub struct LoggedLine {
     pub message: String,
 }
 
-/// A rejected request; nothing was changed.
+/// A rejected request. It changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -318,9 +318,9 @@ pub mod reason {
     pub const BUSY: &str = "Busy";
     /// The caches of new watches did not sync.
     pub const NOT_SYNCED: &str = "NotSynced";
-    /// The file system does not answer.
+    /// The file system does not respond.
     pub const NO_ANSWER: &str = "NoAnswer";
-    /// There is no such plugin, or no such failure of it.
+    /// The plugin, or its failure, does not exist.
     pub const NOT_FOUND: &str = "NotFound";
     /// A plugin with this name exists.
     pub const ALREADY_LOADED: &str = "AlreadyLoaded";
@@ -330,9 +330,9 @@ pub mod reason {
     pub const EXCLUDED: &str = "Excluded";
     /// The plugin runs on another host, which leads.
     pub const STANDBY: &str = "Standby";
-    /// The source may give another component at any time, and the name does not show which one the operator means.
+    /// The source may provide another component at any time, so the name does not identify a component.
     pub const UNPINNED: &str = "Unpinned";
-    /// The component is older than the one before, and only a signature admits it.
+    /// The component is older than the previous one, and only a signature admits it.
     pub const DOWNGRADE: &str = "Downgrade";
     /// The request is not valid.
     pub const INVALID: &str = "Invalid";

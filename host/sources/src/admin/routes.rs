@@ -9,11 +9,12 @@
 //! | `DELETE /v1/plugins/NAME` | unloads |
 //! | `POST /v1/plugins/NAME/{swap,rollback,disable,enable,approve}` | performs that operation |
 //! | `GET /v1/plugins/NAME/overview` | shows it in detail: its last minutes, and the keys of its queues |
-//! | `GET /v1/plugins/NAME/diff` | what shadowing has shown |
-//! | `GET /v1/plugins/NAME/failures` | the last runs that failed |
-//! | `GET /v1/plugins/NAME/failures/ID` | one of them with its input; values of Secrets only with `?secrets=true` |
+//! | `GET /v1/plugins/NAME/diff` | shows the report of the last shadow run |
+//! | `GET /v1/plugins/NAME/failures` | lists the last failed runs |
+//! | `GET /v1/plugins/NAME/failures/ID` | shows one with its input; values of Secrets only with `?secrets=true` |
 //!
-//! NAME is the name of a plugin, or an alias that no other plugin has. An error is a `Refusal` with a matching status code. `GET /v1/plugins` shows the progress of a swap.
+//! NAME is the name of a plugin, or an alias that no other plugin has. An error is a `Refusal` with a matching status
+//! code. `GET /v1/plugins` shows the progress of a swap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ use crate::wire::{ApplyRequest, DiffAnswer, DisableRequest, Refusal, reason};
 /// Longest body: a component in base64, and a megabyte for the other fields.
 const MAX_BODY_BYTES: usize = MAX_COMPONENT_BYTES.div_ceil(3) * 4 + (1 << 20);
 
-/// A refusal as a response.
+/// An error as a response.
 struct Refused(Refusal);
 
 impl From<Refusal> for Refused {
@@ -56,7 +57,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// The status code of a refusal. All other reasons are about the component or its spec.
+/// The status code of an error. All other reasons are about the component or its spec.
 fn status(why: &str) -> StatusCode {
     match why {
         reason::FORBIDDEN => StatusCode::FORBIDDEN,
@@ -100,7 +101,7 @@ pub(super) fn router(control: Arc<Control>, save: failures::SaveRun) -> Router {
         .method_not_allowed_fallback(|| async { Refused(Refusal::new(NO_METHOD, "this path has no such method")) })
         .with_state(control)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        // Outermost: nothing of a request is read before the permission check.
+        // Outermost: no part of a request is read before the permission check.
         .layer(middleware::from_fn(check))
 }
 
@@ -221,7 +222,7 @@ async fn failure(
     Ok(ok(&failures::saved(&control.failures(&name)?, &id, secrets, save)?))
 }
 
-/// Runs in its own task, so that a client that disconnects cannot interrupt it.
+/// Runs in its own task, so that a disconnecting client cannot interrupt it.
 async fn to_its_end<T: Serialize + Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Answer {

@@ -1,6 +1,6 @@
 //! The socket of the admin API: its path and its owner.
 //!
-//! *Invariant*: a host holds a lock next to its socket while it runs. The lock distinguishes the socket of a dead host from
+//! *Invariant*: a running host holds a lock next to its socket. The lock distinguishes the socket of a dead host from
 //! that of a live one, without a race between two starting hosts.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
@@ -74,8 +74,8 @@ impl AdminSocket {
     /// unusable (the file system is read-only, say); the log reports that.
     ///
     /// # Errors
-    /// The configured path is unusable, or another running host listens at the path: commands would reach that one. The message gives the
-    /// cause and the next step.
+    /// The configured path is unusable, or another running host listens at the path, so that commands would reach that
+    /// host. The message has the cause and the next step.
     pub fn open(place: Option<&Place>) -> anyhow::Result<Option<Self>> {
         let (is_required, path) = match place {
             Some(Place::Off) => return Ok(None),
@@ -125,7 +125,7 @@ impl AdminSocket {
         }
         let listener = UnixListener::bind(path).with_context(|| format!("listen at {shown}"))?;
         let guard = Guard { path: path.to_owned(), _lock: lock };
-        // Before this call the folder's permissions protect the socket, and the check of each caller always does.
+        // Before this call the folder's permissions protect the socket; the check of each caller always does.
         fs::set_permissions(path, Permissions::from_mode(0o600))
             .with_context(|| format!("restrict {shown} to its owner"))?;
         Ok(Self { listener, guard })
@@ -137,7 +137,7 @@ impl AdminSocket {
     }
 }
 
-/// Opens the lock, or creates it. A link is an error: in a folder that others may write to, it could lead anywhere.
+/// Opens the lock, or creates it. A link is an error: in a folder that others may write to, it could point anywhere.
 fn open_lock(path: &Path, user: u32) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
@@ -207,7 +207,7 @@ mod tests {
         assert!(why.contains("another running host listens at") && why.contains("--admin-socket PATH"), "{why}");
         drop(first);
         assert!(!path.exists());
-        // As a killed host leaves it.
+        // The state that a killed host leaves.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         drop(open().unwrap().unwrap());
@@ -237,7 +237,7 @@ mod tests {
         for of in [user, user] {
             assert!(open_lock(&path, of).is_ok());
         }
-        // Only root may give a file away: another user opens it.
+        // Only root may change the owner of a file, so another user opens it.
         let why = |path: &Path, user: u32| open_lock(path, user).unwrap_err().to_string();
         assert_eq!(why(&path, user + 1), "it is not a file of the host's user; remove it");
         assert_eq!(why(Path::new("/dev/null"), 0), "it is not a file of the host's user; remove it");

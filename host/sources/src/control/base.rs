@@ -27,22 +27,22 @@ pub struct Base {
 }
 
 impl Base {
-    /// The label of a component that the host carries.
+    /// The label of a built-in component.
     pub const BUILT_IN: &str = "built-in";
 
     /// This plugin as a request to apply.
     pub(super) fn wanted(&self, loader: &dyn Loader) -> Wanted<'static> {
         let bytes = self.bytes.to_vec();
         let spec = granted(&self.origin, &bytes, self.spec.clone(), loader);
-        // Components from the start were checked then.
+        // Components of the start were verified then.
         let evidence = Evidence::Own;
         Wanted { origin: self.origin.clone(), bytes, spec: Some(spec), overrides: &Overrides::NONE, evidence }
     }
 }
 
 impl Control {
-    /// Gives a base plugin another value of a setting, as if the host had been started with it. It takes effect at once if the base
-    /// runs as it was started, and otherwise when it runs again.
+    /// Changes a setting of a base plugin, as if the host had been started with the new value. It takes effect
+    /// immediately if the base is running unmodified, and otherwise when it runs again.
     ///
     /// # Errors
     /// [`Refusal`]; nothing has changed.
@@ -70,17 +70,17 @@ impl Control {
         Ok(())
     }
 
-    /// Counts a look at the file of a setting that gave no valid content.
+    /// Counts a read of a setting's file without valid content.
     pub(crate) fn followed_file_failed(&self, plugin: &str, setting: &str) {
         self.plugins.count_followed_file_error(plugin, setting);
     }
 }
 
-/// The spec of a component that the operator of the host chose: it gets the grants that it requests, unless the spec lists
-/// grants. Grants of its predecessor do not matter.
+/// The spec of a component chosen by the host's operator: it gets the grants that it requests, unless the spec lists
+/// grants. Grants of its predecessor are ignored.
 pub(super) fn granted(origin: &str, bytes: &[u8], mut spec: Spec, loader: &dyn Loader) -> Spec {
     if spec.grants.is_none() {
-        // An invalid component will be rejected with the reason.
+        // An invalid component is rejected later, with the reason.
         spec.grants = loader.inspect(origin, bytes).ok().map(|inspected| grants::asked_by(&inspected.manifest));
     }
     spec

@@ -10,10 +10,10 @@
 //! Invariants:
 //! 1. A `ControllerPlugin` takes precedence over the folder, and the folder over the command line and the built-in plugins.
 //!    When the owner releases a name, the next source takes over again.
-//! 2. The admin API changes what runs until the source changes again, and never unloads a plugin that a file or a resource
-//!    would load again.
+//! 2. The admin API changes the running plugins until the source changes again, and never unloads a plugin that a file
+//!    or a resource would load again.
 //! 3. A component of any source runs only if the operator trusts its signature.
-//! 4. A name that `--controllers` excludes is provided by no file and no resource.
+//! 4. Files and resources cannot provide a name that `--controllers` excludes.
 //! 5. A rejected request leaves the running version in place, is logged once, and stays visible until its source has changed.
 //!
 //! Not here: the stages of a swap (`pintle-runtime`).
@@ -64,7 +64,7 @@ impl PluginSource {
         }
     }
 
-    /// What an operator calls it.
+    /// Its name in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Admin => "admin API",
@@ -95,7 +95,7 @@ pub struct Wanted<'a> {
     pub spec: Option<Spec>,
     /// Overrides of parts of the spec.
     pub overrides: &'a Overrides,
-    /// Why it may be trusted.
+    /// Evidence for trusting it.
     pub evidence: Evidence,
 }
 
@@ -109,10 +109,10 @@ pub struct Control {
     carried: BTreeMap<String, &'static [u8]>,
     /// Names that neither a resource nor the folder may provide.
     excluded: BTreeSet<String>,
-    /// Built-in controllers that lack what they need to start.
+    /// Built-in controllers whose start conditions are not met.
     not_started: Vec<NotStarted>,
     state: Mutex<State>,
-    /// Signals that a name has become free for which the folder has a file.
+    /// Signals that a name with a file in the folder has become free.
     freed: watch::Sender<u64>,
 }
 
@@ -132,9 +132,9 @@ struct PluginEntry {
     in_folder: bool,
     /// The source that disables the plugin without having its component.
     disabled_by: Option<PluginSource>,
-    /// What the source declares that owns the name.
+    /// The declaration of the source that owns the name.
     declared: Option<Declared>,
-    /// What operators have changed since.
+    /// Changes by operators since then.
     deviations: Deviations,
     /// Whether the base was unloaded by an operator; releasing the name must not restore it.
     is_unloaded: bool,
@@ -150,25 +150,26 @@ impl Control {
         Self { plugins, loader, trust, carried, excluded, not_started, state, freed }
     }
 
-    /// With the components that the host carries, by plugin name.
+    /// Sets the built-in components, by plugin name.
     #[must_use]
     pub fn carrying(self, components: BTreeMap<String, &'static [u8]>) -> Self {
         Self { carried: components, ..self }
     }
 
-    /// With the names that the host's command line excludes: neither a resource nor the folder may provide them. The admin API may.
+    /// Sets the names that the host's command line excludes: neither a resource nor the folder may provide them. The
+    /// admin API may.
     #[must_use]
     pub fn excluding(self, names: BTreeSet<String>) -> Self {
         Self { excluded: names, ..self }
     }
 
-    /// With the built-in controllers that lack what they need to start. Other sources may provide these names.
+    /// Sets the built-in controllers whose start conditions are not met. Other sources may provide these names.
     #[must_use]
     pub fn not_starting(self, not_started: Vec<NotStarted>) -> Self {
         Self { not_started, ..self }
     }
 
-    /// The built-in controller of this name, if it lacks what it needs to start and no other source provides it.
+    /// The built-in controller with this name, if its start conditions are not met and no other source provides it.
     pub(crate) fn not_started(&self, name: &str) -> Option<&NotStarted> {
         let provided = self.state.lock().by_name.get(name).is_some_and(|held| held.claim.is_some());
         self.not_started.iter().find(|of| of.plugin == name && !provided)
@@ -179,7 +180,8 @@ impl Control {
         self.state.lock().by_name.entry(name.to_owned()).or_default().base = Some(base);
     }
 
-    /// Reserves a name for a source that has not applied its component yet, so that the base does not run meanwhile.
+    /// Reserves a name for a source that has not applied its component yet, so that the base does not run in the
+    /// meantime.
     pub fn claim(&self, name: &str, source: PluginSource) {
         self.state.lock().by_name.entry(name.to_owned()).or_default().claim = Some(source);
     }
@@ -203,7 +205,7 @@ impl Control {
             held.declared.get_or_insert_default().is_disabled = true;
             held.deviations = Deviations::default();
         }
-        // It may have been unloaded meanwhile.
+        // It may have been unloaded in the meantime.
         let _ = self.plugins.disable(name, &format!("its {} disables it", source.name()));
     }
 
@@ -211,12 +213,13 @@ impl Control {
     fn enable_after(&self, source: PluginSource, name: &str) {
         let was = self.state.lock().by_name.get_mut(name).and_then(|held| held.disabled_by.take_if(|by| *by == source));
         if was.is_some() {
-            // It may have been unloaded meanwhile.
+            // It may have been unloaded in the meantime.
             let _ = self.plugins.enable(name, &format!("its {} no longer disables it", source.name()));
         }
     }
 
-    /// The spec of a component that may change without a decision of the operator: it does not get the grants of its predecessor.
+    /// The spec of a component that may change without a decision of the operator: it does not get the grants of its
+    /// predecessor.
     pub fn without_inherited_grants(&self, spec: Spec) -> Spec {
         let none = || (!self.plugins.grants_requests()).then(Vec::new);
         Spec { grants: spec.grants.or_else(none), ..spec }
@@ -237,7 +240,7 @@ impl Control {
         self.plugins.set_resource_uid(name, uid);
     }
 
-    /// Does not bound the deletions of a plugin when it is loaded with the component of this digest.
+    /// Lifts the bound on deletions of a plugin when it is loaded with this digest.
     pub fn set_proven(&self, name: &str, digest: &str) {
         self.plugins.set_proven(name, digest);
     }
@@ -252,18 +255,19 @@ impl Control {
         self.plugins.changes()
     }
 
-    /// Whether a plugin of this name runs on this host, rather than on another one.
+    /// Whether this host, rather than another one, runs a plugin with this name.
     pub fn may_run(&self, name: &str) -> bool {
         self.plugins.may_run(name)
     }
 
-    /// Why `source` may not provide a plugin of this name, if so.
+    /// Why `source` may not provide a plugin with this name; `None` if it may.
     pub(crate) fn barred(&self, source: PluginSource, name: &str) -> Option<Refusal> {
         let claimed = || Some(self.claimed_above(source, name)?.takes_precedence(name, source));
         self.exclusion(name).or_else(claimed)
     }
 
-    /// Why this host runs no plugin of this name, if `--controllers` leaves it out: another process may run the controller.
+    /// Why `--controllers` keeps this host from running a plugin with this name: another process may run the
+    /// controller.
     pub(super) fn exclusion(&self, name: &str) -> Option<Refusal> {
         let text = format!(
             "--controllers of this host leaves out {name}; add it there, or give the plugin to another host: a ControllerPlugin by spec.class and the host's --plugin-class, a file by its --plugin-dir"
@@ -305,12 +309,12 @@ impl Control {
             held.declared = Some(Declared { is_disabled: disables, digest });
             std::mem::take(&mut held.deviations).has_toggled()
         };
-        // Of the source.
+        // The change of the source.
         self.plugins.mark_changed();
         if !disables {
             self.enable_after(source, name);
             if was_toggled {
-                // It may have been unloaded meanwhile.
+                // It may have been unloaded in the meantime.
                 let _ = self.plugins.enable(name, &format!("its {} does not disable it", source.name()));
             }
         }
@@ -367,7 +371,7 @@ impl Control {
         Ok(())
     }
 
-    /// Loads a plugin under a new name, which is that of its manifest.
+    /// Loads a plugin under a new name, which is the one in its manifest.
     ///
     /// # Errors
     /// [`Refusal`]; nothing was loaded.
@@ -383,7 +387,7 @@ impl Control {
         let mut state = self.state.lock();
         let held = state.by_name.entry(name.to_owned()).or_default();
         if held.base.as_ref().is_some_and(|base| base.origin == origin) {
-            // As if it had not been unloaded.
+            // Resets the record of its unloading.
             held.is_unloaded = false;
         } else {
             held.claim.get_or_insert(PluginSource::Admin);
@@ -393,10 +397,11 @@ impl Control {
         Ok(report)
     }
 
-    /// A built-in component as a request to apply: with the settings of the command line, and the grants that it requests.
+    /// A built-in component as a request to apply: with the settings of the command line, and the grants that it
+    /// requests.
     ///
     /// # Errors
-    /// [`Refusal`]: the host carries none of this name.
+    /// [`Refusal`]: no built-in component has this name.
     pub fn built_in<'a>(&self, name: &str, overrides: &'a Overrides) -> Result<Wanted<'a>, Refusal> {
         let Some(bytes) = self.carried.get(name) else {
             let known: Vec<&str> = self.carried.keys().map(String::as_str).collect();
@@ -428,7 +433,7 @@ impl Control {
         Ok(self.inspect(origin, bytes, evidence).await?.manifest.version.clone())
     }
 
-    /// Reads a component that is trusted. It may be large.
+    /// Reads a trusted component. It may be large.
     async fn inspect(&self, origin: &str, bytes: &[u8], evidence: &Evidence) -> Result<Inspected, Refusal> {
         beside_workers(|| {
             self.trust.check(origin, bytes, evidence)?;
@@ -481,7 +486,7 @@ impl Control {
         Ok(self.plugins.enable(name, why)?)
     }
 
-    /// Lets a version on probation delete what is held.
+    /// Allows a version on probation to make the held deletions.
     ///
     /// # Errors
     /// [`Refusal`]: there is no such plugin, or nothing is held.
@@ -541,7 +546,7 @@ impl Control {
         Ok(self.plugins.failures(name))
     }
 
-    /// The host at a glance.
+    /// An overview of the host.
     pub fn overview(&self) -> Overview {
         self.plugins.overview()
     }
@@ -552,7 +557,7 @@ impl Control {
     /// [`Refusal`]: there is no such plugin.
     pub fn detail(&self, name: &str) -> Result<PluginDetail, Refusal> {
         self.known(name)?;
-        // It may have been unloaded meanwhile.
+        // It may have been unloaded in the meantime.
         self.plugins.plugin_detail(name).ok_or_else(|| self.not_found(name, &[]))
     }
 
@@ -584,7 +589,7 @@ impl Control {
         Ok(Description { plugin, problems })
     }
 
-    /// The name of the plugin that is called so: its own, or the alias of exactly one.
+    /// The name of a plugin, given its name, or an alias that only one plugin has.
     ///
     /// # Errors
     /// [`Refusal`]: several plugins have this alias.
@@ -613,7 +618,7 @@ impl Control {
             return;
         }
         tracing::warn!(plugin, source, reason = why.reason, "not applied: {}", why.message);
-        // A running plugin has reported what the manager rejected already.
+        // The plugin's events already report errors of the manager.
         self.plugins.record_refusal(plugin, format!("{source}: {}: {}", why.reason, why.message));
         let problem = Problem {
             plugin: plugin.to_owned(),
@@ -683,7 +688,7 @@ impl Control {
         Spec { digest: None, ..spec }
     }
 
-    /// Adds settings of the host's command line for fields that the spec omits, as far as the component has them.
+    /// Adds settings of the host's command line that the spec omits and the component has.
     fn give_settings(&self, name: &str, origin: &str, bytes: &[u8], spec: &mut Spec) {
         let settings: Map<String, Value> = {
             let state = self.state.lock();
@@ -697,7 +702,7 @@ impl Control {
         if settings.is_empty() {
             return;
         }
-        // An invalid component will be rejected with the reason.
+        // An invalid component is rejected later, with the reason.
         let Ok(inspected) = self.loader.inspect(origin, bytes) else { return };
         if spec.config.is_null() {
             spec.config = Value::Object(Map::new());

@@ -1,26 +1,26 @@
-//! What an operator changes through the admin API.
+//! Changes by an operator through the admin API.
 //!
 //! Invariants:
-//! 1. Each change, and each refusal, is a line in the log and an event with the user of the caller.
-//! 2. A change that the source of the plugin does not declare is a condition of the plugin until the source changes, releases the name,
-//!    or the operator takes the change back.
-//! 3. What stops, resumes or restores a plugin is refused where the plugin does not run because another host leads: there it would
-//!    change nothing now.
+//! 1. Each change, and each rejected request, is a line in the log and an event with the caller's user.
+//! 2. A change that differs from the plugin's source is a condition of the plugin until the source changes or releases
+//!    the name, or the operator reverts the change.
+//! 3. Stopping, resuming and restoring are rejected if another host leads the plugin, because they would have no effect
+//!    now.
 
 use pintle_core::lifecycle::{Condition, SwapReport};
 
 use super::{Control, PluginEntry, PluginSource, Wanted, now};
 use crate::wire::{Refusal, reason};
 
-/// What the source of a plugin declares.
+/// The declaration of a plugin's source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Declared {
     pub(super) is_disabled: bool,
-    /// Of the component; absent while it is not available.
+    /// Digest of the component; absent while it is not available.
     pub(super) digest: Option<String>,
 }
 
-/// Changes of operators that the source of a plugin does not declare.
+/// Changes by operators that differ from the plugin's source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deviations {
     /// Enabled or disabled.
@@ -30,7 +30,7 @@ pub(super) struct Deviations {
 }
 
 impl Deviations {
-    /// The condition of the plugin, if it runs otherwise than its source declares.
+    /// The condition of a plugin that differs from its source.
     pub(super) fn condition(&self) -> Option<&Condition> {
         self.toggle.as_ref().or(self.version.as_ref())
     }
@@ -46,13 +46,13 @@ impl Deviations {
     }
 }
 
-/// The condition that is reported of a plugin that an operator has changed.
+/// The condition of a plugin that an operator has changed.
 pub const OVERRIDDEN: &str = "Overridden";
 
 /// A caller of the admin API.
 pub struct Operator<'c> {
     control: &'c Control,
-    /// For humans.
+    /// Name of the caller for humans.
     who: String,
 }
 
@@ -65,7 +65,7 @@ impl Control {
 }
 
 impl Operator<'_> {
-    /// As [`Control::load`], but for names that `--controllers` leaves out.
+    /// As [`Control::load`], and also allows names that `--controllers` excludes.
     ///
     /// # Errors
     /// As there.
@@ -144,7 +144,7 @@ impl Operator<'_> {
         self.noted(name, "unload", self.control.unload(name, &format!("by {}", self.who)).await)
     }
 
-    /// Checks that there is the plugin, and that no other host runs it.
+    /// Checks that the plugin exists, and that no other host runs it.
     fn runs_here(&self, name: &str) -> Result<(), Refusal> {
         self.control.known(name)?;
         if self.control.may_run(name) {
@@ -164,7 +164,7 @@ impl Operator<'_> {
         Err(Refusal::new(reason::STANDBY, text))
     }
 
-    /// Reports a refusal.
+    /// Reports a rejected request.
     fn noted<T>(&self, name: &str, request: &str, result: Result<T, Refusal>) -> Result<T, Refusal> {
         result.inspect_err(|why| {
             let Refusal { reason, message } = why;
@@ -193,7 +193,8 @@ impl Operator<'_> {
         let declared = held.declared.as_ref().and_then(|declared| declared.digest.as_ref());
         let is_of_base = held.claim.is_none() && held.base.as_ref().map(|base| &base.origin) == origin;
         let is_same = is_of_base || (declared.is_some() && declared == digest);
-        // A rollback without a swap before leads to what the source declared earlier, maybe the same component with another spec.
+        // A rollback without an earlier swap restores an older declaration of the source, possibly the same component
+        // with another spec.
         let is_declared = is_same && (!is_back || held.deviations.version.is_some());
         let (reason, verb) = if is_back { ("RolledBack", "rollback") } else { ("Swapped", "swap") };
         held.deviations.version = self.deviation(name, held, reason, verb).filter(|_| !is_declared);
@@ -201,7 +202,7 @@ impl Operator<'_> {
         self.control.plugins.mark_changed();
     }
 
-    /// The condition for a change of a plugin whose source declares something.
+    /// The condition for a change of a plugin with a declaring source.
     fn deviation(&self, name: &str, held: &PluginEntry, reason: &str, verb: &str) -> Option<Condition> {
         let declaration = match (held.claim, &held.base) {
             (Some(PluginSource::Admin), _) | (None, None) => return None,

@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Base, Control};
 
-/// A component is text: `NAME VERSION`, or anything else, which is rejected. Its digest is the text. Its settings: `a`.
+/// A component is text: `NAME VERSION`; any other text is rejected. Its digest is the text. It has a setting `a`.
 #[derive(Default)]
 pub(crate) struct TextLoader(Mutex<Vec<String>>);
 
@@ -47,7 +47,7 @@ impl Loader for TextLoader {
     }
 }
 
-/// A manager that runs, and the control over it.
+/// A running manager, with its control.
 pub(crate) struct Fixture {
     pub(crate) manager: Arc<Manager>,
     pub(crate) control: Arc<Control>,
@@ -61,17 +61,17 @@ impl Fixture {
         Self::excluding(&[])
     }
 
-    /// With names that neither the folder nor a resource may provide.
+    /// Excludes names from the folder and from resources.
     pub(crate) fn excluding(names: &[&str]) -> Self {
         Self::with(names, Trust::default())
     }
 
-    /// Whose components these keys must have signed.
+    /// Requires signatures by these keys.
     pub(crate) fn trusting(trust: Trust) -> Self {
         Self::with(&[], trust)
     }
 
-    /// With a running base plugin `p`, while another host leads.
+    /// A standby host with a running base plugin `p`.
     pub(crate) async fn standby() -> Self {
         let config = ManagerConfig::default();
         let leadership = Leadership::new(config.clock.clone(), Arc::new(|| Duration::ZERO));
@@ -115,12 +115,12 @@ impl Fixture {
         Self::new().and_base(component).await
     }
 
-    /// This host with a running base plugin.
+    /// Adds a running base plugin.
     pub(crate) async fn and_base(self, component: &'static str) -> Self {
         self.and(Self::base(component)).await
     }
 
-    /// This host with this running base plugin.
+    /// Adds this running base plugin.
     pub(crate) async fn and(self, base: Base) -> Self {
         let component = String::from_utf8(base.bytes.to_vec()).unwrap();
         let name = component.split(' ').next().unwrap_or_default();
@@ -131,12 +131,12 @@ impl Fixture {
         self
     }
 
-    /// `NAME VERSION from ORIGIN` of each component that was loaded since the last call.
+    /// `NAME VERSION from ORIGIN` of each component loaded since the last call.
     pub(crate) fn loaded(&self) -> Vec<String> {
         std::mem::take(&mut self.loader.0.lock())
     }
 
-    /// `NAME VERSION` of what runs.
+    /// `NAME VERSION` of the running plugins.
     pub(crate) fn versions(&self) -> Vec<String> {
         self.manager.status().iter().map(|plugin| format!("{} {}", plugin.name, plugin.current.version)).collect()
     }

@@ -1,4 +1,4 @@
-//! Source precedence, and what happens when a source releases a name.
+//! Source precedence, and the release of names.
 
 use pintle_core::contract::manifest::Grant;
 use pintle_core::lifecycle::Phase;
@@ -19,7 +19,7 @@ fn wanted(component: &str) -> Wanted<'static> {
     }
 }
 
-/// A host with a plugin `p` that runs from the start, with these settings of the command line.
+/// A host with a plugin `p` that runs from the start, with these command-line settings.
 async fn start(component: &'static str, settings: Value) -> Fixture {
     let host = Fixture::with_base(component).await;
     let settings = settings.as_object().cloned().unwrap_or_default();
@@ -83,7 +83,7 @@ async fn a_plugin_is_called_by_its_alias_if_no_other_one_has_it() {
     let resolve = |name: &str| control.resolve(name.to_owned()).map_err(|why| why.message);
     assert_eq!(resolve("alias-of-p").as_deref(), Ok("p"));
     assert_eq!(resolve("nobody").as_deref(), Ok("nobody"));
-    // A plugin's own name is stronger than an alias of another one.
+    // A plugin's own name takes precedence over an alias of another one.
     load(control, wanted("alias-of-p 1")).await.unwrap();
     assert_eq!(resolve("alias-of-p").as_deref(), Ok("alias-of-p"));
     load(control, wanted("twin 1")).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_plugin_that_was_unloaded_manually_is_not_loaded_again() {
     assert!(host.versions().is_empty());
 }
 
-/// Reason and message of the condition that reports changes of an operator.
+/// Reason and message of the condition about an operator's changes.
 fn overridden(host: &Fixture) -> Option<(String, String)> {
     let conditions = host.control.listing().items[0].conditions.clone();
     let found = conditions.into_iter().find(|condition| condition.kind == OVERRIDDEN)?;
@@ -369,7 +369,7 @@ async fn what_is_not_applied_is_an_event_about_the_resource_whether_or_not_the_p
     let told = "ControllerPlugin new uid-7: NotApplied ControllerPlugin new: Unpinned: set spec.digest";
     until("one event", || events(&host) == [told]).await;
 
-    // The manager has reported what it rejected itself.
+    // The manager has reported its own errors.
     let bad = control.apply(PluginSource::Resource, "p", wanted("nonsense")).await.unwrap_err();
     control.problem("ControllerPlugin p", "p", &bad);
     until("another event", || events(&host).len() > 1).await;

@@ -1,7 +1,8 @@
-//! Who may change the plugin folder and its files: only root and the host's user, because the specs there grant permissions.
+//! Access to the plugin folder: only root and the host's user may change it and its files, because the specs there
+//! grant permissions.
 //!
-//! A folder on a read-only mount, and the root of a volume (a file system of its own that root owns), may have any mode: in a
-//! container, volumes of ConfigMaps and empty directories are open by their mode, and whoever mounted them decides who reaches them.
+//! A folder on a read-only mount, and the root of a volume (a separate file system owned by root), may have any mode:
+//! in a container, volumes of ConfigMaps and empty directories have open modes, and access depends on the mount.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -18,10 +19,10 @@ use crate::wire::{Refusal, reason};
 /// Only the owners of its entries may rename them.
 const STICKY: u32 = 0o1000;
 
-/// Checks the folder and what leads to it.
+/// Checks the folder and its parents.
 ///
 /// # Errors
-/// Others may change it; one line with the next step.
+/// Other users may change it; one line with the next step.
 pub fn check_folder(folder: &Path) -> anyhow::Result<()> {
     let shown = folder.display();
     let path = fs::canonicalize(folder).with_context(|| format!("read the plugin folder {shown}"))?;
@@ -48,7 +49,7 @@ pub fn check_folder(folder: &Path) -> anyhow::Result<()> {
 /// Reads a file of at most `limit_bytes` that only root and the host's user may change.
 ///
 /// # Errors
-/// It cannot be read, or others may change it.
+/// It cannot be read, or other users may change it.
 pub fn read_own(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, Refusal> {
     let file = open(path)?;
     check_file(&file).map_err(|why| Refusal::new(reason::UNREADABLE, format!("{}: {why}", path.display())))?;
@@ -126,7 +127,7 @@ mod tests {
         chmod(&file, 0o664);
         let why = read_own(&file, 1).unwrap_err();
         assert!(why.reason == "Unreadable" && why.message.contains("`chmod go-w` it"), "{why:?}");
-        // A link does not change whose the file is.
+        // A link does not change the owner of the file.
         std::os::unix::fs::symlink(&file, outer.path().join("link")).unwrap();
         assert!(read_own(&outer.path().join("link"), 1).is_err());
         chmod(&file, 0o644);

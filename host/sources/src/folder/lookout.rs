@@ -1,4 +1,5 @@
-//! Watches and reads the plugin folder on a separate thread, which may wait without end if the folder is on a network mount.
+//! Watches and reads the plugin folder on a separate thread, which may block indefinitely if the folder is on a network
+//! mount.
 
 use std::io;
 use std::path::Path;
@@ -9,17 +10,17 @@ use tokio::time::timeout;
 
 use super::watch::FolderWatch;
 
-/// How long a folder may be silent until that is reported. It is read every 10 s.
+/// Time without a result until an unresponsive folder is reported. It is read every 10 s.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// What a reading of the folder has found.
+/// Result of a scan.
 pub(super) struct Seen<T> {
     pub(super) result: io::Result<T>,
-    /// Whether something in the folder may have changed since the last one.
+    /// Whether the folder may have changed since the last scan.
     pub(super) has_changed: bool,
 }
 
-/// The other end of the thread, which ends when this is dropped and the folder answers.
+/// Handle of the thread, which ends when this is dropped and the folder responds.
 pub(super) struct Lookout<T> {
     folder: String,
     ask: mpsc::Sender<()>,
@@ -28,7 +29,7 @@ pub(super) struct Lookout<T> {
 }
 
 impl<T: Send + 'static> Lookout<T> {
-    /// Starts a thread that reads the folder by `scan`: at once, when something changes in it, and on request.
+    /// Starts a thread that reads the folder with `scan`: immediately, on changes, and on request.
     pub(super) fn start(folder: &Path, mut scan: impl FnMut() -> io::Result<T> + Send + 'static) -> Self {
         let (ask, mut asked) = mpsc::channel(1);
         let (send, seen) = mpsc::channel(1);
@@ -61,16 +62,16 @@ impl<T: Send + 'static> Lookout<T> {
         Self { folder: folder.display().to_string(), ask, seen, is_silent: false }
     }
 
-    /// Requests another reading.
+    /// Requests another scan.
     pub(super) fn look(&self) {
-        // One that is requested already will see the same.
+        // A pending request has the same result.
         let _ = self.ask.try_send(());
     }
 
-    /// The next reading. Reports a folder that does not answer.
+    /// The next scan. Reports an unresponsive folder.
     ///
     /// # Cancel safety
-    /// No reading is lost.
+    /// No scan is lost.
     pub(super) async fn seen(&mut self) -> Seen<T> {
         if !self.is_silent {
             match timeout(SILENCE, self.seen.recv()).await {
@@ -96,7 +97,7 @@ impl<T: Send + 'static> Lookout<T> {
     }
 }
 
-/// The supervisor of the task reports it.
+/// The task's supervisor reports it.
 fn ended() -> ! {
     unreachable!("the thread of the plugin folder ends only after this end of it, unless it panics")
 }
@@ -107,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder whose readings a test answers.
+    /// A folder whose scans the test answers.
     fn lookout(folder: &Path) -> (Lookout<u32>, Sender<u32>) {
         let (answer, answers): (_, Receiver<u32>) = channel();
         (Lookout::start(folder, move || answers.recv().map_err(io::Error::other)), answer)
@@ -117,7 +118,7 @@ mod tests {
     async fn a_folder_that_does_not_answer_keeps_no_thread_of_the_runtime() {
         let folder = tempfile::tempdir().unwrap();
         let (mut lookout, answer) = lookout(folder.path());
-        // This runtime has one thread, and the scan waits meanwhile.
+        // This runtime has one thread, and the scan is blocked in the meantime.
         assert!(timeout(Duration::from_millis(100), lookout.seen()).await.is_err());
         lookout.look();
         answer.send(5).unwrap();

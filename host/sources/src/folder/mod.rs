@@ -1,17 +1,20 @@
-//! The plugin folder: `NAME.wasm`, beside it `NAME.yaml` with the operator's spec, and `NAME.wasm.sig` where signatures are required.
+//! The plugin folder: `NAME.wasm`, an optional `NAME.yaml` with the operator's spec, and `NAME.wasm.sig` if signatures
+//! are required.
 //!
 //! ```text
 //! (own thread: notices ──> FolderWatch ──> scan) ──> SourceController ──> Control
 //! ```
 //!
-//! A new component is loaded, a changed one swapped in, a changed spec applied to the same component, and a removed one unloaded.
+//! A new component is loaded, a changed one swapped in, a changed spec applied to the same component, and a removed one
+//! unloaded.
 //!
 //! Invariants:
-//! 1. The file's name is the plugin's, so that no two files are one plugin.
-//! 2. Rejected files are tried again once they have changed, and not before: half a file is rejected, the whole one is another file.
-//! 3. A folder that cannot be read, or does not answer, changes nothing, and delays nothing else.
-//! 4. A plugin with a spec of another name, `NAME.yml`, is rejected.
-//! 5. Files that others than root and the host's user may change are rejected.
+//! 1. The file's name is the plugin's name, so that two files are never one plugin.
+//! 2. Rejected files are retried only after a change: a partially written file is rejected, the complete one is a
+//!    change.
+//! 3. A folder that is unreadable or unresponsive changes nothing, and delays nothing else.
+//! 4. A plugin with a misnamed spec, `NAME.yml`, is rejected.
+//! 5. Files that users other than root and the host's user may change are rejected.
 
 mod access;
 mod lookout;
@@ -40,14 +43,14 @@ use crate::controller::{Source, SourceController, until};
 use crate::file_work::FileWork;
 use crate::wire::{Overrides, Refusal, reason};
 
-/// Follows the plugin folder for as long as it is polled.
+/// Follows the plugin folder while it is polled.
 pub struct PluginFolder {
     folder: PathBuf,
     control: Arc<Control>,
     /// Ticks when something in the folder has changed.
     changed: signal::Sender<u64>,
     plugins: SourceController<FolderSource>,
-    /// Whether the folder could not be read the last time.
+    /// Whether the last scan failed.
     is_unreadable: bool,
 }
 
@@ -59,7 +62,7 @@ impl PluginFolder {
         Self { folder, control, changed, plugins, is_unreadable: false }
     }
 
-    /// Does not end.
+    /// Never returns.
     pub async fn follow(mut self) {
         let (folder, with_signatures) = (self.folder.clone(), self.control.demands_signatures());
         let mut lookout = Lookout::start(&self.folder, move || scan(&folder, with_signatures));
@@ -75,7 +78,7 @@ impl PluginFolder {
                     continue;
                 }
                 () = until(retry) => retry = None,
-                // The control is ours: it cannot be gone.
+                // This holds the control, so the sender exists.
                 _ = freed.changed() => {}
                 Some(done) = self.plugins.ended() => self.plugins.end(done),
             }
@@ -83,7 +86,7 @@ impl PluginFolder {
         }
     }
 
-    /// Starts what is due. Returns when the next retry is due.
+    /// Starts due tasks. Returns when the next retry is due.
     fn pass(&mut self, found: io::Result<BTreeMap<String, Files>>) -> Option<Instant> {
         let found = match found {
             Ok(found) => found,
@@ -127,7 +130,7 @@ impl Source for FolderSource {
 /// Reads the files of a plugin and applies them.
 async fn apply(control: Arc<Control>, work: FileWork, name: String, files: Files) -> Result<String, Refusal> {
     if let Some((path, _)) = files.misnamed {
-        // It may limit the plugin.
+        // It may restrict the plugin.
         let text = format!("{} is not read; rename it to {name}.yaml", path.display());
         return Err(Refusal::new(reason::INVALID, text));
     }
@@ -140,12 +143,12 @@ async fn apply(control: Arc<Control>, work: FileWork, name: String, files: Files
     };
     let disables = matches!(&spec, Ok(Some(spec)) if spec.disabled);
     if disables {
-        // Before anything that may fail: a component is not needed to disable what runs.
+        // First, because disabling the running plugin must not depend on the component.
         control.disable_for(PluginSource::Folder, &name);
     }
     let Some((component, _)) = files.component else {
         if !disables {
-            // The component may have been there before, and is gone.
+            // The component may have been removed.
             control.release(PluginSource::Folder, &name).await?;
         }
         return Err(Refusal::new(reason::INVALID, format!("there is no {name}.wasm beside {name}.yaml")));

@@ -1,4 +1,4 @@
-//! The content of the plugin folder, and specs.
+//! Scans the plugin folder, and parses specs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -12,10 +12,10 @@ use pintle_oci::read;
 use super::access::read_own;
 use crate::wire::{Refusal, reason};
 
-/// Longest spec beside a component: as much as a ConfigMap holds.
+/// Largest spec: the limit of a ConfigMap.
 const MAX_SPEC_BYTES: usize = 1 << 20;
 
-/// The identity of a file's contents: it differs once the file was written or replaced.
+/// Identity of a file's content: it changes when the file is written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     place: (u64, u64),
@@ -34,34 +34,34 @@ impl Stamp {
         }
     }
 
-    /// Whether it is the same file or folder, whatever has happened to it.
+    /// Whether it is the same file or folder, even if changed.
     pub fn same_place(&self, other: &Self) -> bool {
         self.place == other.place
     }
 
-    /// Of the file that this path leads to; absent if it leads nowhere.
+    /// The stamp of the file at this path; `None` if it does not exist.
     pub fn at(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|file| Self::of(&file))
     }
 }
 
-/// The files of one plugin. An entry that leads nowhere (a link without its file) is there all the same, and cannot be read.
+/// The files of one plugin. A broken link counts as an existing file that cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// `NAME.wasm`, if there is such an entry.
+    /// `NAME.wasm`, if the entry exists.
     pub component: Option<(PathBuf, Option<Stamp>)>,
-    /// `NAME.yaml`, if there is such an entry.
+    /// `NAME.yaml`, if the entry exists.
     pub spec: Option<(PathBuf, Option<Stamp>)>,
-    /// `NAME.wasm.sig`, if there is such an entry and signatures are of interest.
+    /// `NAME.wasm.sig`, if the entry exists and signatures are requested.
     pub signature: Option<(PathBuf, Option<Stamp>)>,
-    /// `NAME.yml`, if there is such an entry: a spec with a name that is not read.
+    /// `NAME.yml`, if the entry exists: a misnamed spec, which is not read.
     pub misnamed: Option<(PathBuf, Option<Stamp>)>,
 }
 
-/// Name of the plugin -> its files; signatures only if they are asked for. Names with a dot in front and other files are left alone.
+/// Plugin names with their files; signatures only on request. Hidden and other files are ignored.
 ///
 /// # Errors
-/// The folder cannot be read; nothing is known then.
+/// The folder cannot be read.
 pub fn scan(folder: &Path, with_signatures: bool) -> io::Result<BTreeMap<String, Files>> {
     let mut found: BTreeMap<String, Files> = BTreeMap::new();
     for entry in fs::read_dir(folder)? {
@@ -87,7 +87,7 @@ pub fn scan(folder: &Path, with_signatures: bool) -> io::Result<BTreeMap<String,
     Ok(found)
 }
 
-/// The plugins that the folder provides or disables: those with a component, and those whose spec disables them.
+/// The plugins that the folder provides or disables: those with a component, and those disabled by their spec.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -100,15 +100,15 @@ pub fn claimed(folder: &Path) -> io::Result<Vec<String>> {
     Ok(found.map(|(name, _)| name).collect())
 }
 
-/// A spec in YAML. An empty file is a spec that says nothing.
+/// Reads a spec in YAML. An empty file is an empty spec.
 ///
 /// # Errors
-/// As [`read`]; also if it is not a spec: the text names the field.
+/// As [`read`]; also if it is not a valid spec: the message has the field.
 pub fn read_spec(path: &Path) -> Result<Spec, Refusal> {
     spec_in(&read(path, MAX_SPEC_BYTES)?, path)
 }
 
-/// As [`read_spec`], of a file that only root and the host's user may change.
+/// As [`read_spec`], for a file that only root and the host's user may change.
 ///
 /// # Errors
 /// As [`read_own`], and as [`read_spec`].
@@ -120,17 +120,17 @@ fn spec_in(bytes: &[u8], path: &Path) -> Result<Spec, Refusal> {
     parse_spec(bytes).map_err(|why| Refusal::new(reason::INVALID, format!("{}: {why}", path.display())))
 }
 
-/// A spec from the text of a file, which may also be the ControllerPlugin of the component.
+/// Parses a spec from the text of a file, which may also be the component's ControllerPlugin.
 ///
 /// # Errors
-/// What is wrong, with the field.
+/// The error, with the field.
 pub fn parse_spec(yaml: &[u8]) -> Result<Spec, String> {
     let text = std::str::from_utf8(yaml).map_err(|_| "it is not UTF-8".to_owned())?;
-    // By way of JSON, so that numbers, keys and duplicates are as in a resource.
+    // Converts to JSON first, so that numbers, keys and duplicates are handled as in a resource.
     let mut value: serde_json::Value = serde_norway::from_str(text).map_err(|why| why.to_string())?;
     let kind = resource_kind();
     if value["apiVersion"] == kind.api_version() && value["kind"] == *kind.name {
-        // What `pintle scaffold` prints; the component is named elsewhere.
+        // The output of `pintle scaffold`; the component is given elsewhere.
         value = value["spec"].take();
         if let Some(spec) = value.as_object_mut() {
             spec.remove("source");
@@ -142,12 +142,12 @@ pub fn parse_spec(yaml: &[u8]) -> Result<Spec, String> {
     from_value(value)
 }
 
-/// A spec from JSON.
+/// Parses a spec from JSON.
 ///
 /// # Errors
-/// What is wrong, with the field.
+/// The error, with the field.
 pub fn from_value(value: serde_json::Value) -> Result<Spec, String> {
-    // A list would be taken for the fields in their order.
+    // A list would be parsed as the fields in order.
     if !value.is_object() {
         return Err("it is not an object of fields such as config, grants, limits, strategy".to_owned());
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_spec_that_is_wrong_names_the_field() {
         assert_eq!(parse_spec(b"").unwrap(), Spec::default());
-        // As `pintle scaffold` prints it.
+        // The output of `pintle scaffold`.
         let resource = "apiVersion: pintle.dev/v1alpha1\nkind: ControllerPlugin\nmetadata: {name: a}\nspec: {source: {file: a.wasm}, ";
         assert!(parse_spec(format!("{resource}disabled: true}}").as_bytes()).unwrap().disabled);
         let why = parse_spec(format!("{resource}disable: true}}").as_bytes()).unwrap_err();

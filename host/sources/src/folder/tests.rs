@@ -1,4 +1,4 @@
-//! Files come and go, on a real folder.
+//! File changes in a real folder.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ impl TestFolder {
         text.replace(&self.root.path().display().to_string(), "$DIR")
     }
 
-    /// Passes until nothing is left to do; returns what was loaded.
+    /// Runs passes until it settles; returns the loaded components.
     async fn settle(&mut self) -> Vec<String> {
         loop {
             self.folder.pass(scan(self.root.path(), false));
@@ -83,7 +83,7 @@ async fn a_rejected_file_leaves_the_running_version_and_is_tried_again_when_it_h
     let mut test = TestFolder::new();
     test.write("p.wasm", "p 1");
     test.settle().await;
-    // Half a file.
+    // A partially written file.
     test.write("p.wasm", "p");
     assert!(test.settle().await.is_empty());
     assert_eq!(test.problems(), ["BadComponent: $DIR/p.wasm: this is not WebAssembly"]);
@@ -109,7 +109,7 @@ async fn a_rejected_file_leaves_the_running_version_and_is_tried_again_when_it_h
     fs::remove_file(test.at("p.yaml")).unwrap();
     test.settle().await;
 
-    // A spec that would not be read.
+    // A misnamed spec.
     test.write("p.yml", "disabled: true");
     test.settle().await;
     assert_eq!(test.problems(), ["Invalid: $DIR/p.yml is not read; rename it to p.yaml"]);
@@ -118,7 +118,7 @@ async fn a_rejected_file_leaves_the_running_version_and_is_tried_again_when_it_h
     test.settle().await;
     assert!(test.problems().is_empty());
 
-    // A link whose file is gone, and a folder in the place of a file.
+    // A broken link, and a folder in the place of a file.
     for make in
         [|at: &Path| std::os::unix::fs::symlink("nowhere", at).unwrap(), |at: &Path| fs::create_dir(at).unwrap()]
     {
@@ -224,7 +224,7 @@ async fn a_claimed_base_starts_when_the_claim_is_gone_and_not_before() {
     fs::remove_file(test.at("p.wasm")).unwrap();
     assert_eq!(test.settle().await, ["p 1 from built-in"]);
 
-    // The file is gone before the folder is read for the first time.
+    // The file is removed before the first scan.
     let host = Fixture::new();
     host.control.started("p", Fixture::base("p 1"));
     host.control.claim("p", PluginSource::Folder);

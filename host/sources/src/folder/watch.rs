@@ -1,7 +1,7 @@
-//! Hears of changes below a folder.
+//! Watches a folder for changes.
 //!
-//! By the system's notices where there are any, and by looking again now and then where there are none (network file systems, a
-//! folder that was itself replaced).
+//! Uses file system events where supported, and periodic polling for the rest (network file systems, a folder that was
+//! itself replaced).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,32 +14,33 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::scan::Stamp;
 
-/// A file is mostly written in several pieces, and a component comes with its spec: what changes within so short a time is one change.
+/// Files are usually written in several pieces, and a component comes with its spec: changes within this time count as
+/// one.
 const QUIET: Duration = Duration::from_millis(100);
-/// A folder in which something changes all the time is looked at all the same.
+/// Longest delay in a folder that keeps changing.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Time between two looks without an event.
+/// Polling interval without events.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Hears of changes below a folder.
+/// Watches a folder for changes.
 pub struct FolderWatch {
     folder: PathBuf,
     mode: RecursiveMode,
     heard: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
-    /// The folder that the watcher is for.
+    /// The folder that is being watched.
     of: Option<Stamp>,
-    /// Time between two looks without an event.
+    /// Polling interval without events.
     again: Duration,
 }
 
 impl FolderWatch {
-    /// Of the folder and all below it.
+    /// Watches the folder and everything below it.
     pub fn new(folder: &Path) -> Self {
         Self::with(folder, RecursiveMode::Recursive)
     }
 
-    /// Of the entries of the folder, and of nothing in folders below it.
+    /// Watches the entries of the folder, without its subfolders.
     pub fn of_entries(folder: &Path) -> Self {
         Self::with(folder, RecursiveMode::NonRecursive)
     }
@@ -51,7 +52,7 @@ impl FolderWatch {
         watch
     }
 
-    /// Waits until something has changed and then has come to rest, or it is time to look again.
+    /// Waits for a change followed by a quiet period, or for the polling interval.
     ///
     /// # Cancel safety
     /// A change that was not returned yet is returned by the next call.
@@ -62,11 +63,11 @@ impl FolderWatch {
         }
         let end = Instant::now() + LONGEST;
         while timeout_at(end.min(Instant::now() + QUIET), self.heard.notified()).await.is_ok() {}
-        // Half of a change that was cut off here is a change of its own.
+        // The rest of a change that is cut off here is reported as another change.
         self.renew();
     }
 
-    /// Watches the folder that is there now, if it is another one than before.
+    /// Watches the current folder, if it was replaced.
     fn renew(&mut self) {
         let now = Stamp::at(&self.folder);
         if self.watcher.is_some() && same_folder(now, self.of) {
@@ -75,7 +76,7 @@ impl FolderWatch {
         self.of = now;
         let (heard, again) = (self.heard.clone(), self.again);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // An error may be a notice that was lost.
+            // An error may be a lost event.
             if event.is_ok_and(|event| !changes(event.kind)) {
                 return;
             }
@@ -100,7 +101,7 @@ impl FolderWatch {
     }
 }
 
-/// Whether an event is more than a read.
+/// Whether an event is a change rather than a read.
 fn changes(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
@@ -122,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// Reached only if the notice does not come.
+    /// Reached only if the event does not arrive.
     const PATIENCE: Duration = Duration::from_secs(300);
 
     #[tokio::test]
@@ -139,7 +140,7 @@ mod tests {
         fs::rename(root.path().join("new"), folder.join("b.wasm")).unwrap();
         timeout(PATIENCE, watch.changed()).await.expect("a rename is heard of");
 
-        // As a kubelet does it.
+        // As a kubelet does.
         let before = Stamp::at(&folder.join("a.wasm"));
         fs::create_dir(folder.join("..two")).unwrap();
         fs::write(folder.join("..two/a.wasm"), "22").unwrap();

@@ -1,4 +1,4 @@
-//! The definition of the resource.
+//! The CustomResourceDefinition of ControllerPlugin.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pintle_runtime::retry_throttled;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// The definition as it is shipped.
+/// The shipped definition.
 pub const YAML: &str = include_str!("../../controllerplugin.crd.yaml");
 
 /// Its name.
@@ -33,7 +33,8 @@ pub async fn install(writer: &Arc<dyn ApiWriter>) -> anyhow::Result<()> {
 /// Creates a CustomResourceDefinition, or updates the existing one, by server-side apply.
 ///
 /// # Errors
-/// It has no name, or the server rejects it (the schema, permissions) or does not answer; a retry helps only in the last case.
+/// It has no name, or the server rejects it (the schema, permissions) or does not respond; a retry helps only in the
+/// last case.
 pub(crate) async fn apply(writer: &Arc<dyn ApiWriter>, definition: &Value) -> anyhow::Result<()> {
     let name = definition["metadata"]["name"].as_str().context("the definition has no metadata.name")?;
     let resource = ApiResource {
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(names(of("/properties/strategy/properties/probation")), fields(&Probation::default()));
     }
 
-    /// The paths of fields below this schema that `kubectl explain` has no words for.
+    /// The paths of fields below this schema without a description for `kubectl explain`.
     fn undescribed(schema: &Value, path: &str) -> Vec<String> {
         let inner = [&schema["properties"], &schema["items"]["properties"]];
         let fields = inner.into_iter().filter_map(Value::as_object).flatten();

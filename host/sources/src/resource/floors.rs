@@ -1,11 +1,11 @@
-//! The version below which a signature alone does not lead: who may change a ConfigMap or move a tag must not bring an older
-//! signed component back.
+//! Minimum versions for components that only a signature admits: a user who may change a ConfigMap or move a tag must
+//! not be able to restore an older signed component.
 //!
 //! ```text
 //! .status.current.version of the resource ──first sight──> Floors <──version that was applied── Watcher
 //! ```
 //!
-//! *Invariant*: the floor of a resource is the version that was applied last, also before a restart.
+//! *Invariant*: the floor of a resource is the last applied version, including before a restart.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use serde_json::Value;
 pub(super) struct Floors(Mutex<BTreeMap<String, String>>);
 
 impl Floors {
-    /// Records the version of `status`, unless this process has a later one.
+    /// Records the version in `status`, unless this process has a later one.
     pub(super) fn seen(&self, name: &str, status: &Value) {
         if let Some(version) = status["current"]["version"].as_str() {
             self.0.lock().entry(name.to_owned()).or_insert_with(|| version.to_owned());
         }
     }
 
-    /// Records the version that was applied, whoever decided so.
+    /// Records an applied version, whatever admitted it.
     pub(super) fn applied(&self, name: &str, version: &str) {
         self.0.lock().insert(name.to_owned(), version.to_owned());
     }
@@ -33,7 +33,7 @@ impl Floors {
     /// Checks a version that only a signature admits.
     ///
     /// # Errors
-    /// It is older than the one that was applied last, or has no version; one line with the next step.
+    /// It is older than the last applied one, or has no version; one line with the next step.
     pub(super) fn check(&self, name: &str, version: &str) -> Result<(), String> {
         let floors = self.0.lock();
         let Some(floor) = floors.get(name).filter(|floor| *floor != version) else { return Ok(()) };
@@ -47,7 +47,7 @@ impl Floors {
         Err(format!("{why}; a signature does not decide that: name the component by its digest to run it"))
     }
 
-    /// Forgets the resources that are gone.
+    /// Drops deleted resources.
     pub(super) fn retain(&self, is_present: impl Fn(&String) -> bool) {
         self.0.lock().retain(|name, _| is_present(name));
     }

@@ -6,16 +6,17 @@
 //! ```
 //!
 //! Invariants:
-//! 1. What is not known (the cache is not synced, the server is unreachable) changes nothing: only a resource that is seen to be gone
-//!    unloads its plugin.
-//! 2. A spec is carried out once; again only if it, or the component that it names, has changed.
-//! 3. A component that may change without a decision of the operator (a ConfigMap, a tag) is rejected, unless a digest, a key or the
-//!    operator of the host says otherwise. What only a signature admits is not older than what was applied last.
-//! 4. A status is written only if it differs from the one that is there, with the resourceVersion that it was made for, and at most
-//!    once a second for each resource.
-//! 5. Only resources of the host's class exist for it.
+//! 1. Missing information (the cache is not synced, the server is unreachable) changes nothing: only an observed
+//!    deletion of a resource unloads its plugin.
+//! 2. A spec is applied once; again only if it, or its component, has changed.
+//! 3. A component that may change without a decision of the operator (a ConfigMap, a tag) is rejected, unless a digest,
+//!    a key or the operator of the host allows it. If only a signature admits it, it must not be older than the last
+//!    applied one.
+//! 4. A status is written only if it differs from the current one, with the resourceVersion that it is based on, and at
+//!    most once a second for each resource.
+//! 5. Resources of other classes are ignored.
 //!
-//! Without the definition in the cluster there is nothing to do; it is noticed when it appears.
+//! Without the definition in the cluster there is nothing to do; the host detects when it is created.
 
 pub mod crd;
 mod floors;

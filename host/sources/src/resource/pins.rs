@@ -1,10 +1,10 @@
-//! The artifacts that tags led to: a restarted host runs the one that ran before, and not what the tag has come to name meanwhile.
+//! Resolved artifacts of tags: a restarted host runs the same artifact as before, even if the tag has been moved since.
 //!
 //! ```text
 //! .status.artifact of the resource ──first sight──> Pins ──pull──> .status.artifact
 //! ```
 //!
-//! *Invariant*: the reference to pull for a resource and a tag stays the same as long as this process runs.
+//! *Invariant*: the reference to pull for a resource and a tag stays the same while this process runs.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 pub(super) struct Pins(Mutex<BTreeMap<String, Pin>>);
 
 struct Pin {
-    /// As in the spec: by tag.
+    /// The reference in the spec, with the tag.
     tag: ArtifactRef,
-    /// What to pull.
+    /// The reference to pull.
     start: ArtifactRef,
-    /// What was applied.
+    /// Digest of the applied artifact.
     applied: Option<Digest>,
 }
 
 impl Pins {
-    /// What to pull for a reference of a spec: by the digest that `status` recorded for the same tag, if there is one.
+    /// The reference to pull for a reference in a spec: by the digest that `status` recorded for the same tag, if any.
     pub(super) fn start(&self, name: &str, reference: &ArtifactRef, status: &Value) -> ArtifactRef {
         if !reference.is_by_tag_only() {
             self.forget(name);
@@ -43,7 +43,7 @@ impl Pins {
         start
     }
 
-    /// Records the artifact that was applied: the tag with its digest.
+    /// Records the applied artifact: the tag with its digest.
     pub(super) fn applied(&self, name: &str, artifact: &ArtifactRef) {
         if let Some(pin) = self.0.lock().get_mut(name)
             && let Some(digest) = artifact.digest()
@@ -60,12 +60,12 @@ impl Pins {
         pins.get(name).and_then(of).unwrap_or_default()
     }
 
-    /// Forgets a resource whose source is not a tag.
+    /// Drops a resource whose source is not a tag.
     pub(super) fn forget(&self, name: &str) {
         self.0.lock().remove(name);
     }
 
-    /// Forgets the resources that are gone.
+    /// Drops deleted resources.
     pub(super) fn retain(&self, is_present: impl Fn(&String) -> bool) {
         self.0.lock().retain(|name, _| is_present(name));
     }

@@ -1,11 +1,11 @@
-//! The component that a resource had before the host started, if its deletions were no longer bounded then: a restart is not a new
-//! version.
+//! Components that ran before the host started without a bound on their deletions: a restart does not make them new
+//! versions.
 //!
 //! ```text
 //! status and generation of the resource ──first sight──> Proven ──when the component is applied──> Manager
 //! ```
 //!
-//! *Invariant*: only the status that a host before this one has written counts, and only for the spec and the digest that it is about.
+//! *Invariant*: only a status written by an earlier host counts, and only for its spec and digest.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use parking_lot::Mutex;
 
 use super::spec::ControllerPlugin;
 
-/// Digests by the name of their resource; `None` if the deletions were bounded, or nothing ran.
+/// Digests by resource name; `None` if the deletions were bounded, or nothing ran.
 #[derive(Default)]
 pub(super) struct Proven(Mutex<BTreeMap<String, Option<String>>>);
 
 impl Proven {
-    /// Takes note of what the status recorded. Only the first call for a resource counts.
+    /// Records the state in the status. Only the first call for a resource counts.
     pub(super) fn seen(&self, plugin: &ControllerPlugin) {
         self.0.lock().entry(plugin.metadata.name.clone()).or_insert_with(|| digest(plugin));
     }
@@ -28,7 +28,7 @@ impl Proven {
         self.0.lock().get_mut(name)?.take()
     }
 
-    /// Forgets the resources that are gone.
+    /// Drops deleted resources.
     pub(super) fn retain(&self, is_present: impl Fn(&String) -> bool) {
         self.0.lock().retain(|name, _| is_present(name));
     }

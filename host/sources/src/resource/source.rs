@@ -1,4 +1,4 @@
-//! The sources of the components of resources, and how a change of one is found.
+//! The component sources of resources, and change detection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,42 +17,42 @@ use crate::file_work::FileWork;
 use crate::folder::{Stamp, read_own};
 use crate::wire::{Refusal, reason};
 
-/// A component as its source has it now. What is equal need not be read again.
+/// The current component of a source. Equal values need not be read again.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Found {
-    /// A file and its identity; absent if there is no such file. The same of its signature, if one is needed.
+    /// A file and its identity; absent if the file does not exist. The same for its signature, if required.
     File(PathBuf, Option<Stamp>, Option<Stamp>),
     /// The name of its plugin.
     Builtin(String),
-    /// The value of the key, still in base64, and where it is from; absent if there is none. Its signature, where one is asked for.
+    /// The value of the key, in base64, and its location; absent if there is none. Its signature, if required.
     ConfigMap(ConfigMapKey, Option<Arc<str>>, Option<String>),
-    /// A component in a registry. What a tag leads to is looked up when it is read, and not followed.
+    /// A component in a registry. A tag is resolved when it is read, and not followed.
     Oci(ArtifactRef),
-    /// The cache of the ConfigMap is not synced yet, or the file was not looked at.
+    /// The cache of the ConfigMap is not synced yet, or the file has not been checked.
     NotYet,
-    /// What is asked for cannot be had on this host.
+    /// This host cannot provide the component.
     Never(String),
 }
 
-/// Of a file and its signature; absent if the path leads nowhere, or signatures do not matter.
+/// Stamps of a file and its signature; absent if the file does not exist, or signatures are not required.
 pub(super) type Stamps = (Option<Stamp>, Option<Stamp>);
 
-/// Looks for components.
+/// Finds components.
 pub(super) struct Sources {
     caches: Arc<Caches>,
     handler: Arc<dyn ChangeHandler>,
     folder: Option<PathBuf>,
     with_signatures: bool,
-    /// Names of the plugins that the host carries.
+    /// Names of the built-in plugins.
     builtins: BTreeSet<String>,
-    /// Of the files that resources name, as far as they are known, and of their signatures.
+    /// Known stamps of the files in resources, and of their signatures.
     stamps: BTreeMap<PathBuf, Stamps>,
-    /// One for each ConfigMap that some resource names; by namespace and name.
+    /// One for each ConfigMap in a resource; by namespace and name.
     config_maps: BTreeMap<(String, String), Subscription>,
 }
 
 impl Sources {
-    /// `handler` receives changes of ConfigMaps. `with_signatures`: a signature that changes makes another source.
+    /// `handler` receives changes of ConfigMaps. `with_signatures`: a changed signature counts as a changed source.
     pub(super) fn new(
         caches: Arc<Caches>,
         handler: Arc<dyn ChangeHandler>,
@@ -71,7 +71,7 @@ impl Sources {
         }
     }
 
-    /// What is there now.
+    /// The current component.
     pub(super) fn look(&mut self, source: &Source) -> Found {
         match source {
             Source::File(file) => match &self.folder {
@@ -99,7 +99,7 @@ impl Sources {
         }
     }
 
-    /// The files that these name.
+    /// The files of these sources.
     pub(super) fn files<'a>(&self, named: impl Iterator<Item = &'a Source>) -> BTreeSet<PathBuf> {
         let path = |source: &Source| match (source, &self.folder) {
             (Source::File(file), Some(folder)) => below(folder, file).ok(),
@@ -108,12 +108,12 @@ impl Sources {
         named.filter_map(path).collect()
     }
 
-    /// Whether some of these files have not been looked at.
+    /// Whether some of these files have not been checked.
     pub(super) fn lacks(&self, files: &BTreeSet<PathBuf>) -> bool {
         files.iter().any(|file| !self.stamps.contains_key(file))
     }
 
-    /// Looks at files, on a thread that may block.
+    /// Checks files, on a thread that may block.
     pub(super) fn stamps(&self, files: BTreeSet<PathBuf>) -> impl FnOnce() -> BTreeMap<PathBuf, Stamps> + Send + use<> {
         let with_signatures = self.with_signatures;
         move || {
@@ -123,7 +123,7 @@ impl Sources {
         }
     }
 
-    /// Takes note of how files are now.
+    /// Records the current stamps of files.
     pub(super) fn set_stamps(&mut self, stamps: BTreeMap<PathBuf, Stamps>) {
         self.stamps = stamps;
     }
@@ -153,7 +153,7 @@ impl Sources {
         Found::ConfigMap(key.clone(), value, signature)
     }
 
-    /// Gives up the ConfigMaps that none of these names any more.
+    /// Unsubscribes from ConfigMaps that none of these refers to any more.
     pub(super) fn keep<'a>(&mut self, named: impl Iterator<Item = &'a Source>) {
         let named: Vec<(&str, &str)> = named
             .filter_map(|source| match source {
@@ -165,7 +165,7 @@ impl Sources {
     }
 }
 
-/// The signature of a key: text, or text in base64 as any file that `kubectl create configmap` takes for binary.
+/// The signature of a key: text, or base64 text for a file that `kubectl create configmap` treats as binary.
 fn signature_in(config_map: &Value, key: &str) -> Option<String> {
     let name = format!("{key}.sig");
     if let Some(text) = config_map["data"][&name].as_str() {
@@ -175,10 +175,10 @@ fn signature_in(config_map: &Value, key: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// A component with its origin for humans, and why it may be trusted.
+/// A component with its origin for humans, and the evidence for trusting it.
 ///
 /// # Errors
-/// There is none, or it cannot be had.
+/// It does not exist, or cannot be read.
 pub(super) async fn get(
     found: Found,
     builtin: Option<&'static [u8]>,

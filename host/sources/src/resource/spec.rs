@@ -1,4 +1,4 @@
-//! A `ControllerPlugin` as it is read.
+//! Parses a `ControllerPlugin`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::folder;
 
-/// The class of a host, and of a resource, that names none.
+/// The default class of hosts and resources.
 pub const DEFAULT_CLASS: &str = "default";
 
-/// The class of a resource with this spec: only the host of this class obeys it. A class that is not a text is the default one, whose
-/// host rejects the resource.
+/// The class of a resource with this spec: only the host of this class applies it. A class that is not a string counts
+/// as the default one, whose host rejects the resource.
 pub fn class_of(spec: &Value) -> &str {
     spec["class"].as_str().unwrap_or(DEFAULT_CLASS)
 }
@@ -40,7 +40,7 @@ pub(super) struct Metadata {
     pub(super) generation: i64,
 }
 
-/// Where a component comes from.
+/// The source of a component.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum Source {
@@ -64,8 +64,8 @@ pub(super) struct ConfigMapKey {
 }
 
 impl Source {
-    /// Whether it gives the same component each time, or only what the operator of the host provides. A tag can be moved by whoever
-    /// may push to the registry, and a ConfigMap be edited by whoever may write to its namespace.
+    /// Whether it always results in the same component, or is provided by the operator of the host. Users who may push
+    /// to the registry can move a tag, and users who may write to its namespace can edit a ConfigMap.
     pub(super) fn is_pinned(&self) -> bool {
         match self {
             Self::File(_) | Self::Builtin(_) => true,
@@ -76,19 +76,19 @@ impl Source {
 }
 
 impl ControllerPlugin {
-    /// Where the component comes from, and the spec.
+    /// The source of the component, and the spec.
     ///
     /// # Errors
-    /// What is wrong, with the field.
+    /// The error, with the field.
     pub(super) fn parse(&self) -> Result<(Source, Spec), String> {
         parse(&self.spec)
     }
 }
 
-/// Where the component of a resource's spec comes from, and the rest of that spec.
+/// The source of the component in a resource's spec, and the rest of the spec.
 ///
 /// # Errors
-/// What is wrong, with the field.
+/// The error, with the field.
 pub(super) fn parse(spec: &Value) -> Result<(Source, Spec), String> {
     let mut spec = spec.clone();
     let mut take = |field: &str| spec.as_object_mut().and_then(|spec| spec.remove(field)).unwrap_or_default();
@@ -116,8 +116,8 @@ pub(super) fn parse(spec: &Value) -> Result<(Source, Spec), String> {
     Ok((source, spec))
 }
 
-/// A file below a folder, by a path that does not lead out of it. Links are not followed here: whoever can make one in the folder can
-/// put files there as well.
+/// The path of a file below a folder; it must not lead out of the folder. Links are not resolved here, because users
+/// who can create one in the folder can put files there as well.
 ///
 /// # Errors
 /// The path is absolute, or goes up.

@@ -1,4 +1,4 @@
-//! The status of a `ControllerPlugin`: what it should be, and when it is written.
+//! The status of a `ControllerPlugin`: its desired content, and when it is written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,29 +19,31 @@ use crate::wire::{PluginStatus, Refusal, reason};
 
 /// Longest message of a condition, in bytes; the API convention's limit is 32,768.
 const MAX_MESSAGE_BYTES: usize = 4096;
-/// Least time between two writes of one status.
+/// Minimum interval between two writes of one status.
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
-/// Pause after a write that failed.
+/// Pause after a failed write.
 const WRITE_RETRY: Duration = Duration::from_secs(10);
-/// Least time between two writes of the same status, if a user overwrites it.
+/// Minimum interval between two writes of the same status, if a user overwrites it.
 const WRITE_AGAIN: Duration = Duration::from_secs(60);
 /// Phase of a plugin whose host has stopped.
 const UNKNOWN: &str = "Unknown";
 
-/// The writer for what concerns a plugin, by the plugin's name.
+/// The writer for writes about a plugin, by the plugin's name.
 pub type WritersOfPlugins = Arc<dyn Fn(&str) -> Arc<dyn ApiWriter> + Send + Sync>;
 
-/// How a host signs the statuses that it writes.
+/// The signature of a host in the statuses that it writes.
 #[derive(Clone, Debug, Default)]
 pub struct Signature {
     /// Identity of the host, as in its elections.
     pub host: String,
-    /// `NAMESPACE/NAME` of the Lease by which the host leads; absent without an election. With groups, that of the plugins in no group.
+    /// `NAMESPACE/NAME` of the Lease with which the host leads; absent without an election. With groups, that of the
+    /// plugins in no group.
     pub lease: Option<String>,
 }
 
 impl Signature {
-    /// The other host that keeps this status. One that has stopped keeps none, nor does one that led by the same Lease: this host leads now.
+    /// Another host that maintains this status. A stopped host does not, nor does one that led with the same Lease:
+    /// this host leads now.
     fn other_keeper<'a>(&self, status: &'a Value) -> Option<&'a str> {
         let has_led = self.lease.as_deref().is_some_and(|lease| status["lease"] == lease);
         let host = status["host"].as_str().filter(|host| *host != self.host)?;
@@ -62,9 +64,9 @@ pub(super) struct StatusWriter {
 #[derive(Default)]
 struct Writes {
     is_busy: bool,
-    /// Whether another host was seen to overwrite it: the last one that starts keeps it.
+    /// Whether another host was seen to overwrite it. The host that started last keeps it.
     is_contested: bool,
-    /// The last status that was written, and the resourceVersion that it was written to.
+    /// The last written status, and the resourceVersion that it was written to.
     last: Option<(String, Value)>,
     /// When the status may be written, and when the same one again.
     next: Option<Instant>,
@@ -83,12 +85,13 @@ impl StatusWriter {
         Self { caches, writers, signature, by_name: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Forgets the resources that are gone, and those that another host leads.
+    /// Drops deleted resources, and those that another host leads.
     pub(super) fn retain(&mut self, is_present: impl Fn(&String) -> bool) {
         self.by_name.retain(|name, _| is_present(name));
     }
 
-    /// Starts to write the status of a resource if it differs from the present one. `artifact`: what its tag led to, or null. Returns when to try again at the latest.
+    /// Starts to write the status of a resource if it differs from the current one. `artifact`: the resolved artifact
+    /// of its tag, or null. Returns the latest time of the next attempt.
     pub(super) fn write_if_due(
         &mut self,
         plugin: &ControllerPlugin,
@@ -124,7 +127,7 @@ impl StatusWriter {
                 // The cache does not show it yet.
                 return None;
             }
-            // It was ours, and this host leads since.
+            // It was ours, and this host has led since.
             let overwriter = other.filter(|_| !attempt.is_excluded() && !writes.is_contested);
             if let Some(other) = overwriter {
                 writes.is_contested = true;
@@ -155,7 +158,7 @@ impl StatusWriter {
         self.tasks.spawn(async move {
             let (last, pause) = match writer.write(&request).await {
                 Ok(_) => (Some((version, status)), WRITE_PAUSE),
-                // It has changed or gone meanwhile, which the cache will show.
+                // It has been changed or deleted since, which the cache will show.
                 Err(error) if matches!(error.class, ApiErrorClass::Conflict | ApiErrorClass::NotFound) => {
                     (None, WRITE_PAUSE)
                 }
@@ -171,7 +174,7 @@ impl StatusWriter {
         None
     }
 
-    /// The next write that ends; `None` if none runs.
+    /// The next finished write; `None` if none is running.
     ///
     /// # Cancel safety
     /// No result is lost.
@@ -179,7 +182,7 @@ impl StatusWriter {
         self.tasks.join_next().await
     }
 
-    /// Marks the statuses that this host has written: it stops, and no host updates them.
+    /// Marks the statuses that this host has written, because it stops, and no host updates them.
     pub(super) async fn leave(mut self, plugins: impl Iterator<Item = &ControllerPlugin>) {
         while self.tasks.join_next().await.is_some() {}
         let Some(resource) = self.caches.resource(&resource_kind()) else { return };
@@ -191,7 +194,7 @@ impl StatusWriter {
             let name = name.clone();
             last.spawn(async move {
                 if let Err(error) = writer.write(&request).await {
-                    // The next host writes it, or it has gone.
+                    // The next host writes it, or it is deleted.
                     tracing::debug!(plugin = name, %error, "the status of the ControllerPlugin is not marked");
                 }
             });
@@ -199,7 +202,7 @@ impl StatusWriter {
         last.join_all().await;
     }
 
-    /// Takes note of a result.
+    /// Records a result.
     pub(super) fn end(&mut self, written: Result<Written, JoinError>) {
         match written {
             Ok(Written { name, last, pause }) => {
@@ -209,7 +212,7 @@ impl StatusWriter {
                     *writes = Writes { is_busy: false, is_contested: writes.is_contested, last, next, repeat };
                 }
             }
-            // The status stays as it is: writing it would fail again.
+            // The status stays unchanged: another write would fail again.
             Err(error) => tracing::error!(%error, "writing the status of a ControllerPlugin failed"),
         }
     }
@@ -225,13 +228,13 @@ fn request(resource: Arc<ApiResource>, name: &str, patch: &Value) -> WriteReques
     }
 }
 
-/// The patch of the status of a host that stops; `None` if another one has written it.
+/// The patch of the status of a stopping host; `None` if another one has written it.
 fn left(status: &Value, host: &str, now: &str) -> Option<Value> {
     if status["host"] != host {
         return None;
     }
     let mut conditions = status["conditions"].clone();
-    // Whether the spec was accepted stays true.
+    // The result for the spec remains valid.
     let about_runs = |condition: &&mut Value| condition["type"] != "Accepted" && condition["status"] != "Unknown";
     for condition in conditions.as_array_mut()?.iter_mut().filter(about_runs) {
         condition["status"] = json!("Unknown");
@@ -246,26 +249,26 @@ fn left(status: &Value, host: &str, now: &str) -> Option<Value> {
     ]))
 }
 
-/// What is known of a resource.
+/// Inputs of a resource's status.
 struct Known<'a> {
-    /// Of this host.
+    /// Signature of this host.
     signature: &'a Signature,
-    /// Of the spec that `attempt` is about.
+    /// Generation of the spec that `attempt` is about.
     generation: i64,
     /// Its result.
     attempt: Attempt<'a>,
-    /// The plugin of this name, whatever its source.
+    /// The plugin with this name, whatever its source.
     plugin: Option<&'a PluginStatus>,
-    /// The present status.
+    /// The current status.
     before: &'a Value,
     /// RFC 3339.
     now: &'a str,
 }
 
-/// The result of a spec.
+/// The result for a spec.
 #[derive(Clone, Copy)]
 pub(super) enum Attempt<'a> {
-    /// It waits for its source, or is being carried out.
+    /// It waits for its source, or is being applied.
     UnderWay,
     /// It was applied; the digest of the component.
     Taken(&'a str),
@@ -274,7 +277,7 @@ pub(super) enum Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// The result of a declaration; the digest of its component, if it was applied.
+    /// The result for a declaration; the digest of its component, if it was applied.
     pub(super) fn of(result: Option<&'a Result<String, Refusal>>) -> Self {
         match result {
             Some(Ok(digest)) => Attempt::Taken(digest),
@@ -283,13 +286,13 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether this host is not to run the plugin, so that another one may.
+    /// Whether this host must not run the plugin, so that another one may.
     fn is_excluded(self) -> bool {
         matches!(self, Attempt::Refused(why) if why.reason == reason::EXCLUDED)
     }
 }
 
-/// The status.
+/// The desired status.
 fn desired(known: &Known<'_>) -> Value {
     let Known { generation, attempt, plugin, .. } = known;
     let ours = plugin.filter(|plugin| plugin.source == "resource");

@@ -31,10 +31,10 @@ use crate::controller::{Source, SourceController, until};
 use crate::file_work::FileWork;
 use crate::wire::{Overrides, Refusal, reason};
 
-/// The name under which the host writes for itself.
+/// The name of the host's own writer.
 pub const WRITER: &str = "pintle-plugins";
 
-/// How long to wait for a cache that syncs.
+/// Delay before checking an unsynced cache again.
 const NOT_YET: Duration = Duration::from_millis(200);
 
 /// The parts of a watcher.
@@ -43,25 +43,26 @@ pub struct Parts {
     pub caches: Arc<Caches>,
     /// Writes statuses.
     pub writers: WritersOfPlugins,
-    /// Decides what runs under which name.
+    /// Decides which component runs under each name.
     pub control: Arc<Control>,
     /// The plugin folder, if there is one.
     pub folder: Option<PathBuf>,
     /// Ticks when something in the folder has changed.
     pub folder_changed: watch::Receiver<u64>,
-    /// Components that the host carries, by the names of their plugins.
+    /// Built-in components, by plugin name.
     pub builtins: BTreeMap<String, &'static [u8]>,
     /// Pulls components.
     pub fetcher: Fetcher,
-    /// Whether components may come from tags and ConfigMaps without a digest, a signature or grants of their predecessor.
+    /// Whether components may come from tags and ConfigMaps without a digest, a signature or grants of their
+    /// predecessor.
     pub allow_unpinned: bool,
-    /// The class of resources that the host obeys.
+    /// The class of resources that the host applies.
     pub class: String,
-    /// Of the host.
+    /// Signature of the host.
     pub signature: Signature,
 }
 
-/// Follows the resources for as long as it is polled.
+/// Follows the resources while it is polled.
 pub struct Watcher {
     control: Arc<Control>,
     class: String,
@@ -74,13 +75,13 @@ pub struct Watcher {
     proven: Arc<Proven>,
     plugins: SourceController<ResourceSource>,
     statuses: StatusWriter,
-    /// Whether files may have changed since they were looked at.
+    /// Whether files may have changed since the last check.
     files_changed: bool,
-    /// Looks at files. A file system that does not answer keeps it; what was known of files is valid until then.
+    /// Checks files. An unresponsive file system blocks it; earlier results are valid until then.
     looking: Option<JoinHandle<BTreeMap<PathBuf, Stamps>>>,
 }
 
-/// What a resource asks for, and the component as its source has it now.
+/// The spec of a resource, and the current component of its source.
 #[derive(Clone, PartialEq)]
 struct Asked {
     uid: String,
@@ -114,7 +115,7 @@ impl ChangeHandler for Wake {
 }
 
 impl Watcher {
-    /// Begins to read. To be called within a tokio runtime.
+    /// Starts reading. Call it within a tokio runtime.
     pub fn new(parts: Parts) -> Self {
         let Parts {
             caches,
@@ -130,7 +131,7 @@ impl Watcher {
         } = parts;
         let woken = Arc::new(Notify::new());
         let handler: Arc<dyn ChangeHandler> = Arc::new(Wake(woken.clone()));
-        // A change of the definition makes the caches look for the kind at once.
+        // A change of the definition makes the caches look for the kind immediately.
         let watches = json!([
             {"kind": resource_kind(), "whole": true},
             {"kind": crd::definition_kind(), "fieldSelector": format!("metadata.name={}", crd::NAME)},
@@ -169,7 +170,7 @@ impl Watcher {
         }
     }
 
-    /// Follows until the host stops. Then the statuses are marked as not up to date.
+    /// Follows until the host stops. Then it marks the statuses as not up to date.
     pub async fn follow(mut self, stopping: CancellationToken) {
         let mut changes = self.control.changes();
         loop {
@@ -177,7 +178,7 @@ impl Watcher {
             tokio::select! {
                 () = stopping.cancelled() => break,
                 () = self.woken.notified() => {}
-                // A sender that is gone sends nothing any more; the others do.
+                // A dropped sender sends nothing; the others do.
                 Ok(()) = changes.changed() => {}
                 Ok(()) = self.folder_changed.changed() => self.files_changed = true,
                 stamps = looked(&mut self.looking) => self.sources.set_stamps(stamps),
@@ -191,7 +192,7 @@ impl Watcher {
         self.statuses.leave(led).await;
     }
 
-    /// Starts what is due. Returns when to look again at the latest.
+    /// Starts due tasks. Returns the latest time of the next pass.
     fn pass(&mut self) -> Option<Instant> {
         let soon = Some(Instant::now() + NOT_YET);
         if !self.resources.is_synced() {
@@ -217,7 +218,7 @@ impl Watcher {
         self.floors.retain(|name| present.contains_key(name));
         self.proven.retain(|name| present.contains_key(name));
         let mut again: Vec<Instant> = retry.into_iter().chain(soon.filter(|_| waits)).collect();
-        // On standby another host writes.
+        // On standby, another host writes.
         let leads = |name: &&String| self.control.may_run(name);
         self.statuses.retain(|name| present.contains_key(name) && leads(&name));
         let running = |name: &String| listing.items.iter().find(|running| running.name == *name);
@@ -243,7 +244,7 @@ impl Watcher {
         Some(present)
     }
 
-    /// Starts to look at the files that resources name, if something may have changed.
+    /// Starts to check the files in resources, if they may have changed.
     fn look_at_files<'a>(&mut self, named: impl Iterator<Item = &'a Place>) {
         let files = self.sources.files(named);
         if self.looking.is_none() && (self.files_changed || self.sources.lacks(&files)) {
@@ -282,10 +283,10 @@ impl Source for ResourceSource {
         let (pins, floors, proven) = (self.pins.clone(), self.floors.clone(), self.proven.clone());
         let (files, allow_unpinned) = (self.files.clone(), self.allow_unpinned);
         async move {
-            // Events about what is rejected are about this resource, too.
+            // Events about rejections refer to this resource, too.
             control.set_resource_uid(&name, &uid);
             if spec["disabled"] == true {
-                // Before anything that may fail: a component is not needed to disable what runs.
+                // First, because disabling the running plugin must not depend on the component.
                 control.disable_for(PluginSource::Resource, &name);
             }
             let (place, mut spec) = super::spec::parse(&spec).map_err(|error| Refusal::new(reason::INVALID, error))?;
@@ -323,7 +324,7 @@ impl Source for ResourceSource {
     }
 }
 
-/// The result of a task, when it has one. Without a task, it does not end.
+/// The result of a task when it ends. Without a task, it never returns.
 ///
 /// # Cancel safety
 /// No result is lost.
@@ -365,12 +366,12 @@ pub(super) fn manifest(watches: Value) -> Manifest {
         "watches": watches,
         "queues": [{"name": "none"}],
     });
-    // The names in a resource were checked before. The caches leave out a watch that cannot be, with a line in the log.
+    // The names in a resource were validated before. The caches skip an invalid watch, with a line in the log.
     serde_json::from_value(manifest).unwrap_or_else(|error| unreachable_manifest(&error))
 }
 
 fn unreachable_manifest(error: &serde_json::Error) -> Manifest {
-    // Only the shapes of this file get here.
+    // Only the manifests of this file get here.
     unreachable!("the host's own manifest does not parse: {error}")
 }
 

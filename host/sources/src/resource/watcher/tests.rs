@@ -1,4 +1,4 @@
-//! What a resource may start, with which grants, and what is recorded of it.
+//! The components that a resource may start, their grants, and the recorded state.
 
 use axum::Router;
 use axum::http::{StatusCode, Uri, header};
@@ -29,7 +29,7 @@ fn source_of(host: &Fixture, allow_unpinned: bool, plain_http: &[&str]) -> Resou
     }
 }
 
-/// A component, and its signature, in a ConfigMap. Without a component there is no such ConfigMap.
+/// A component, and its signature, in a ConfigMap. Without a component, the ConfigMap does not exist.
 fn config_map(component: Option<&str>, signature: Option<String>, more: Value) -> Asked {
     let mut spec = json!({"source": {"configMap": {"namespace": "n", "name": "m", "key": "k"}}});
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -107,11 +107,11 @@ async fn a_signature_alone_does_not_bring_an_older_version_back() {
     assert_eq!(host.versions(), ["p 2.0.0"]);
     source.apply("p", signed("p 2.0.1", json!({}))).await.unwrap();
 
-    // After a restart, the status tells.
+    // After a restart, the floor comes from the status.
     let restarted = source_of(&host, false, &[]);
     restarted.floors.seen("p", &json!({"current": {"version": "2.0.1"}}));
     assert_eq!(reason_of(restarted.apply("p", signed("p 2.0.0", json!({}))).await), reason::DOWNGRADE);
-    // The word of the operator: the digest, or the flag of the host.
+    // The operator's permission: the digest, or the flag of the host.
     restarted.apply("p", signed("p 2.0.0", json!({"digest": "p 2.0.0"}))).await.unwrap();
     assert_eq!(host.versions(), ["p 2.0.0"]);
     restarted.apply("p", signed("p 2.0.0", json!({}))).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_signature_alone_does_not_bring_an_older_version_back() {
     assert_eq!(host.versions(), ["p 1.0.0"]);
 }
 
-/// A registry that has the component `p 1` as `a:1`, and what serves it.
+/// A registry with the component `p 1` as `a:1`, and its server.
 async fn registry(host: &Fixture) -> (String, AbortOnDropHandle<()>) {
     let component = b"p 1";
     let manifest = host.loader.inspect("a", component).unwrap().manifest;
