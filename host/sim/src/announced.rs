@@ -1,11 +1,11 @@
-//! Waits for a condition whose changes are announced.
+//! Waits for a condition with explicit notifications.
 //!
-//! *Invariant*: those who wait are woken in the order in which they began to, so that simulations repeat. `tokio::sync::watch` wakes
-//! them in a random order.
+//! *Invariant*: waiters are woken in the order in which they started to wait, so that simulations are reproducible.
+//! `tokio::sync::watch` wakes them in a random order.
 
 use tokio::sync::Notify;
 
-/// Waits until `look` finds something. Whoever changes what it looks at calls `notify_waiters` afterwards.
+/// Waits until `look` returns a value. Code that changes its inputs must call `notify_waiters` afterwards.
 ///
 /// # Cancel safety
 /// Nothing is lost.
@@ -13,7 +13,7 @@ pub(crate) async fn until<T>(changed: &Notify, look: impl Fn() -> Option<T>) -> 
     loop {
         let change = changed.notified();
         tokio::pin!(change);
-        // Before the look, so that no change is missed.
+        // Before the check, so that no change is missed.
         change.as_mut().enable();
         if let Some(found) = look() {
             return found;

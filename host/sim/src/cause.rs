@@ -1,4 +1,4 @@
-//! What exactly is wrong with a request: a cause in the details of a `Status`.
+//! Details of an invalid request: a cause in the details of a `Status`.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 pub struct Cause {
     /// `FieldValueRequired`, `FieldManagerConflict`, ...; empty when there is none.
     pub reason: &'static str,
-    /// For people.
+    /// For humans.
     pub message: String,
     /// Path of the field, for example `spec.replicas`; empty when there is none.
     pub field: String,
 }
 
 impl Cause {
-    /// A cause with a message of its own.
+    /// A cause with its own message.
     pub fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), field: field.into() }
     }

@@ -1,11 +1,11 @@
-//! The clock that every timestamp of the embedded cluster comes from.
+//! The clock of the embedded cluster, the source of every timestamp.
 //!
 //! *Flow*: the server and tests hold clones of one [`SimClock`].
-//! A manual clock keeps its time until a test moves it, a real one follows the system, and a virtual one follows tokio's clock.
+//! A manual clock moves only in tests, a real one follows the system, and a virtual one follows tokio's clock.
 //!
 //! *Invariants*: 1. a manual clock moves only when a test moves it; 2. a clock never goes backwards except through [`SimClock::set`].
 //!
-//! *Not here*: how long a connection or a watch may take on the wire; that is real time, because a client waits for it.
+//! *Not here*: times of connections and watches on the wire; that is real time, because a client waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A clock that follows the system or tokio's clock, or is moved by hand. Clones share one hand.
+/// A clock that follows the system or tokio's clock, or is moved manually. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct SimClock(Arc<Mode>);
 
@@ -42,7 +42,7 @@ impl SimClock {
         Self(Arc::new(Mode::Virtual(start, Instant::now())))
     }
 
-    /// The present.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         match &*self.0 {
             Mode::Real => Timestamp::now(),
@@ -59,7 +59,7 @@ impl SimClock {
         }
     }
 
-    /// Puts a manual clock to `to`, backwards too. Others are not affected.
+    /// Sets a manual clock to `to`, possibly backwards. Others are not affected.
     pub fn set(&self, to: Timestamp) {
         if let Mode::Manual(hand) = &*self.0 {
             *hand.lock() = to;

@@ -1,9 +1,11 @@
-//! Fault scripts: what goes wrong, at which request, before or after it has taken effect.
+//! Fault scripts: which request fails, how, and whether before or after it takes effect.
 //!
-//! *Flow*: a test arms rules on [`FaultScript`]; the server asks it about each request, each commit and each batch of watch events.
+//! *Flow*: a test arms rules on [`FaultScript`]; the server checks each request, each commit and each batch of watch
+//! events against it.
 //!
-//! *Invariants*: 1. an unarmed script changes nothing and costs one atomic load; 2. a fault `After` means that the write is in the store and in every watch;
-//! 3. once a client is killed, no write of it takes effect, even one that is already on its way.
+//! *Invariants*: 1. an unarmed script changes nothing and costs one atomic load; 2. a fault `After` means that the
+//! write is in the store and in every watch; 3. after a client is killed, none of its writes takes effect, even one in
+//! flight.
 //!
 //! *Not here*: failing nodes and Pods (`pintle-nodes`).
 
@@ -18,13 +20,13 @@ use tokio::sync::{broadcast, watch};
 use crate::server::status::ApiError;
 use crate::store::WriteRecord;
 
-/// Orders to running watches that a watch can be behind with; one that is further behind ends.
+/// Most pending orders of a running watch; one that is further behind ends.
 const PENDING_ORDERS: usize = 64;
 
-/// Which requests a rule is about; what is `None` matches everything.
+/// Selects requests; `None` matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct RequestMatch {
-    /// `create`, `update`, `patch`, `delete`, `deletecollection`, `get`, `list` or `watch`; `write` for all that write.
+    /// `create`, `update`, `patch`, `delete`, `deletecollection`, `get`, `list` or `watch`; `write` for all writes.
     pub verb: Option<String>,
     /// Plural name or kind.
     pub resource: Option<String>,
@@ -62,7 +64,7 @@ impl RequestMatch {
     }
 }
 
-/// What a rule is asked about.
+/// The facts about a request that rules match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestFacts<'a> {
     pub(crate) verb: &'a str,
@@ -81,16 +83,16 @@ impl fmt::Display for RequestFacts<'_> {
     }
 }
 
-/// Whether the fault comes before the request has taken effect, or after.
+/// Whether the fault occurs before or after the request takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Nothing has happened.
     Before,
-    /// The write is done, only the client does not learn of it.
+    /// The write is done, but the client does not receive the response.
     After,
 }
 
-/// What the client gets.
+/// The response of a fault.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// A `Status` with that code; 409, 429, 500, 503 and 504 have their usual reasons and messages.
@@ -100,9 +102,9 @@ pub enum Failure {
         /// `Retry-After` in seconds.
         retry_after_seconds: Option<u32>,
     },
-    /// The connection closes without an answer.
+    /// The connection closes without a response.
     DropConnection,
-    /// The answer comes late by that much real time, and is the right one.
+    /// The correct response is delayed by this real time.
     Delay(Duration),
 }
 
@@ -158,7 +160,7 @@ impl Failure {
 /// How running watches end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// The response ends in order, as at a timeout.
+    /// The response ends normally, as at a timeout.
     Close,
     /// The connection breaks in the middle.
     Drop,
@@ -219,7 +221,7 @@ struct State {
     down: watch::Sender<bool>,
 }
 
-/// The script of one cluster. Clones are the same script.
+/// The script of one cluster. Clones share it.
 #[derive(Clone)]
 pub struct FaultScript(Arc<State>);
 
@@ -267,9 +269,9 @@ impl FaultScript {
         self.fail(matching, 1, 1, When::Before, failure);
     }
 
-    /// Cuts a client off at the instant in which its `n`-th write from now (from 1) has taken effect: the answer to that write,
-    /// and every request of that client afterwards, is a closed connection. 0 cuts it off at once.
-    /// The receiver turns true when it happens. Ends with [`FaultScript::revive_clients`].
+    /// Cuts a client off when its `n`-th write from now (from 1) has taken effect: the response to that write, and to
+    /// every later request of that client, is a closed connection. 0 cuts it off immediately. The receiver turns true
+    /// when it happens. Ends with [`FaultScript::revive_clients`].
     pub fn kill_client_after(&self, n: u64, user_agent: &str) -> watch::Receiver<bool> {
         let killed = watch::Sender::new(n == 0);
         let receiver = killed.subscribe();
@@ -277,18 +279,19 @@ impl FaultScript {
         receiver
     }
 
-    /// Lets killed clients speak again.
+    /// Reconnects killed clients.
     pub fn revive_clients(&self) {
         self.0.rules.lock().kills.clear();
     }
 
-    /// Runs `hook` at the instant in which write number `n` of the cluster has taken effect and before its client gets the answer.
-    /// The store is locked meanwhile: the hook must not call the cluster, and should be quick.
+    /// Runs `hook` when write number `n` of the cluster has taken effect and before its client gets the response. The
+    /// store is locked meanwhile: the hook must not call the cluster, and should be quick.
     pub fn after_write(&self, n: u64, hook: impl FnOnce(&WriteRecord) + Send + 'static) {
         self.arm(|rules| rules.hooks.push((n, Box::new(hook))));
     }
 
-    /// Shows every write to `observer` in order, at the instant in which it takes effect. The rules of [`FaultScript::after_write`] hold.
+    /// Calls `observer` for every write, in order, when it takes effect. The rules of [`FaultScript::after_write`]
+    /// apply.
     pub fn observe(&self, observer: impl Fn(&WriteRecord) + Send + Sync + 'static) {
         self.arm(|rules| rules.observers.push(Arc::new(observer)));
     }
@@ -299,8 +302,8 @@ impl FaultScript {
         let _ = self.0.orders.send(WatchOrder { resource: resource.map(str::to_owned), end });
     }
 
-    /// Sends every watch event of a resource (plural name, or all) late by `delay`, until [`FaultScript::clear`]. The receiver turns
-    /// true when the first one is held back.
+    /// Delays every watch event of a resource (plural name, or all) by `delay`, until [`FaultScript::clear`]. The
+    /// receiver turns true when the first one is delayed.
     pub fn delay_watches(&self, resource: Option<&str>, delay: Duration) -> watch::Receiver<bool> {
         let struck = watch::Sender::new(false);
         let receiver = struck.subscribe();
@@ -314,7 +317,7 @@ impl FaultScript {
         self.arm(|rules| rules.duplicated.push(resource.map(str::to_owned)));
     }
 
-    /// Takes the server down: connections break, and new ones are closed at once.
+    /// Takes the server down: connections break, and new ones are closed immediately.
     pub fn down(&self) {
         self.0.down.send_replace(true);
     }
@@ -324,7 +327,7 @@ impl FaultScript {
         self.0.down.send_replace(false);
     }
 
-    /// Takes the server down for that much real time.
+    /// Takes the server down for this real time.
     ///
     /// # Cancel safety
     /// A dropped future leaves the server down.
@@ -334,7 +337,7 @@ impl FaultScript {
         self.up();
     }
 
-    /// Forgets every rule, hook and observer; killed clients speak again and the server is up.
+    /// Removes every rule, hook and observer, revives killed clients, and starts the server.
     pub fn clear(&self) {
         let mut rules = self.0.rules.lock();
         *rules = Rules::default();
@@ -373,12 +376,12 @@ impl FaultScript {
         found
     }
 
-    /// Refuses the commit of a client that was killed while its request was on its way.
+    /// Rejects the commit of a client that was killed while its request was in flight.
     pub(crate) fn admit_commit(&self, user_agent: &str) -> Result<(), ApiError> {
         if self.is_killed(user_agent) { Err(ApiError::dropped()) } else { Ok(()) }
     }
 
-    /// Whether this client gets no more answers.
+    /// Whether this client gets no more responses.
     pub(crate) fn is_killed(&self, user_agent: &str) -> bool {
         self.armed()
             && self
@@ -390,7 +393,7 @@ impl FaultScript {
                 .any(|kill| *kill.killed.borrow() && user_agent.contains(&kill.user_agent))
     }
 
-    /// A write has taken effect; the store is locked.
+    /// Called when a write has taken effect; the store is locked.
     pub(crate) fn committed(&self, record: &WriteRecord) {
         if !self.armed() {
             return;

@@ -1,6 +1,6 @@
-//! Holds back the bytes of connections in memory.
+//! Holds back the bytes of in-memory connections.
 //!
-//! *Invariant*: connections go on in the order in which they began to wait.
+//! *Invariant*: connections continue in the order in which they started to wait.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::announced;
 
-/// Bytes that pass at once.
+/// Bytes that pass as one chunk.
 const CHUNK_BYTES: usize = 16 << 10;
 
 /// A gate for any number of connections; open at first.
@@ -39,7 +39,7 @@ impl Gate {
 /// Carries bytes between two ends through a gate, until both directions have ended.
 pub(crate) async fn carry(one: DuplexStream, other: DuplexStream, gate: Arc<Gate>) {
     let ((from_one, to_one), (from_other, to_other)) = (tokio::io::split(one), tokio::io::split(other));
-    // An end that has gone ends its direction; the other end sees that.
+    // A closed end ends its direction; the other end detects that.
     let _ = tokio::join!(forward(from_one, to_other, &gate), forward(from_other, to_one, &gate));
 }
 

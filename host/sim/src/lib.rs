@@ -1,4 +1,5 @@
-//! The embedded cluster: an in-memory Kubernetes API server spoken to over real HTTP, a controllable clock and fault scripts.
+//! The embedded cluster: an in-memory Kubernetes API server over real HTTP, with a controllable clock and fault
+//! scripts.
 //!
 //! *Flow*: [`SimCluster::start`] binds a port on loopback and serves it until [`SimCluster::shutdown`].
 //!
@@ -8,11 +9,13 @@
 //!                                                     FaultScript     SimClock
 //! ```
 //!
-//! *Invariants*: 1. everything a client sees comes over the wire; 2. every timestamp comes from the cluster's clock; 3. of Pintle only `pintle-core` is used here.
+//! *Invariants*: 1. clients access the cluster only over the wire; 2. every timestamp comes from the cluster's clock;
+//! 3. of Pintle only `pintle-core` is used here.
 //!
-//! *Not here*: controllers, the scheduler and kubelets; they are clients. `pintle-nodes` plays the last two.
+//! *Not here*: controllers, the scheduler and kubelets; they are clients. `pintle-nodes` simulates the last two.
 //!
-//! *Source*: kube-apiserver 1.37: status codes, reasons and objects are the same where a controller or kubectl can see them.
+//! *Source*: kube-apiserver 1.37: status codes, reasons and objects are equal as far as controllers or kubectl depend
+//! on them.
 
 mod announced;
 pub mod apply;
@@ -51,18 +54,18 @@ pub use crate::store::{EventType, Version, WriteRecord, WriteVerb};
 
 /// Host name of clusters in memory: `.invalid` never resolves (RFC 6761).
 const IN_MEMORY: &str = "pintle.invalid";
-/// Bytes of a connection in memory that wait for the reader, in each direction.
+/// Buffer size of an in-memory connection, in each direction.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Why a cluster did not start.
+/// The reason why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// The address is taken or not ours.
+    /// The address is in use or not local.
     #[error("cannot listen on {address}")]
     Bind {
-        /// The address that was asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -80,12 +83,12 @@ pub struct SimCluster {
     serving: Option<JoinHandle<()>>,
 }
 
-/// Opens connections to a cluster within this process. Clones are the same way.
+/// Opens connections to a cluster within this process. Clones share the connections.
 #[derive(Clone)]
 pub struct Dialer {
     api: Weak<server::Api>,
     connections: Connections,
-    /// What holds back the bytes of its connections, if they can be.
+    /// The gate for its connections, if they can be held back.
     gate: Option<Arc<Gate>>,
 }
 
@@ -114,36 +117,36 @@ impl Dialer {
         Ok(client)
     }
 
-    /// The same way for connections whose bytes can be held back.
+    /// The same dialer for connections whose bytes can be held back.
     #[must_use]
     pub fn with_gate(mut self) -> Self {
         self.gate = Some(Arc::default());
         self
     }
 
-    /// Holds back what its connections carry, in both directions, until [`Dialer::release`], as a network that loses packets for a
-    /// while. Without a gate, nothing happens.
+    /// Holds back the bytes of its connections, in both directions, until [`Dialer::release`], as a network that
+    /// temporarily loses packets. Without a gate, nothing happens.
     pub fn hold(&self) {
         if let Some(gate) = &self.gate {
             gate.close();
         }
     }
 
-    /// Ends [`Dialer::hold`]. What was held back arrives.
+    /// Ends [`Dialer::hold`], and delivers the held bytes.
     pub fn release(&self) {
         if let Some(gate) = &self.gate {
             gate.open();
         }
     }
 
-    /// Ends its connections, and refuses others from now on.
+    /// Closes its connections, and refuses new ones.
     pub fn cut(&self) {
         self.connections.stop.cancel();
     }
 }
 
 impl SimCluster {
-    /// Starts a cluster with its first namespaces.
+    /// Starts a cluster with its initial namespaces.
     ///
     /// # Errors
     /// [`SimError::Bind`] when the address cannot be used; another address helps.
@@ -162,8 +165,8 @@ impl SimCluster {
         Ok(cluster)
     }
 
-    /// Makes a cluster that listens nowhere: its clients connect with [`SimCluster::dialer`]. Without sockets, all of it can run on one
-    /// thread in tokio's paused time.
+    /// Creates a cluster without a listener: its clients connect with [`SimCluster::dialer`]. Without sockets,
+    /// everything can run on one thread in tokio's paused time.
     ///
     /// # Errors
     /// [`SimError::Bootstrap`].
@@ -174,7 +177,7 @@ impl SimCluster {
         Ok(Self { api, address: None, connections: Connections::default(), serving: None })
     }
 
-    /// A way to this cluster within the process, which can be cut alone.
+    /// A separate dialer to this cluster, whose connections can be cut independently.
     pub fn dialer(&self) -> Dialer {
         Dialer { api: Arc::downgrade(&self.api), connections: self.connections.child(), gate: None }
     }
@@ -188,7 +191,8 @@ impl SimCluster {
         }
     }
 
-    /// A kubeconfig in YAML for a cluster without TLS. The token is a placeholder: kubectl asks for a password without credentials.
+    /// A kubeconfig in YAML for a cluster without TLS. The token is a placeholder: kubectl prompts for a password
+    /// without credentials.
     pub fn kubeconfig(&self) -> String {
         format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: pintle\n  cluster:\n    server: {}\nusers:\n- name: pintle\n  user:\n    token: pintle\ncontexts:\n- name: pintle\n  context:\n    cluster: pintle\n    user: pintle\ncurrent-context: pintle\n",
@@ -211,12 +215,12 @@ impl SimCluster {
         self.api.store.history()
     }
 
-    /// A line for each request on objects in the order of their arrival: time, verb, resource, object and client.
+    /// A line for each request on objects in order of arrival: time, verb, resource, object and client.
     pub fn requests(&self) -> Vec<String> {
         self.api.requests.lock().clone()
     }
 
-    /// Number of writes since the start, the server's own included.
+    /// Number of writes since the start, including the server's own.
     pub fn n_writes(&self) -> u64 {
         self.api.store.n_writes()
     }
@@ -226,22 +230,22 @@ impl SimCluster {
         self.api.store.rv()
     }
 
-    /// Forgets all events so far: watches and lists at earlier versions get 410 from now on, as after etcd's compaction.
+    /// Drops all events so far: watches and lists at earlier versions get 410 from now on, as after etcd's compaction.
     pub fn compact(&self) {
         self.api.store.compact(self.api.store.rv());
     }
 
-    /// The present objects of a resource by plural name and group (empty for core), parsed.
+    /// The current objects of a resource by plural name and group (empty for core), parsed.
     pub fn objects(&self, group: &str, plural: &str) -> Vec<Arc<serde_json::Value>> {
         let storage = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
         self.api.store.view(|view| view.range(&storage, None).map(|entry| Arc::clone(&entry.value)).collect())
     }
 
-    /// Adds or replaces an object with its uid, times, status and deletion, as if it had been there before. The rest is defaulted and
-    /// validated as in a creation.
+    /// Adds or replaces an object with its uid, times, status and deletion, as if it had existed before. The rest is
+    /// defaulted and validated as in a create.
     ///
     /// # Errors
-    /// What the API server does not accept, in its words.
+    /// The API server's validation error.
     pub fn restore(&self, object: serde_json::Value) -> Result<(), String> {
         self.api.restore(object).map_err(|error| error.to_string())
     }
@@ -252,7 +256,7 @@ impl SimCluster {
     /// The server stops in any case; a dropped future only does not wait for it.
     pub async fn shutdown(self) {
         self.connections.stop.cancel();
-        // The task panics only with the server, which the connections would have shown.
+        // The task panics only together with the server, which the connections would have shown.
         if let Some(Err(error)) = futures::future::OptionFuture::from(self.serving).await {
             tracing::warn!(%error, "the embedded cluster did not stop in order");
         }

@@ -13,7 +13,7 @@ pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
     selector.is_some_and(|selector| selector.matches(|key| labels[key].as_str()))
 }
 
-/// Whether a `LabelSelector` is there, and no selector can be made of it.
+/// Whether a `LabelSelector` exists and is invalid.
 pub(crate) fn is_malformed(selector: &Value) -> bool {
     let wrong_value = |value: &Value| value.as_str().is_none_or(|value| names::label_value(value).is_some());
     let labels = selector["matchLabels"].as_object().into_iter().flatten();

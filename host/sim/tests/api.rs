@@ -1,5 +1,5 @@
-//! The API over real HTTP, where the script that is compared with a real API server (`tests/src/behaviour`) does not reach: compaction,
-//! evictions with a budget, warnings, and what the embedded cluster does not have.
+//! The API over real HTTP, for parts that the script compared with a real API server (`tests/src/behaviour`) does not
+//! cover: compaction, evictions with a budget, warnings, and features that the embedded cluster lacks.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -132,7 +132,7 @@ async fn unknown_fields_are_dropped_warned_of_or_refused() {
     assert!(warned.is(StatusCode::CREATED)["spec"].get("foo").is_none());
 }
 
-/// One resource with the number of Pods, while there are any.
+/// One resource with the number of Pods, if there are any.
 #[derive(Debug)]
 struct PodCount;
 

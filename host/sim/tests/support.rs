@@ -1,5 +1,5 @@
-//! A cluster with a small client, for tests. The client is reqwest and not kube's: the crate is a server, and its tests look at headers and
-//! at bodies that are no objects.
+//! A cluster with a small client, for tests. The client is reqwest, not kube's: the crate is a server, and its tests
+//! check headers and bodies that are not objects.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails the test")]
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use pintle_sim::{SimCluster, SimConfig};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-/// Longest wait for anything that must come.
+/// Timeout for anything that must arrive.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Server {
@@ -23,7 +23,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The body, if the answer has this code.
+    /// The body, if the response has this code.
     #[track_caller]
     pub(crate) fn is(self, code: StatusCode) -> Value {
         assert_eq!(self.code, code, "{}", self.body);
@@ -37,8 +37,8 @@ impl Server {
     }
 
     pub(crate) async fn with(config: SimConfig) -> Self {
-        // What else of the workspace is built along decides whether the client speaks TLS, and then it wants a provider, which any test
-        // may have installed.
+        // Whether the client supports TLS depends on the other crates in the build, and then it needs a provider, which
+        // any test may have installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().user_agent("test/1").build().unwrap();
         Self { cluster: SimCluster::start(config).await.unwrap(), client }
@@ -95,7 +95,7 @@ impl Watch {
         self.poll().await.expect("the watch goes on")
     }
 
-    /// Waits for the end of the watch, in order or not.
+    /// Waits for the end of the watch, normal or not.
     pub(crate) async fn ended(&mut self) {
         while self.poll().await.is_some() {}
     }

@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::set::FieldSet;
 
-/// Who owns fields: entries of one manager that differ in operation, version or subresource are apart.
+/// An owner of fields: entries of one manager with different operations, versions or subresources are separate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Manager {
     name: String,
     operation: String,
-    /// Empty for `Apply`: applying another version of the kind is the same manager.
+    /// Empty for `Apply`, where another version of the kind has the same manager.
     version: String,
     subresource: String,
 }
@@ -53,7 +53,7 @@ struct Entry {
 pub(super) struct Managers(Vec<Entry>);
 
 impl Managers {
-    /// Takes the list out of an object.
+    /// Removes the list from an object.
     pub(super) fn take(object: &mut Value) -> Self {
         let list = object
             .get_mut("metadata")
@@ -75,7 +75,7 @@ impl Managers {
         Self(entries.collect())
     }
 
-    /// Puts the list into an object, in upstream's order.
+    /// Stores the list in an object, in upstream's order.
     pub(super) fn put(mut self, object: &mut Value) {
         self.0.retain(|entry| !entry.fields.is_empty());
         let key = |entry: &Entry| {
@@ -106,12 +106,12 @@ impl Managers {
         self.0.iter().find(|entry| entry.manager == *manager).map(|entry| entry.fields.clone())
     }
 
-    /// Everything that anybody owns.
+    /// All owned fields.
     pub(super) fn union(&self) -> FieldSet {
         self.0.iter().fold(FieldSet::default(), |all, entry| all.union(&entry.fields))
     }
 
-    /// Replaces a manager's fields; without a time the one it had stays.
+    /// Replaces a manager's fields; without `time`, the existing time stays.
     pub(super) fn set(&mut self, manager: Manager, fields: FieldSet, version: &str, time: Option<&str>) {
         let time = time.map(str::to_owned);
         match self.0.iter_mut().find(|entry| entry.manager == manager) {
@@ -126,7 +126,7 @@ impl Managers {
         }
     }
 
-    /// What of `changed` others own.
+    /// The fields of `changed` that other managers own.
     pub(super) fn conflicts(&self, but: &Manager, changed: &FieldSet) -> Vec<(Manager, FieldSet)> {
         let others = self.0.iter().filter(|entry| entry.manager != *but);
         let common = others.map(|entry| (entry.manager.clone(), entry.fields.intersection(changed)));
@@ -135,7 +135,7 @@ impl Managers {
         conflicts
     }
 
-    /// Others lose what changed or went.
+    /// Removes changed and removed fields from other managers.
     pub(super) fn take_from_others(&mut self, but: &Manager, changed: &FieldSet, removed: &FieldSet) {
         for entry in self.0.iter_mut().filter(|entry| entry.manager != *but) {
             entry.fields = entry.fields.difference(changed).difference(removed);

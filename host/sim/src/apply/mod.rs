@@ -1,4 +1,4 @@
-//! Server-side apply, and the record of who owns which field.
+//! Server-side apply, and field ownership.
 //!
 //! ```text
 //! apply:  live + config --merge--> --prune what this manager no longer lists--> new; conflicts unless forced
@@ -10,8 +10,8 @@
 //! 2. A field disappears through apply only when the applying manager was its last owner.
 //! 3. Applying the same configuration twice changes nothing, times in `managedFields` included.
 //!
-//! Not here: defaulting and validation of the result; conversion between versions (a manager of another version is compared
-//! as if it were this one).
+//! Not here: defaulting and validation of the result; conversion between versions (a manager of another version is
+//! treated as one of this version).
 //!
 //! Source: structured-merge-diff's `merge/update.go` and `typed`, apimachinery's `managedfields`.
 
@@ -26,34 +26,34 @@ use crate::schema::{self, Node, Shape, TypeRef};
 use managers::{Manager, Managers};
 use set::{FieldSet, PathElement};
 
-/// Why an apply was refused.
+/// The reason why an apply was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// Other managers own fields that would change: 409 Conflict with a cause `FieldManagerConflict` per field.
     #[error("{message}")]
     Conflict {
-        /// The message of the answer.
+        /// The message of the response.
         message: String,
         /// `(field, message)` of each cause.
         causes: Vec<(String, String)>,
     },
-    /// The configuration cannot be applied as it is: 400 BadRequest.
+    /// The configuration is invalid: 400 BadRequest.
     #[error("{0}")]
     BadRequest(String),
-    /// The configuration does not fit the schema, for which upstream has no code of its own: 500.
+    /// The configuration does not fit the schema, for which upstream has no specific code: 500.
     #[error("{0}")]
     Misfit(String),
 }
 
-/// The annotation in which client-side apply keeps the last configuration.
+/// The annotation with the last configuration of client-side apply.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Applies `config` for `manager`; `live` is `None` when the object is created. `now` is an RFC 3339 time.
 ///
 /// # Errors
 /// [`ApplyError::Conflict`] without `force` when another manager owns a field that would change,
-/// [`ApplyError::BadRequest`] when the configuration names managed fields, [`ApplyError::Misfit`] when it names fields that
-/// there are not, values of another type, or a list key twice.
+/// [`ApplyError::BadRequest`] when the configuration contains managed fields, [`ApplyError::Misfit`] when it contains
+/// unknown fields, values of another type, or a list key twice.
 pub fn apply(
     schema: Option<TypeRef>,
     live: Option<&Value>,
@@ -104,7 +104,7 @@ pub fn apply(
     }
     managers.take_from_others(&applying, &change.changed(), &change.removed);
     strip(&mut owned, subresource);
-    // Who owns what may change without a time of its own: only a changed object is stamped.
+    // Ownership may change without a new time: only a changed object gets one.
     let same = live.is_some() && new == live_object;
     let time = if same { None } else { Some(now) };
     managers.set(applying, owned, version, time);
@@ -113,7 +113,7 @@ pub fn apply(
     Ok(live_object)
 }
 
-/// Keeps `managedFields` of an object that `manager` created, updated or patched.
+/// Updates `managedFields` of an object that `manager` created, updated or patched.
 pub fn track_update(
     schema: Option<TypeRef>,
     old: Option<&Value>,
@@ -135,7 +135,7 @@ pub fn track_update(
             } else if managers.is_empty() {
                 managers = known;
             }
-            // Without a record the owners are unknown; it starts with the first apply.
+            // Without a record the owners are unknown; the record starts with the first apply.
             if managers.is_empty() {
                 return;
             }
@@ -160,7 +160,7 @@ pub fn track_update(
     managers.put(new);
 }
 
-/// The object of this kind that has nothing in it: what a new object is compared with.
+/// The empty object of this kind, which a new object is compared with.
 fn empty_object(schema: Option<&TypeRef>, like: &Value) -> Value {
     let mut empty = json!({});
     for field in ["apiVersion", "kind"] {
@@ -171,7 +171,7 @@ fn empty_object(schema: Option<&TypeRef>, like: &Value) -> Value {
     match schema {
         Some(schema) => {
             schema::canonicalize(schema, &mut empty);
-            // Types of custom kinds have no name, and no lists that are always there.
+            // Types of custom kinds have no name, and no required lists.
             if !schema.name.is_empty() {
                 show_lists(Node::root(Some(schema)), &mut empty);
             }
@@ -181,7 +181,7 @@ fn empty_object(schema: Option<&TypeRef>, like: &Value) -> Value {
     empty
 }
 
-/// Adds the lists that upstream's types show as `null` when they are empty, so that no manager owns the list itself.
+/// Adds the lists that upstream's types encode as `null` when empty, so that no manager owns the list itself.
 fn show_lists(node: Node<'_>, value: &mut Value) {
     let Value::Object(map) = value else { return };
     for (name, child) in map.iter_mut() {
@@ -195,7 +195,7 @@ fn show_lists(node: Node<'_>, value: &mut Value) {
     }
 }
 
-/// Fields that belong to the other half of the object are not tracked.
+/// Ignores fields that another endpoint of the object writes.
 fn ignore(set: &mut FieldSet, subresource: Option<&str>) {
     match subresource {
         Some("status") => set.remove_tree(&PathElement::field("spec")),
@@ -203,7 +203,7 @@ fn ignore(set: &mut FieldSet, subresource: Option<&str>) {
     }
 }
 
-/// Fields that no manager owns: identity and what the server sets.
+/// Removes fields that no manager owns: identity and fields set by the server.
 fn strip(set: &mut FieldSet, subresource: Option<&str>) {
     ignore(set, subresource);
     for field in ["apiVersion", "kind"] {
@@ -225,19 +225,19 @@ fn strip(set: &mut FieldSet, subresource: Option<&str>) {
     }
 }
 
-/// Removes what `last` listed, and keeps of it what any manager still owns.
+/// Removes the fields in `last`, except those that a manager still owns.
 fn prune(node: Node<'_>, merged: Value, last: &FieldSet, owned: &FieldSet) -> Value {
     let named = |set: &FieldSet| walk::with_named_fields(node, set);
     let all = named(&walk::field_set(node, &merged));
     let pruned = walk::remove(node, &merged, &named(last));
     let kept = named(&walk::field_set(node, &pruned));
     let back = walk::remove(node, &merged, &all.difference(&kept.union(&named(owned))));
-    // What only hung below a removed item and was never this manager's comes back too.
+    // Restores fields below a removed item that this manager never owned.
     let kept = named(&walk::field_set(node, &back));
     walk::remove(node, &merged, &all.difference(&kept).intersection(&named(last)))
 }
 
-/// Kubectl may take over what its client-side apply wrote.
+/// Allows kubectl to take over the fields of its client-side apply.
 fn allow_last_applied(
     node: Node<'_>,
     manager: &str,

@@ -13,7 +13,7 @@ pub(super) enum PathElement {
     Key(String),
     /// An element of a set: its value as JSON.
     Value(String),
-    /// An element by place.
+    /// An element by index.
     Index(usize),
 }
 
@@ -48,7 +48,7 @@ impl PathElement {
         }
     }
 
-    /// As paths are written in messages: `.spec`, `[name="a"]`, `[="x"]`, `[0]`.
+    /// The form in messages: `.spec`, `[name="a"]`, `[="x"]`, `[0]`.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Field(name) => format!(".{name}"),
@@ -63,7 +63,7 @@ impl PathElement {
     }
 }
 
-/// A set of paths: `members` end here, `children` go on.
+/// A set of paths: `members` end here, `children` continue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
     pub(super) members: BTreeSet<PathElement>,
@@ -85,7 +85,7 @@ impl FieldSet {
         }
     }
 
-    /// Removes the path itself, not what is below it.
+    /// Removes the path itself, not the paths below it.
     pub(super) fn remove_member(&mut self, path: &[&str]) {
         match path {
             [] => {}
@@ -145,7 +145,7 @@ impl FieldSet {
         FieldSet { members: members.cloned().collect(), children: children.collect() }
     }
 
-    /// Reads FieldsV1; what is not understood is left out.
+    /// Decodes FieldsV1; unknown entries are skipped.
     pub(super) fn decode(fields: &Value) -> FieldSet {
         let mut set = FieldSet::default();
         for (name, below) in fields.as_object().into_iter().flatten() {
@@ -162,7 +162,7 @@ impl FieldSet {
         set
     }
 
-    /// Writes FieldsV1.
+    /// Encodes FieldsV1.
     pub(super) fn encode(&self) -> Value {
         let mut names: BTreeSet<&PathElement> = self.members.iter().collect();
         names.extend(self.children.iter().filter(|(_, child)| !child.is_empty()).map(|(element, _)| element));
@@ -182,7 +182,7 @@ impl FieldSet {
         Value::Object(fields)
     }
 
-    /// All paths, as messages write them.
+    /// All paths, as in messages.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect(&mut String::new(), &mut paths);

@@ -1,6 +1,6 @@
-//! Whether an applied configuration fits the schema.
+//! Validates an applied configuration against the schema.
 //!
-//! Source: structured-merge-diff's `typed/validate.go`, for what is refused.
+//! Source: structured-merge-diff's `typed/validate.go`, for the rejected configurations.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::set::PathElement;
 use super::walk::element;
 use crate::schema::{ListKind, Node, Scalar, Shape, type_name};
 
-/// The first thing that is wrong with `config`, with its path; none when it fits.
+/// The first error in `config`, with its path; `None` if it is valid.
 pub(super) fn error(node: Node<'_>, config: &Value) -> Option<String> {
     visit(node, config, &mut String::new()).err()
 }
@@ -66,7 +66,7 @@ fn list(node: Node<'_>, kind: &ListKind, items: &[Value], path: &mut String) -> 
     Ok(())
 }
 
-/// Why an element has no place in a list with keys.
+/// Why an element is not valid in a list with keys.
 fn misfit(node: Node<'_>, kind: &ListKind, item: &Value) -> Option<String> {
     match (kind, item) {
         (ListKind::Atomic, _) => None,
@@ -82,7 +82,7 @@ fn misfit(node: Node<'_>, kind: &ListKind, item: &Value) -> Option<String> {
     }
 }
 
-/// The type that a scalar should have, none when it fits.
+/// The expected type of a scalar; `None` if it fits.
 fn scalar(scalar: Scalar, value: &Value) -> Option<&'static str> {
     let (fits, wanted) = match scalar {
         Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Bytes => (value.is_string(), "string"),

@@ -1,4 +1,4 @@
-//! Walks over objects beside their schema: field sets, comparison, merge, removal.
+//! Walks objects along their schema: field sets, comparison, merge, removal.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::set::{FieldSet, PathElement};
 use crate::schema::{ListKind, Node};
 
-/// What differs between two objects.
+/// Differences between two objects.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub(super) added: FieldSet,
@@ -77,7 +77,7 @@ pub(super) fn field_set(node: Node<'_>, value: &Value) -> FieldSet {
     for (step, child) in children(node, value) {
         let below = descend(node, &step);
         let empty = child.as_object().is_some_and(Map::is_empty) || child.as_array().is_some_and(Vec::is_empty);
-        // Elements of lists and keys of maps exist by being listed; a declared field only through what is in it.
+        // List elements and map keys count by being listed; a declared field only through its content.
         let by_itself = match &step {
             PathElement::Field(name) => node.declared(name).is_none(),
             _ => true,
@@ -93,7 +93,7 @@ pub(super) fn field_set(node: Node<'_>, value: &Value) -> FieldSet {
     set
 }
 
-/// What `new` has that `old` has not, and the other way round.
+/// The fields that only one of `new` and `old` has.
 pub(super) fn compare(node: Node<'_>, old: &Value, new: &Value) -> Comparison {
     let mut result = Comparison::default();
     compare_at(node, Some(old), Some(new), &mut Vec::new(), &mut result);
@@ -113,7 +113,7 @@ fn compare_at(
         Some(Value::Array(items)) => items.is_empty(),
         Some(_) => false,
     };
-    // A list that is null has no elements, but it is there: it is neither added nor changed by getting some.
+    // A null list has no elements, but it exists: adding elements neither adds nor changes the list itself.
     let (elements_old, elements_new) = (old.filter(|old| !old.is_null()), new.filter(|new| !new.is_null()));
     let one_kind = match (elements_old, elements_new) {
         (Some(old), Some(new)) => std::mem::discriminant(old) == std::mem::discriminant(new),
@@ -149,7 +149,7 @@ fn compare_at(
     }
 }
 
-/// Lays a configuration over a live object.
+/// Merges a configuration into a live object.
 pub(super) fn merge(node: Node<'_>, live: &Value, config: &Value) -> Value {
     match (live, config) {
         _ if is_leaf(node, config) => config.clone(),
@@ -169,8 +169,8 @@ pub(super) fn merge(node: Node<'_>, live: &Value, config: &Value) -> Value {
     }
 }
 
-/// Elements that both have come in the configuration's order; those of the live list alone keep their place before the
-/// next shared one.
+/// Common elements are in the order of the configuration; elements of the live list alone stay before the next common
+/// one.
 fn merge_list(node: Node<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
     let keyed = |items: &[Value]| -> Vec<PathElement> { items.iter().map(|item| element(node, item)).collect() };
     let (live_keys, config_keys) = (keyed(live), keyed(config));
@@ -193,7 +193,7 @@ fn merge_list(node: Node<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
     }
     let rest = live.iter().zip(&live_keys).skip(next_live);
     let rest: Vec<Value> = rest.filter(|(_, key)| !config_keys.contains(key)).map(|(item, _)| item.clone()).collect();
-    // New elements of the configuration go behind what was there.
+    // New elements of the configuration come after existing ones.
     match config_keys.iter().rposition(|key| place(key).is_some()) {
         Some(_) => merged.extend(rest),
         None => merged.splice(0..0, rest).for_each(drop),
@@ -201,7 +201,7 @@ fn merge_list(node: Node<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Declared fields that have children count as listed themselves.
+/// Counts declared fields with children as listed themselves.
 pub(super) fn with_named_fields(node: Node<'_>, set: &FieldSet) -> FieldSet {
     let mut result = FieldSet { members: set.members.clone(), children: BTreeMap::new() };
     for (step, child) in &set.children {
@@ -215,7 +215,7 @@ pub(super) fn with_named_fields(node: Node<'_>, set: &FieldSet) -> FieldSet {
     result
 }
 
-/// The object without the listed items. A container that becomes empty by it goes too.
+/// The object without the listed items. A container that becomes empty is removed too.
 pub(super) fn remove(node: Node<'_>, value: &Value, set: &FieldSet) -> Value {
     if is_leaf(node, value) {
         return value.clone();

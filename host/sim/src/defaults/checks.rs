@@ -1,4 +1,4 @@
-//! What values of several fields of one type must be together.
+//! Validates combinations of fields of one type.
 //!
 //! Source: `pkg/apis/{core,autoscaling,rbac}/validation`, apimachinery's `pkg/apis/meta/v1/validation`.
 

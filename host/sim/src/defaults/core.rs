@@ -1,4 +1,4 @@
-//! Defaults of Pods and what is inside them.
+//! Defaults of Pods and their parts.
 
 use serde_json::{Map, Value, json};
 
@@ -50,7 +50,7 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
     }
 }
 
-/// A namespace carries its name as a label, whoever takes the label away.
+/// A namespace has its name as a label, even if a client removes it.
 fn namespace(map: &mut Map<String, Value>) {
     let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
@@ -101,7 +101,7 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// What applies to Pods alone, not to templates.
+/// Defaults of Pods only, not of templates.
 fn pod(map: &mut Map<String, Value>) {
     let Some(spec) = inner(map, "spec") else {
         return;

@@ -1,6 +1,6 @@
-//! The form of a CronJob's schedule and time zone.
+//! Validation of a CronJob's schedule and time zone.
 //!
-//! Not here: when a schedule is due.
+//! Not here: computing due times.
 //!
 //! Source: `github.com/robfig/cron/v3`, `pkg/apis/batch/validation`.
 
@@ -13,10 +13,10 @@ const FIELDS: [(u64, u64, &[&str], u64); 5] = [
     (0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"], 0),
 ];
 
-/// What is wrong with a schedule.
+/// The error in a schedule.
 pub(super) fn schedule(text: &str) -> Option<String> {
     let mut text = text;
-    // The zone is refused elsewhere.
+    // The zone is rejected elsewhere.
     if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
         match text.split_once(' ') {
             Some((_, rest)) => text = rest.trim(),
@@ -93,7 +93,7 @@ fn is_duration(text: &str) -> bool {
     found
 }
 
-/// What is wrong with the name of a time zone.
+/// The error in a time zone name.
 pub(super) fn zone(name: &str) -> Option<String> {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'+');
     let part = |part: &str| {
@@ -112,7 +112,7 @@ pub(super) fn zone(name: &str) -> Option<String> {
     if name.eq_ignore_ascii_case("local") {
         return Some("timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones".to_owned());
     }
-    // Without a database of zones, any name may be one.
+    // Without a time zone database, any name may be valid.
     let zones = jiff::tz::db();
     let is_known = zones.is_definitively_empty() || zones.get(name).is_ok_and(|zone| zone.iana_name() == Some(name));
     if is_known { None } else { unknown }

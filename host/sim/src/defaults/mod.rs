@@ -1,12 +1,12 @@
-//! Defaulting and validation of built-in kinds, as far as controllers and kubectl see it.
+//! Defaulting and validation of built-in kinds, as far as controllers and kubectl depend on it.
 //!
-//! Flow: the server calls [`apply_defaults`] on an object that a client sent, after pruning, and [`validate()`] before it is
-//! stored. Defaults belong to types, so a walk beside the schema reaches Pod templates wherever they are. Constant ones are in
-//! the schema's table; those here follow from other fields.
+//! Flow: the server calls [`apply_defaults`] on an object from a client, after pruning, and [`validate()`] before it is
+//! stored. Defaults belong to types, so a walk along the schema applies to Pod templates wherever they are. Constant
+//! ones are in the schema's table; those here depend on other fields.
 //!
 //! Invariants: defaulting twice changes nothing; custom kinds are left alone (their defaults are in their schema).
 //!
-//! Not here: what the server itself sets (uid, status at creation, generation), admission plugins, names of objects.
+//! Not here: fields set by the server (uid, status at creation, generation), admission plugins, object names.
 //!
 //! Source: `pkg/apis/*/v1/defaults.go`, `pkg/apis/*/validation`.
 
@@ -29,7 +29,7 @@ pub use validate::validate;
 pub(crate) use validate::validate_metadata;
 pub(crate) use workloads::generate_selector;
 
-/// Brings an object into the form in which the real server stores it: canonical, with defaults.
+/// Converts an object into the stored form of the real server: canonical, with defaults.
 pub fn apply_defaults(group: &str, version: &str, kind: &str, object: &mut Value) {
     let Some(schema) = schema::lookup(group, version, kind) else {
         return;
@@ -69,7 +69,7 @@ fn default_struct(schema: &TypeSchema, map: &mut Map<String, Value>) {
     other::default_type(&schema.name, map);
 }
 
-/// Whether a field is absent or has the value that means absent.
+/// Whether a field is absent or has a value that counts as absent.
 fn is_unset(map: &Map<String, Value>, name: &str) -> bool {
     match map.get(name) {
         None | Some(Value::Null) => true,

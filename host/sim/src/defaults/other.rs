@@ -1,4 +1,4 @@
-//! Defaults of the kinds that have nothing to do with Pods.
+//! Defaults of the kinds that are unrelated to Pods.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
-//! The table of what values of fields are valid (`rules.txt`), and the walk that holds an object against it.
+//! The table of valid field values (`rules.txt`), and the walk that validates an object against it.
 //!
-//! Rules belong to types, so a Pod template is checked wherever it is. What follows from several fields is in `checks`.
+//! Rules belong to types, so a Pod template is checked wherever it is. Combinations of several fields are in `checks`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -44,7 +44,7 @@ fn parse(text: &'static str) -> Rules {
     rules
 }
 
-/// The rule that a word of the table means; none for a mistake, which a test finds.
+/// The rule for a word of the table; `None` for an unknown word, which a test detects.
 fn rule(word: &'static str) -> Option<Rule> {
     if let Some(inner) = word.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')) {
         return Some(Rule::Each(Box::new(rule(inner)?)));
@@ -100,7 +100,7 @@ pub(super) fn descending(path: &str) -> Option<&'static str> {
     path.split('/').any(|part| part == "..").then_some("must not contain '..'")
 }
 
-/// Checks an object of a built-in kind, its metadata and status aside.
+/// Checks an object of a built-in kind, except its metadata and status.
 pub(super) fn check(schema: &TypeSchema, object: &Value, errors: &mut Vec<Cause>) {
     fields(schema, object, "", errors);
     for (name, child) in object.as_object().into_iter().flatten() {

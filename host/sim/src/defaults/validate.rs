@@ -52,7 +52,7 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("rbac.authorization.k8s.io", "ClusterRoleBinding", role_binding),
 ];
 
-/// What is wrong with `object`, whose predecessor is `old`; nothing when it may be stored. Defaults must be applied.
+/// The errors in `object`, whose predecessor is `old`; none if it may be stored. Defaults must be applied.
 pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, object: &Value) -> Vec<Cause> {
     let mut errors = Vec::new();
     validate_metadata(object, &mut errors);
@@ -60,7 +60,7 @@ pub fn validate(group: &str, version: &str, kind: &str, old: Option<&Value>, obj
     if !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io") {
         finalizers(object, "metadata", &mut errors);
     }
-    // What an update leaves as it was is not checked again.
+    // Unchanged content is not validated again on update.
     if old.is_none_or(|old| !same_content(old, object)) {
         if let Some((_, _, check)) = CHECKS.iter().find(|check| (check.0, check.1) == (group, kind)) {
             check(old, object, &mut errors);
@@ -86,7 +86,7 @@ fn same_content(old: &Value, new: &Value) -> bool {
     rest(old, new) && rest(new, old)
 }
 
-/// The object as rules see it. The Pods of a StatefulSet have volumes for its claims, and names that it gives them.
+/// The object as validated. The Pods of a StatefulSet have volumes for its claims, and generated names.
 fn as_checked<'a>(kind: &str, old: Option<&Value>, object: &'a Value) -> Cow<'a, Value> {
     if kind != "StatefulSet" {
         return Cow::Borrowed(object);
@@ -107,7 +107,7 @@ fn as_checked<'a>(kind: &str, old: Option<&Value>, object: &'a Value) -> Cow<'a,
             pod.insert("volumes".to_owned(), volumes.into());
         }
     }
-    // They cannot change any more, so that old ones stay as they are.
+    // They are immutable, so that existing ones stay unchanged.
     if old.is_some()
         && let Some(spec) = object["spec"].as_object_mut()
     {
@@ -207,7 +207,7 @@ fn role(_old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     }
 }
 
-/// A claim is what it was, but for more storage once it is bound.
+/// A claim is immutable, except that a bound one may request more storage.
 fn claim(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     let Some(old) = old else { return };
     let is_bound = old["status"]["phase"] == "Bound";
@@ -260,7 +260,7 @@ fn config_map(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
         let twice = (!object["data"][key.as_str()].is_null()).then_some("duplicate of key present in binaryData");
         wrong_name(&format!("data[{key}]"), key, twice, errors);
     }
-    // Upstream names no field here.
+    // Upstream has no field here.
     data(object, &[("data", false), ("binaryData", true)], "[]", errors);
 }
 
@@ -305,7 +305,7 @@ fn pod(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     }
 }
 
-/// An Event lives in the namespace of what it is about.
+/// An Event must be in the namespace of its object.
 fn event(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     let about = &object["involvedObject"]["namespace"];
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -342,7 +342,7 @@ pub(super) fn non_negative(spec: &Value, path: &str, fields: &[&str], errors: &m
     }
 }
 
-/// What Deployments, ReplicaSets, StatefulSets and DaemonSets have in common.
+/// Common checks of Deployments, ReplicaSets, StatefulSets and DaemonSets.
 fn workload(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     selecting(old, object, true, errors);
     let numbers = ["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"];
@@ -435,7 +435,7 @@ fn stateful_set(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) {
     }
 }
 
-/// Checks a template whose Pods run for ever.
+/// Checks a template whose Pods run indefinitely.
 fn template(spec: &Value, errors: &mut Vec<Cause>, selected: impl Fn(&Value) -> bool) {
     let template = &spec["template"];
     let labels = &template["metadata"]["labels"];

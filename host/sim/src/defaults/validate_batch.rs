@@ -12,14 +12,14 @@ use crate::cause::Cause;
 use crate::names;
 use crate::selector::selects;
 
-/// Most Pods of an Indexed Job at once.
+/// Largest parallelism of an Indexed Job.
 const MAX_PARALLELISM: i64 = 100_000;
-/// Above so many completions, a limit for each index needs the two limits below.
+/// Above this number of completions, a limit for each index requires the two limits below.
 const MANY_COMPLETIONS: i64 = 100_000;
-/// Most Pods at once, and most failed indexes, of a Job with so many completions.
+/// Largest parallelism, and most failed indexes, of a Job with that many completions.
 const MAX_OF_MANY: i64 = 10_000;
 
-/// Fields of a Job that do not change.
+/// Immutable fields of a Job.
 const IMMUTABLE: [&str; 6] =
     ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"];
 
@@ -57,7 +57,7 @@ pub(super) fn job(old: Option<&Value>, object: &Value, errors: &mut Vec<Cause>) 
 fn generated_labels(object: &Value, errors: &mut Vec<Cause>) {
     let (spec, metadata) = (&object["spec"], &object["metadata"]);
     let labels = &spec["template"]["metadata"]["labels"];
-    // The server did not create a Job without this label, but restores its past.
+    // A Job without this label was not created by this server, but restored.
     if spec["manualSelector"] == true || labels["batch.kubernetes.io/controller-uid"].is_null() {
         return;
     }
@@ -143,7 +143,7 @@ fn job_spec(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
     }
 }
 
-/// What an Indexed Job needs and may have.
+/// Requirements and limits of an Indexed Job.
 fn indexed(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
     let at = |field: &str| format!("{path}.{field}");
     let most = |field: &str, most: i64, detail: &str, errors: &mut Vec<Cause>| {
@@ -269,7 +269,7 @@ fn job_update(old: &Value, object: &Value, errors: &mut Vec<Cause>) {
     for field in IMMUTABLE {
         unchanged(field, before[field] == spec[field]);
     }
-    // A Job that is suspended, and has no Pods, may be sent elsewhere.
+    // A suspended Job without Pods may change its scheduling directives.
     let is_suspended = before["suspend"] == true
         && old["status"]["active"].as_i64().unwrap_or(0) == 0
         && (old["status"]["startTime"].is_null() || crate::server::has_condition(old, "Suspended"));
@@ -284,7 +284,7 @@ fn job_update(old: &Value, object: &Value, errors: &mut Vec<Cause>) {
     }
 }
 
-/// A template without where its Pods run and what they ask for.
+/// A template without its scheduling directives.
 fn without_directives(template: &Value) -> Value {
     let mut template = template.clone();
     for field in ["labels", "annotations"] {

@@ -12,7 +12,7 @@ use super::validate::wrong_name;
 use crate::cause::Cause;
 use crate::names;
 
-/// The sources of a volume, in the order in which upstream looks at them: a second one is one too many.
+/// The sources of a volume, in upstream's order: a second one is an error.
 const VOLUME_SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",
@@ -127,14 +127,14 @@ pub(super) fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
     }
 }
 
-/// Checks what a new Pod, and a template, must be without.
+/// Checks fields that a new Pod, and a template, must not have.
 pub(super) fn new_pod(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
     if !list(&spec["ephemeralContainers"]).is_empty() {
         errors.push(Cause::forbidden(format!("{path}.ephemeralContainers"), "cannot be set on create"));
     }
 }
 
-/// Checks what Pods have beyond templates.
+/// Checks fields of Pods that templates do not have.
 pub(super) fn pod_only(old: Option<&Value>, spec: &Value, errors: &mut Vec<Cause>) {
     for kind in ["containers", "initContainers"] {
         for (index, container) in list(&spec[kind]).iter().enumerate() {
@@ -166,7 +166,7 @@ fn volumes(volumes: &Value, path: &str, errors: &mut Vec<Cause>) {
             }
             let token = &source["serviceAccountToken"];
             if !token.is_null() && is_empty(&token["path"]) {
-                // Upstream names the volume.
+                // Upstream's path is that of the volume.
                 errors.push(Cause::required(format!("{path}.projected.path")));
             }
             files(&source["downwardAPI"], &format!("{path}.projected.sources[{n}].downwardAPI"), errors);
@@ -211,7 +211,7 @@ fn pod_field(reference: &Value, path: &str, known: &[&str], errors: &mut Vec<Cau
     }
 }
 
-/// Checks where a variable of a container has its value from.
+/// Checks the value source of a container's variable.
 pub(super) fn environment(variable: &Value, path: &str, errors: &mut Vec<Cause>) {
     let Some(source) = variable["valueFrom"].as_object() else { return };
     let path = format!("{path}.valueFrom");
@@ -398,7 +398,7 @@ fn dns(spec: &Value, path: &str, errors: &mut Vec<Cause>) {
     }
 }
 
-/// Checks that an update of a Pod touches only what may change.
+/// Checks that an update of a Pod changes only mutable fields.
 pub(super) fn pod_update(old: &Value, new: &Value, errors: &mut Vec<Cause>) {
     let freeze = |pod: &Value| {
         let mut spec = pod["spec"].clone();

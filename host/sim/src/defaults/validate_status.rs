@@ -1,4 +1,4 @@
-//! Validation of the statuses that controllers write.
+//! Validation of statuses written by controllers.
 //!
 //! Source: `Validate*Status` in `pkg/apis/{apps,core}/validation`.
 
@@ -15,7 +15,7 @@ struct Counts {
     bounded: &'static [&'static str],
     /// Whether no more replicas can be available than are ready.
     ready_bounds_available: bool,
-    /// Whether the collision count may only grow.
+    /// Whether the collision count may only increase.
     collisions: bool,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn status(group: &str, kind: &str, old: &Value, object: &Value, error
     }
 }
 
-/// The phase follows from the deletion.
+/// The phase must match the deletion.
 fn namespace(object: &Value, errors: &mut Vec<Cause>) {
     let (wanted, when) = match object["metadata"]["deletionTimestamp"].is_null() {
         true => ("Active", "empty"),

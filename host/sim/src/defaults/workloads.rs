@@ -12,7 +12,7 @@ pub(super) const JOB_LABELS: [(&str, &str); 4] = [
     ("batch.kubernetes.io/controller-uid", "uid"),
 ];
 
-/// Gives a new Job the selector and labels of its Pods, unless they are set by hand.
+/// Sets the selector and Pod labels of a new Job, unless they are set manually.
 pub(crate) fn generate_selector(job: &mut Value) {
     if job["spec"]["manualSelector"] == true {
         return;
@@ -37,7 +37,7 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
             fill(map, "rollingUpdate", Map::new());
         }
         "apps.v1.DaemonSet" => {
-            // What was a field once is an annotation since apps/v1.
+            // A former field that is an annotation since apps/v1.
             if let Some(metadata) = inner(map, "metadata")
                 && let Some(annotations) = inner(metadata, "annotations")
             {
@@ -58,7 +58,7 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
             }
         }
         "core.v1.ReplicationController" => labels_from_template(map, true),
-        // The Job inside a CronJob is defaulted when it becomes one.
+        // The Job template of a CronJob is defaulted when its Job is created.
         "batch.v1.Job" => {
             labels_from_template(map, false);
             if let Some(spec) = inner(map, "spec") {
@@ -69,7 +69,7 @@ pub(super) fn default_type(name: &str, map: &mut Map<String, Value>) {
     }
 }
 
-/// Labels, and a selector for ReplicationControllers, follow from the template when none are given.
+/// Labels, and a selector for ReplicationControllers, default to those of the template.
 fn labels_from_template(map: &mut Map<String, Value>, with_selector: bool) {
     let labels = map.get("spec").map(|spec| spec["template"]["metadata"]["labels"].clone()).unwrap_or_default();
     if labels.as_object().is_none_or(Map::is_empty) {

@@ -1,6 +1,6 @@
 //! Conversion between served versions of one kind.
 //!
-//! *Invariants*: converting to the storage version and back loses nothing that the other version can say.
+//! *Invariants*: converting to the storage version and back loses nothing that the other version can represent.
 //! *Not here*: conversion webhooks; custom kinds convert by changing `apiVersion`, as strategy `None`.
 //! *Source*: the conversions of `events.k8s.io/v1` and `autoscaling/v1`.
 
@@ -22,13 +22,13 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
 const HPA_METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const HPA_BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// Turns an object of the storage version into the version of `resource`.
+/// Converts an object of the storage version into the version of `resource`.
 pub(crate) fn from_storage(resource: &Resource, object: &mut Value) {
     if !resource.is_storage_version() {
         match (&*resource.storage, resource.version.as_str()) {
             ("events", _) => {
                 rename(object, |core, new| (core, new));
-                // Core shows these when they are empty.
+                // Core shows these even if empty.
                 if let Some(fields) = object.as_object_mut() {
                     for name in ["reportingController", "reportingInstance"] {
                         if fields.get(name).is_some_and(|value| value == "") {
@@ -44,7 +44,7 @@ pub(crate) fn from_storage(resource: &Resource, object: &mut Value) {
     stamp(object, &resource.api_version(), &resource.kind);
 }
 
-/// Turns an object of the version of `resource` into the storage version.
+/// Converts an object of the version of `resource` into the storage version.
 pub(crate) fn to_storage(resource: &Resource, object: &mut Value) {
     if !resource.is_storage_version() {
         match (&*resource.storage, resource.version.as_str()) {
@@ -59,7 +59,7 @@ pub(crate) fn to_storage(resource: &Resource, object: &mut Value) {
 fn stamp(object: &mut Value, api_version: &str, kind: &str) {
     let Some(fields) = object.as_object_mut() else { return };
     let mut first = fields.iter();
-    // Lists cut these two fields off the front of the serialized object, so that they must be there.
+    // Lists cut these two fields off the front of the serialized object, so they must exist.
     let right = first.next() == Some((&"apiVersion".to_owned(), &json!(api_version)))
         && first.next() == Some((&"kind".to_owned(), &json!(kind)));
     if !right {

@@ -1,7 +1,7 @@
 //! CustomResourceDefinitions as served resources.
 //!
 //! *Flow*: a definition in the store becomes one [`Resource`] per served version; structural defaults fill in objects on write and on read.
-//! *Not here*: the conditions of a definition and the end of its objects (`server::crds`).
+//! *Not here*: the conditions of a definition and the deletion of its objects (`server::crds`).
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,20 +10,20 @@ use serde_json::{Map, Value, json};
 use super::{Resource, Subresource};
 use crate::schema::{self, TypeRef};
 
-/// What a custom kind has beyond its [`Resource`].
+/// The data of a custom kind beyond its [`Resource`].
 #[derive(Debug)]
 pub struct CrdVersion {
     /// Name of the definition.
     pub crd_name: String,
-    /// JSON paths by which objects can be selected, with a leading dot.
+    /// JSON paths of selectable fields, with a leading dot.
     pub selectable_fields: Vec<String>,
     /// The structure for patches and apply.
     pub schema: TypeRef,
-    /// `openAPIV3Schema` as given.
+    /// `openAPIV3Schema` in the definition.
     pub open_api: Option<Value>,
-    /// The same, compiled with the first object: definitions are read again whenever one of them changes.
+    /// The compiled schema, built for the first object: definitions are read again whenever one of them changes.
     checks: OnceLock<Option<pintle_crd::Schema>>,
-    /// `openAPIV3Schema` of the version that is stored.
+    /// `openAPIV3Schema` of the storage version.
     pub stored_open_api: Option<Value>,
     /// `additionalPrinterColumns`.
     pub columns: Option<Value>,
@@ -34,25 +34,25 @@ pub struct CrdVersion {
 }
 
 impl CrdVersion {
-    /// The schema that objects are checked with; none if the version has none. That it compiles was checked when it was written.
+    /// The schema for validation; none if the version has none. It was compiled once when it was written.
     pub(crate) fn checks(&self) -> Option<&pintle_crd::Schema> {
         let compile = || pintle_crd::Schema::compile(self.open_api.as_ref()?).ok();
         self.checks.get_or_init(compile).as_ref()
     }
 }
 
-/// Where the scale of a custom object is.
+/// Paths of a custom object's scale.
 #[derive(Clone, Debug)]
 pub struct ScalePaths {
-    /// JSON pointer to the wanted replicas.
+    /// JSON pointer to the desired replicas.
     pub spec_replicas: String,
-    /// JSON pointer to the present replicas.
+    /// JSON pointer to the current replicas.
     pub status_replicas: String,
     /// JSON pointer to a selector in text form.
     pub label_selector: Option<String>,
 }
 
-/// The names that a definition asks for, filled in where it leaves them out.
+/// The names of a definition, with defaults for missing ones.
 pub(crate) fn completed_names(spec: &Value) -> Value {
     let mut names = spec.get("names").cloned().unwrap_or_else(|| json!({}));
     if let Some(fields) = names.as_object_mut() {
@@ -69,7 +69,7 @@ pub(crate) fn completed_names(spec: &Value) -> Value {
     names
 }
 
-/// The served versions of a definition, the one that discovery prefers first.
+/// The served versions of a definition, the preferred one first.
 pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
     let spec = &crd["spec"];
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
@@ -152,7 +152,7 @@ pub(crate) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
         .collect()
 }
 
-/// The hash in discovery by which clients see that the stored version changes.
+/// The hash with which clients detect a change of the storage version.
 fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
     use base64::Engine as _;
     use sha2::Digest as _;

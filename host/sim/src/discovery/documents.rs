@@ -74,7 +74,7 @@ pub(crate) fn resources(registry: &Registry, wanted: &str) -> Option<Value> {
         }
     }
     let mut list = json!({"kind": "APIResourceList", "groupVersion": wanted, "resources": out});
-    // The list of the core group is older than the field.
+    // The list of the core group is older than this field.
     if wanted != "v1" {
         list["apiVersion"] = json!("v1");
     }
@@ -112,7 +112,7 @@ pub(crate) fn aggregated(registry: &Registry, core: bool, format: &str) -> Value
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{format}"), "metadata": {}, "items": items})
 }
 
-/// The kind that a resource answers with. As upstream, a built-in one leaves out the group and version of its own.
+/// The response kind of a resource. As upstream, a built-in one omits its own group and version.
 fn response_kind(resource: &Resource, group: &str, version: &str, kind: &str) -> Value {
     let own = group == resource.group && version == resource.version;
     if own && resource.crd.is_none() {

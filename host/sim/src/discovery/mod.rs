@@ -1,11 +1,11 @@
 //! The kinds that the embedded cluster serves, built in and custom, and their discovery documents.
 //!
-//! *Flow*: [`Registry::builtin`] is read once from `builtin.txt`; each CustomResourceDefinition that is established, changed or removed makes a new registry.
-//! Requests look up a [`Resource`] in the registry of the moment.
+//! *Flow*: [`Registry::builtin`] is read once from `builtin.txt`; each established, changed or removed
+//! CustomResourceDefinition creates a new registry. Requests look up a [`Resource`] in the current registry.
 //!
 //! *Invariants*: 1. a registry is immutable once shared; 2. two served versions of one kind have the same [`Resource::storage`].
 //!
-//! *Not here*: schemas of kinds (`schema`), what a custom definition must look like (`crd`).
+//! *Not here*: schemas of kinds (`schema`), validation of custom definitions (`crd`).
 
 pub(crate) mod convert;
 pub(crate) mod crd;
@@ -35,7 +35,7 @@ pub struct Resource {
     pub kind: String,
     /// Kind of a list.
     pub list_kind: String,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     /// Verbs in the alphabetical order of discovery.
     pub verbs: Vec<&'static str>,
@@ -43,15 +43,15 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// Groups of kinds for kubectl (`all`).
     pub categories: Vec<String>,
-    /// A delete that completes answers with the object instead of a `Status`.
+    /// A completed delete returns the object instead of a `Status`.
     pub returns_deleted: bool,
-    /// A PUT of an object that does not exist creates it.
+    /// A PUT of a missing object creates it.
     pub create_on_update: bool,
-    /// A PUT must name the resourceVersion that it replaces.
+    /// A PUT must contain the resourceVersion that it replaces.
     pub conditional_update: bool,
     /// `metadata.generation` counts changes outside metadata and status.
     pub counts_generations: bool,
-    /// Dependents are orphaned when a delete does not say.
+    /// A delete without a propagation policy orphans dependents.
     pub orphans_by_default: bool,
     /// Opaque hash for clients that migrate storage.
     pub storage_version_hash: String,
@@ -59,7 +59,7 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     /// Name of the table in the store: the same for every version of the kind.
     pub storage: Arc<str>,
-    /// Version that objects are stored in.
+    /// Storage version.
     pub storage_version: (String, String),
     /// Kind in the storage version's group.
     pub crd: Option<Arc<crd::CrdVersion>>,
@@ -70,11 +70,11 @@ pub struct Resource {
 pub struct Subresource {
     /// `status`, `scale`, ...
     pub name: String,
-    /// Group of the kind that it speaks.
+    /// Group of its kind.
     pub group: String,
-    /// Version of the kind that it speaks.
+    /// Version of its kind.
     pub version: String,
-    /// Kind that it speaks.
+    /// Its kind.
     pub kind: String,
     /// Verbs.
     pub verbs: Vec<&'static str>,
@@ -91,7 +91,7 @@ impl Resource {
         api_version(&self.storage_version.0, &self.storage_version.1)
     }
 
-    /// Group and plural, as messages name the resource.
+    /// Group and plural, the form in messages.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource { group: self.group.clone(), resource: self.plural.clone() }
     }
@@ -101,12 +101,12 @@ impl Resource {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 
-    /// Whether objects are stored in this very version.
+    /// Whether this is the storage version.
     pub fn is_storage_version(&self) -> bool {
         self.group == self.storage_version.0 && self.version == self.storage_version.1
     }
 
-    /// Whether objects of this resource are kept at all (reviews and bindings are not).
+    /// Whether objects of this resource are stored (reviews and bindings are not).
     pub fn is_stored(&self) -> bool {
         self.verbs.contains(&"list") && self.plural != "componentstatuses"
     }
@@ -117,7 +117,7 @@ pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// Every resource that is served at one moment.
+/// All served resources at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     /// In the order of discovery: core first, groups by priority, preferred version of a group first.
@@ -140,7 +140,7 @@ impl Registry {
         Self { resources, by_path }
     }
 
-    /// This registry with other custom resources behind the built-in ones.
+    /// This registry with other custom resources after the built-in ones.
     pub fn with_custom(&self, custom: impl IntoIterator<Item = Arc<Resource>>) -> Self {
         Self::new(self.resources.iter().filter(|resource| resource.crd.is_none()).cloned().chain(custom).collect())
     }
@@ -196,7 +196,7 @@ fn parse(text: &str) -> Vec<Arc<Resource>> {
         } else if let [version, plural, singular, kind, scope, verbs, short, categories, flags, hash] = words.as_slice()
         {
             let (group, version) = split_version(version);
-            // Events are one table that two groups show; every other kind is stored in its preferred version.
+            // Events are one table that two groups serve; every other kind is stored in its preferred version.
             let storage_version = match *plural {
                 "events" => (String::new(), "v1".to_owned()),
                 "horizontalpodautoscalers" => (group.clone(), "v2".to_owned()),
@@ -264,7 +264,7 @@ fn parse_verbs(text: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// The fields by which objects of a kind can be selected, with their values.
+/// The selectable fields of an object, with their values.
 pub(crate) fn selectable_fields(resource: &Resource, object: &Value) -> Vec<(Box<str>, Box<str>)> {
     let mut out = Vec::new();
     let mut put = |name: &str, path: &[&str], default: &str| {

@@ -1,9 +1,9 @@
 //! OpenAPI documents: the index at `/openapi/v3` and one document per group and version.
 //!
-//! They say what kubectl needs: which fields a kind has (`explain`, merge keys for `apply`) and that the server checks fields
-//! itself (`fieldValidation`). Descriptions, status codes and most parameters are left out.
+//! They contain the parts that kubectl needs: the fields of a kind (`explain`, merge keys for `apply`) and server-side
+//! field validation (`fieldValidation`). Descriptions, status codes and most parameters are left out.
 //!
-//! Invariant: every `$ref` of a document leads to a schema in it.
+//! Invariant: every `$ref` of a document resolves to a schema in it.
 //!
 //! Source: kube-openapi's builder, for names and extensions.
 
@@ -29,7 +29,7 @@ pub struct Served {
     pub kind: String,
     /// Plural name in paths.
     pub plural: String,
-    /// Objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     /// Names of subresources, for example `status`.
     pub subresources: Vec<String>,
@@ -64,7 +64,7 @@ pub fn v3_index(served: &[Served]) -> Value {
     json!({"paths": paths.collect::<Map<_, _>>()})
 }
 
-/// Clients keep documents by this hash, so it changes with anything that a document says.
+/// Clients cache documents by this hash, so it changes with any part of the document.
 fn hash(kinds: &[&Served]) -> String {
     let mut digest = Sha256::new();
     digest.update(env!("CARGO_PKG_VERSION"));
@@ -171,7 +171,7 @@ mod tests {
         vec![kind("", "Pod", "pods"), kind("apps", "Deployment", "deployments"), widget]
     }
 
-    /// Every reference in a document, wherever it is.
+    /// Every reference in a document.
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {

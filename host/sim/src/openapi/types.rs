@@ -32,7 +32,7 @@ impl Schemas {
         self.0
     }
 
-    /// Adds a kind with everything that it refers to, and returns a reference to it.
+    /// Adds a kind with all referenced types, and returns a reference to it.
     pub(super) fn add_kind(&mut self, kind: &Served) -> Value {
         let name = match (&kind.custom, schema::lookup(&kind.group, &kind.version, &kind.kind)) {
             (None, Some(schema)) => self.add_type(&schema),
@@ -49,13 +49,13 @@ impl Schemas {
         if self.0.contains_key(&name) {
             return name;
         }
-        // Present before its fields are, for types that refer to themselves.
+        // Added before its fields, for recursive types.
         self.0.insert(name.clone(), Value::Null);
         let mut document = json!({"type": "object"});
         let mut properties: Map<String, Value> =
             schema.fields.iter().map(|(name, field)| (name.clone(), self.field(field))).collect();
         if let Some(fields) = properties.get_mut("fieldsV1") {
-            // The one field of any content that has a type with a name.
+            // The only field of any content with a named type.
             self.0.insert(FIELDS_V1.to_owned(), json!({"type": "object"}));
             *fields = reference(FIELDS_V1);
         }

@@ -1,6 +1,6 @@
-//! The three patch formats that change an object by what is written in the patch alone.
+//! The three patch formats whose result depends only on the object and the patch.
 //!
-//! Flow: the server hands over the stored object and the request's body; out comes the object after the patch, not yet
+//! Flow: the server passes the stored object and the request's body; the result is the patched object, not yet
 //! defaulted, validated or stored.
 //!
 //! Not here: server-side apply (`apply`).
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::schema::{Node, TypeRef, type_name};
 
-/// Why a patch was refused.
+/// The reason why a patch was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// The body is not a patch of this format: 400 BadRequest.
     #[error("{0}")]
     Malformed(String),
-    /// A test in the patch failed or the patch fights with itself: 409 Conflict.
+    /// A test in the patch failed, or the patch contradicts itself: 409 Conflict.
     #[error("{0}")]
     Conflict(String),
     /// The patch cannot be applied to this object: 422 Invalid.
@@ -48,7 +48,7 @@ pub fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchError> {
     Ok(object)
 }
 
-/// Upstream's library, unlike RFC 6902, lets a replace make a field that is not there.
+/// Unlike RFC 6902, upstream's library lets a replace create a missing field.
 fn replace_adds(object: &Value, operation: json_patch::PatchOperation) -> json_patch::PatchOperation {
     match operation {
         json_patch::PatchOperation::Replace(replace)
@@ -61,7 +61,7 @@ fn replace_adds(object: &Value, operation: json_patch::PatchOperation) -> json_p
     }
 }
 
-/// Operations in one JSON patch; the API server refuses more.
+/// Most operations in one JSON patch.
 const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
 
 /// Applies a JSON merge patch (RFC 7386).

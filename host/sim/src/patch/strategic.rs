@@ -144,7 +144,7 @@ fn merge_list(
     Ok(ordered(merged, &patch, &original, Some(key)))
 }
 
-/// Takes `$patch` elements out of the patch and does what they say.
+/// Removes `$patch` elements from the patch and applies them.
 fn special_elements(
     mut original: Vec<Value>,
     patch: Vec<Value>,
@@ -186,7 +186,7 @@ fn merge_with_order(
     let listed = match patch.shift_remove(field) {
         Some(Value::Array(list)) => Some(list),
         Some(other) => {
-            // Not a list: an ordinary value, null included, wins over the order.
+            // Not a list: an ordinary value, null included, takes precedence over the order.
             patch.insert(field.to_owned(), other);
             return Ok(());
         }
@@ -215,7 +215,7 @@ fn merge_with_order(
     Ok(())
 }
 
-/// The elements of the patch must come in the order that the patch itself demands.
+/// The elements of the patch must be in the order that the patch itself specifies.
 fn check_order(listed: &[Value], order: &[Value], key: Option<&str>, field: &str) -> Result<(), PatchError> {
     if order.is_empty() {
         return Ok(());
@@ -238,8 +238,8 @@ fn same(left: &Value, right: &Value, key: Option<&str>) -> bool {
     }
 }
 
-/// Elements named by `order` come in its order; the others keep the server's, placed before the first element that
-/// followed them on the server.
+/// Elements in `order` follow it; the others keep the server's order, placed before the first element that followed
+/// them on the server.
 fn ordered(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str>) -> Vec<Value> {
     let place = |list: &[Value], value: &Value| list.iter().position(|candidate| same(value, candidate, key));
     let (mut named, mut others): (Vec<Value>, Vec<Value>) =
@@ -300,7 +300,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Nothing, when the value itself is a directive.
+/// `None` if the value itself is a directive.
 fn drop_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

@@ -1,8 +1,10 @@
-//! Bodies in Kubernetes' protobuf encoding, read as JSON.
+//! Decodes bodies in Kubernetes' protobuf encoding to JSON.
 //!
-//! kubectl's typed commands (`create deployment`, `drain`) send protobuf whatever the server prefers, so that the server must read it; it never writes it.
+//! kubectl's typed commands (`create deployment`, `drain`) always send protobuf, so the server must read it; it never
+//! writes it.
 //!
-//! *Flow*: the envelope names the kind, `messages.txt` names the fields of its message, the walk over the wire gives the JSON that Go would have written.
+//! *Flow*: the envelope contains the kind, `messages.txt` has the fields of its message, and walking the wire format
+//! produces the JSON that Go would write.
 //! *Invariants*: unknown fields are skipped; lengths past the end and nesting past [`MAX_DEPTH`] are errors.
 //! *Not here*: custom kinds, which have no protobuf encoding.
 //! *Source*: `k8s.io/apimachinery/pkg/runtime/serializer/protobuf`, the `protobuf` tags in `k8s.io/api`.
@@ -17,19 +19,19 @@ use serde_json::{Map, Value, json};
 const MESSAGES: &str = include_str!("messages.txt");
 /// First bytes of an encoded object.
 const MAGIC: &[u8] = b"k8s\0";
-/// Nesting of messages that is read; the deepest built-in kind has about a dozen levels.
+/// Largest nesting of messages; the deepest built-in kind has about a dozen levels.
 const MAX_DEPTH: usize = 64;
 
-/// Why a body does not decode.
+/// The reason why a body does not decode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
     /// Not an encoded Kubernetes object.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NotKubernetes,
-    /// The bytes end too early or are no protobuf.
+    /// The bytes end too early or are not protobuf.
     #[error("proto: unexpected EOF or illegal tag")]
     Malformed,
-    /// No built-in kind is called so.
+    /// No built-in kind has this name.
     #[error("no kind {kind:?} is registered for version {api_version:?}")]
     UnknownKind {
         /// As the envelope has it.
@@ -42,7 +44,7 @@ pub enum ProtobufError {
 #[derive(Debug)]
 struct Field {
     number: u64,
-    /// Empty when the message's fields belong to the one around it.
+    /// Empty when the message's fields belong to the enclosing one.
     name: &'static str,
     omit_empty: bool,
     shape: Shape,
@@ -153,7 +155,7 @@ pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
 }
 
 fn message_name(api_version: &str, kind: &str) -> String {
-    // Every group has a name of its own for these options, and they are the same.
+    // Each group has its own name for these options, and they are equal.
     if kind == "DeleteOptions" {
         return "meta.v1.DeleteOptions".to_owned();
     }
@@ -256,7 +258,7 @@ fn message_into(name: &str, bytes: &[u8], out: &mut Map<String, Value>, depth: u
 
 fn map_entry(shape: Shape, bytes: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
     let mut key = String::new();
-    // A value that is missing on the wire is the empty one.
+    // A missing value on the wire is the empty one.
     let mut value = if shape.holder == Holder::MapOfLists {
         json!([])
     } else {
@@ -275,7 +277,7 @@ fn map_entry(shape: Shape, bytes: &[u8], depth: usize) -> Result<(String, Value)
     Ok((key, value))
 }
 
-/// What Go's `omitempty` leaves out.
+/// Whether Go's `omitempty` omits the value.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -363,7 +365,7 @@ mod tests {
     #[test]
     fn a_deployment_reads_as_go_would_have_written_it() {
         let metadata = bytes(1, &[bytes(1, b"web"), bytes(2, b""), bytes(8, b"")].concat());
-        // An optional zero stays, an empty struct stays, an empty text goes.
+        // An optional zero stays, an empty struct stays, an empty string is removed.
         let spec = bytes(2, &[vec![8, 0], bytes(4, b"")].concat());
         let body = envelope("apps/v1", "Deployment", &[metadata, spec].concat());
         assert_eq!(

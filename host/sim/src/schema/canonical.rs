@@ -1,7 +1,7 @@
-//! Brings an object of a built-in kind into the form in which the API server stores and shows it.
+//! Converts an object of a built-in kind into the form in which the API server stores and returns it.
 //!
-//! The server decodes into Go structs and encodes them again. So zero values of plain fields disappear, embedded structs
-//! appear as `{}`, unset times in conditions appear as `null`, and quantities are written in one way.
+//! The server decodes into Go structs and encodes them again. So zero values of plain fields are removed, embedded
+//! structs appear as `{}`, unset times in conditions as `null`, and quantities in canonical form.
 
 use serde_json::{Map, Value, json};
 
@@ -28,11 +28,11 @@ fn canonicalize_struct(schema: &TypeSchema, map: &mut Map<String, Value>) {
     }
 }
 
-/// Canonicalizes a field's value; false when the field is to disappear.
+/// Canonicalizes a field's value; false to remove the field.
 fn keep(field: &Field, value: &mut Value) -> bool {
     visit(Node::of(&field.shape), value);
     if value.is_null() {
-        // An unset time is shown, and so is a list that is never left out.
+        // An unset time is shown, and so is a list that is never omitted.
         return match field.shape {
             Shape::Scalar(Scalar::Time | Scalar::MicroTime) => field.always,
             Shape::List { .. } => field.pointer,
@@ -81,8 +81,8 @@ fn visit(node: Node<'_>, value: &mut Value) {
     }
 }
 
-/// Writes the quantities of `old` as in `new` where they are the same amounts, so that the two compare as upstream compares them.
-/// The metadata and the status are left as they are.
+/// Writes the quantities of `old` as in `new` where they are equal, so that the two compare as upstream compares them.
+/// Metadata and status are left alone.
 pub fn reword(schema: &TypeRef, old: &mut Value, new: &Value) {
     for (name, old) in old.as_object_mut().into_iter().flatten() {
         if !matches!(name.as_str(), "metadata" | "status") {
@@ -112,7 +112,7 @@ fn reword_at(node: Node<'_>, old: &mut Value, new: &Value) {
     }
 }
 
-/// Adds the required lists and structs that are not there as `null`, which is how Go shows an object that has nothing in it.
+/// Adds missing required lists and structs as `null`, as Go encodes an empty object.
 pub fn show_required(schema: &TypeSchema, object: &mut Value) {
     let Value::Object(map) = object else { return };
     for (name, field) in &schema.fields {

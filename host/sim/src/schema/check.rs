@@ -1,4 +1,4 @@
-//! Walks an object beside its schema: unknown fields, fields of the wrong type, pruning.
+//! Walks an object along its schema: unknown fields, wrong types, pruning.
 //!
 //! Source: strict decoding of apimachinery (`unknown field "spec.x"`), apiextensions' pruning.
 
@@ -62,7 +62,7 @@ fn prune_at(node: Node<'_>, value: &mut Value, path: &mut String, removed: &mut 
     }
 }
 
-/// The first field whose value the kind cannot hold, as `spec.replicas: expected int32, found string`; none when the object
+/// The first field with an invalid type, as `spec.replicas: expected int32, found string`; `None` if the object
 /// decodes.
 pub fn type_error(schema: &TypeRef, object: &Value) -> Option<String> {
     types_at(Node::Struct(schema), object, &mut String::new()).err()

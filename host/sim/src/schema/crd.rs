@@ -1,6 +1,7 @@
 //! Builds a schema from a CustomResourceDefinition's `openAPIV3Schema`.
 //!
-//! Source: apiextensions' structural schemas. `metadata` is always the built-in ObjectMeta, whatever the document says.
+//! Source: apiextensions' structural schemas. `metadata` is always the built-in ObjectMeta, whatever the document
+//! contains.
 
 use std::sync::Arc;
 

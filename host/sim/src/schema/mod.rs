@@ -1,8 +1,8 @@
 //! The shape of objects: fields, list types and keys, patch strategies.
 //!
-//! Flow: the types of Kubernetes with the facts of `builtin.txt` are read once, on first use; a CustomResourceDefinition's
-//! `openAPIV3Schema` is turned into the same [`TypeSchema`]. Patching, server-side apply, pruning and the OpenAPI
-//! documents walk objects beside a [`Node`].
+//! Flow: Kubernetes' types with the additional data of `builtin.txt` are read once, on first use; a
+//! CustomResourceDefinition's `openAPIV3Schema` is converted to the same [`TypeSchema`]. Patching, server-side apply,
+//! pruning and the OpenAPI documents walk objects along a [`Node`].
 //!
 //! Invariants:
 //! 1. A schema never changes after it was built; a changed CustomResourceDefinition gets a new one.
@@ -51,21 +51,21 @@ pub struct TypeSchema {
 /// One field of a struct.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// What the value looks like.
+    /// Shape of the value.
     pub shape: Shape,
     /// The field must be present.
     pub required: bool,
-    /// How a strategic merge patch treats it.
+    /// How a strategic merge patch handles it.
     pub patch: PatchStrategy,
     /// The default of an absent value.
     pub default: Option<Value>,
     /// The server shows the field even when it is zero or empty.
     pub always: bool,
-    /// A zero or empty value that was given is kept; otherwise it counts as absent.
+    /// A given zero or empty value is kept; otherwise it counts as absent.
     pub pointer: bool,
 }
 
-/// How strategic merge patch treats a field.
+/// How strategic merge patch handles a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
     /// Lists are merged rather than replaced.
@@ -85,7 +85,7 @@ pub enum Shape {
     Scalar(Scalar),
     /// Anything.
     Any,
-    /// A built-in struct, by its place in the table (types may refer to themselves).
+    /// A built-in struct, by its index in the table (types may be recursive).
     Builtin(usize),
     /// A struct of a CustomResourceDefinition.
     Struct(Arc<TypeSchema>),
@@ -141,14 +141,14 @@ pub enum ListKind {
     Map(Vec<String>),
 }
 
-/// A place in a schema while walking an object beside it.
+/// A position in a schema while walking an object.
 #[derive(Debug, Clone, Copy)]
 pub enum Node<'a> {
     /// Inside a struct.
     Struct(&'a TypeSchema),
     /// Any other shape.
     Shape(&'a Shape),
-    /// Nothing is known: everything below is untyped.
+    /// Unknown: everything below is untyped.
     Unknown,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value that stands for an absent key of a list's element: its default, or, where Go shows the field in any case, zero.
+    /// The value of an absent key of a list's element: its default, or zero if Go always writes the field.
     pub fn key_default(self, name: &str) -> Option<Value> {
         let field = self.declared(name)?;
         let zero = || match field.shape {
@@ -211,7 +211,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value has one owner as a whole, whatever is inside it.
+    /// Whether the value has one owner as a whole.
     pub fn is_atomic(self) -> bool {
         match self {
             Node::Struct(schema) => schema.atomic,
@@ -227,7 +227,7 @@ impl<'a> Node<'a> {
 pub(crate) struct Builtin {
     /// All types, in the table's order.
     pub(crate) types: Vec<TypeRef>,
-    /// Place of a type by name.
+    /// Index of a type by name.
     pub(crate) by_name: HashMap<String, usize>,
     by_gvk: HashMap<(String, String, String), usize>,
 }

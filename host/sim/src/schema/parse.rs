@@ -1,6 +1,6 @@
-//! Reads the types of Kubernetes, and the table of what the server knows of them besides their fields.
+//! Reads Kubernetes' types, and the table of the server's additional data about them.
 //!
-//! The table is part of the binary, so a line that does not parse is a mistake in it, which the test below finds.
+//! The table is part of the binary, so a line that does not parse is a bug, which the test below detects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// Place of a type by name.
 type Places = HashMap<String, usize>;
 
-/// All types, with the facts of the table.
+/// All types, with the data of the table.
 pub(super) fn table(text: &str) -> Builtin {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let facts: HashMap<&str, &str> = lines.filter_map(|line| line.split_once(' ')).collect();

@@ -1,6 +1,6 @@
-//! The one way in which the API server writes a resource quantity.
+//! The canonical form of a resource quantity in the API server.
 //!
-//! Source: `apimachinery/pkg/api/resource`: no fraction, the largest suffix that loses nothing, the family of suffixes kept.
+//! Source: `apimachinery/pkg/api/resource`: no fraction, the largest suffix without loss, the suffix family kept.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// The canonical text, or `None` when the value is no quantity or beyond 128 bits (it is then left as it is).
+/// The canonical text, or `None` when the value is not a quantity or beyond 128 bits (it is then left alone).
 pub(super) fn canonical(value: &Value) -> Option<String> {
     let Parsed { negative, mantissa, scale, suffix } = parse(value)?;
     let canonical = match suffix {

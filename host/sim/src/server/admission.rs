@@ -1,4 +1,4 @@
-//! Admission: namespaces and the defaults that upstream's admission plugins fill in.
+//! Admission: namespace checks, and the defaults of upstream's admission plugins.
 //!
 //! *Not here*: quotas (`quota`).
 //! *Source*: the plugins NamespaceLifecycle, TaintNodesByCondition, Priority, DefaultTolerationSeconds and ServiceAccount.
@@ -11,17 +11,17 @@ use super::{Api, Call};
 use crate::cause::Cause;
 use crate::store::{Inner, object_key};
 
-/// How the volumes begin that hold a service account's token.
+/// Name prefix of the volumes with a service account's token.
 const TOKEN_VOLUME_PREFIX: &str = "kube-api-access-";
-/// Where every client in a Pod looks for its token.
+/// Where clients in a Pod look for their token.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Lifetime of such a token in seconds: a little over an hour, which distinguishes it from a requested one.
+/// Lifetime of the token in seconds: a little over an hour, which distinguishes it from a requested one.
 const TOKEN_SECONDS: u64 = 3607;
 /// Seconds that a Pod stays on a node that is not ready or unreachable.
 const TOLERATION_SECONDS: u64 = 300;
 
 impl Api {
-    /// Decides at the instant of the commit whether a new object may exist.
+    /// Decides at the commit whether a new object may be created.
     pub(crate) fn admit_create(&self, view: &Inner, call: &Call, object: &Value) -> Result<(), ApiError> {
         let resource = &call.resource;
         let Some(namespace) = call.namespace() else { return Ok(()) };
@@ -48,7 +48,7 @@ impl Api {
         Ok(())
     }
 
-    /// Fills in what admission plugins fill in before the object is stored.
+    /// Sets the defaults of admission plugins before the object is stored.
     pub(crate) fn admission_defaults(&self, call: &Call, object: &mut Value) -> Result<(), ApiError> {
         match &*call.resource.storage {
             "services" => return self.allocate_service(object),
@@ -84,7 +84,7 @@ impl Api {
         Ok(())
     }
 
-    /// Gives a Pod the token of its service account, if there is that account and neither of the two declines.
+    /// Mounts the token of its service account into a Pod, if the account exists and neither opts out.
     fn mount_token(&self, call: &Call, spec: &mut Value) {
         let account = spec["serviceAccountName"].as_str().unwrap_or("default");
         let key = object_key(call.namespace(), account);

@@ -1,4 +1,4 @@
-//! APIs that are served beside the kinds of the cluster, as an aggregated API server does.
+//! APIs that are served in addition to the kinds of the cluster, as by an aggregated API server.
 //!
 //! *Invariants*: 1. they are read only; 2. discovery shows what [`Aggregated::resources`] lists at that moment.
 
@@ -13,16 +13,16 @@ use super::reply::{Format, Reply};
 use super::status::ApiError;
 use crate::discovery::{Registry, Resource};
 
-/// Groups whose objects follow from others.
+/// API groups whose objects are derived from others.
 pub trait Aggregated: std::fmt::Debug + Send + Sync {
     /// The groups that may be served. They take precedence over custom kinds.
     fn groups(&self) -> &[&str];
 
-    /// What is served now. `objects`: those of a core kind, by plural.
+    /// The resources served now. `objects`: those of a core kind, by plural.
     fn resources(&self, objects: &dyn Fn(&str) -> Vec<Arc<Value>>) -> Vec<Resource>;
 
-    /// The answer to a GET, by the parts of its path behind `/apis`: an object, or the HTTP status and message of an error. `None` if
-    /// the version of the group is not served now.
+    /// The response to a GET, by the parts of its path after `/apis`: an object, or the HTTP status and message of an
+    /// error. `None` if the version of the group is not served now.
     fn get(
         &self,
         path: &[&str],
@@ -36,7 +36,7 @@ impl Api {
         self.store.view(|view| view.range(plural, None).map(|entry| Arc::clone(&entry.value)).collect())
     }
 
-    /// The kinds served at the moment, those of other servers included.
+    /// The currently served kinds, including those of other servers.
     pub(super) fn documented(&self) -> Arc<Registry> {
         let registry = self.registry();
         let Some(aggregated) = &self.config.aggregated else { return registry };
@@ -47,7 +47,7 @@ impl Api {
         Arc::new(Registry::new(registry.resources().iter().cloned().chain(others.into_iter().map(Arc::new)).collect()))
     }
 
-    /// The answer to a request on an object of another server, if it is one.
+    /// The response to a request on an object of another server, if it is one.
     pub(super) fn aggregated(&self, method: &Method, path: &str, query: &Query, format: Format) -> Option<Reply> {
         let aggregated = self.config.aggregated.as_ref()?;
         let path = path.strip_prefix("/apis/")?;
@@ -60,7 +60,7 @@ impl Api {
             return None;
         }
         let query = |name: &str| query.get(name).map(str::to_owned);
-        // A custom kind may be in such a group while it is not served.
+        // A custom kind may be in this group while it is not served.
         let answer = aggregated.get(&path, &query, &|plural| self.core_objects(plural))?;
         if *method != Method::GET {
             return Some(Reply::error(&ApiError::method_not_allowed(), format));

@@ -1,4 +1,4 @@
-//! Server-side apply, and the owners of fields that other writes keep.
+//! Server-side apply, and field ownership of other writes.
 //!
 //! *Not here*: how ownership is computed (`crate::apply`).
 
@@ -62,7 +62,7 @@ impl Api {
             let mut new = absent?;
             metadata_mut(&mut new).remove("resourceVersion");
             match self.create_owned(call, new, &mut warnings, WriteVerb::Patch, Ownership::Applied) {
-                // As upstream, it is applied to the object that another client has created meanwhile.
+                // As upstream, it is applied to the object that another client has created since.
                 Err(error) if error.reason == "AlreadyExists" => {}
                 other => return self.reply_written(call, &other?, warnings),
             }

@@ -1,4 +1,4 @@
-//! What exists in a new cluster: namespaces, the API's own Service, the system's priority classes.
+//! The initial content of a new cluster: namespaces, the API's own Service, the system's priority classes.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What every body of a write must hold: the right kind, the right namespace, known fields of the right type.
+//! Checks every body of a write: the right kind, the right namespace, known fields of the right type.
 
 use serde_json::{Value, json};
 
@@ -10,17 +10,17 @@ use crate::cause::Cause;
 use crate::discovery::Resource;
 use crate::schema::{type_error, type_name};
 
-/// Where an object that does not decode came from, which decides how it is refused.
+/// Origin of an object that does not decode, which determines the error.
 #[derive(Clone, Copy)]
 pub(super) enum Sent {
     /// It is the body of the request: 400.
     Body,
-    /// A patch made it: 422.
+    /// The result of a patch: 422.
     Patched,
 }
 
 impl Sent {
-    /// The refusal of an object.
+    /// The error for an object.
     fn refuse(self, resource: &Resource, detail: &str) -> ApiError {
         match self {
             Sent::Body => {
@@ -35,7 +35,7 @@ impl Sent {
     }
 }
 
-/// Refuses an object of another kind, or one whose fields are of another type, and fills in a missing type.
+/// Rejects an object of another kind, or with fields of another type, and fills in a missing type.
 pub(super) fn check_type(resource: &Resource, object: &mut Value, sent: Sent) -> Result<(), ApiError> {
     let expected = resource.api_version();
     let refuse = |detail: String| Err(sent.refuse(resource, &detail));
@@ -94,7 +94,7 @@ pub(super) fn check_scope(call: &Call, object: &mut Value) -> Result<(), ApiErro
     }
 }
 
-/// Refuses an object of another name than that of the path.
+/// Rejects an object with another name than that of the path.
 pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), ApiError> {
     let (found, wanted) = (meta(object, "name"), call.name());
     if found == wanted {
@@ -107,7 +107,7 @@ pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), ApiError> {
     }))
 }
 
-/// Drops fields that the kind does not have, with the strictness that the client asks for.
+/// Drops unknown fields, with the strictness that the client requests.
 pub(super) fn check_fields(
     call: &Call,
     object: &mut Value,
@@ -133,7 +133,7 @@ pub(super) fn check_fields(
     Ok(())
 }
 
-/// Drops owner references that say the same as one before, which upstream takes for a mistake of the client.
+/// Drops duplicate owner references, which upstream considers a client bug.
 pub(super) fn drop_duplicate_owners(object: &mut Value, warnings: &mut Vec<String>) {
     let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") else { return };
     let mut kept: Vec<Value> = Vec::new();

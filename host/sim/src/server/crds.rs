@@ -1,9 +1,10 @@
-//! The life of a CustomResourceDefinition: its conditions, the kinds that come and go with it, the end of its objects.
+//! The lifecycle of a CustomResourceDefinition: its conditions, serving its kinds, deleting its objects.
 //!
-//! *Flow*: after each commit of a definition the server writes its status and builds a new registry;
-//! a definition that is being deleted takes its objects with it, and goes after the last of them.
+//! *Flow*: after each commit of a definition the server writes its status and builds a new registry; deleting a
+//! definition deletes its objects, and the definition is removed after the last of them.
 //!
-//! *Source*: the naming, establishing and finalizing controllers of apiextensions-apiserver; here they act before the write is answered.
+//! *Source*: the naming, establishing and finalizing controllers of apiextensions-apiserver; here they run before the
+//! response to the write.
 
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ use crate::store::{ListRange, WriteVerb};
 const STORAGE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Fills in what a definition leaves out.
+/// Fills in defaults of a definition.
 pub(crate) fn complete(object: &mut Value, is_new: bool) {
     if is_new {
         let stored: Vec<Value> = object["spec"]["versions"]
@@ -39,14 +40,14 @@ pub(crate) fn complete(object: &mut Value, is_new: bool) {
     }
 }
 
-/// The finalizers with which the first delete marks an object: those of a definition hold it until its objects have gone.
+/// The finalizers that the first delete adds to an object: those of a definition hold it until its objects are deleted.
 pub(super) fn hold(resource: &Resource, object: &Value, finalizers: &mut Vec<String>) {
     if &*resource.storage == STORAGE && !is_deleting(object) && !finalizers.iter().any(|one| one == FINALIZER) {
         finalizers.push(FINALIZER.to_owned());
     }
 }
 
-/// What is wrong with a definition.
+/// The errors in a definition.
 pub(crate) fn causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &object["spec"];
@@ -99,7 +100,7 @@ impl Api {
         }
     }
 
-    /// Reacts to the end of an object.
+    /// Reacts to the removal of an object.
     pub(crate) fn after_removal(&self, resource: &Resource, object: &Value) {
         if &*resource.storage == STORAGE {
             let spec = &object["spec"];
@@ -161,7 +162,7 @@ impl Api {
         Ok(())
     }
 
-    /// Another definition of the group that has one of the names already.
+    /// Another definition of the group with one of the names.
     fn name_conflict(&self, object: &Value) -> Option<(&'static str, String)> {
         let spec = &object["spec"];
         self.store.view(|view| {
@@ -229,12 +230,12 @@ impl Api {
         }
         match self.store.get(STORAGE, meta(object, "name")) {
             Some(definition) => self.finish(&definition.value),
-            // The last object took the definition with it.
+            // Removing the last object removed the definition too.
             None => Ok(()),
         }
     }
 
-    /// Lets the definition go when its last object has gone.
+    /// Removes the definition when its last object is deleted.
     fn finish(&self, object: &Value) -> Result<(), ApiError> {
         let resource = resources(object).into_iter().next();
         let empty = resource
@@ -257,7 +258,7 @@ impl Api {
         }
     }
 
-    /// Refuses new objects of a kind that is going.
+    /// Rejects new objects of a kind whose definition is being deleted.
     pub(crate) fn check_not_terminating(&self, resource: &Resource, name: &str) -> Result<(), ApiError> {
         let terminating = resource
             .crd

@@ -2,7 +2,8 @@
 //!
 //! *Flow*: options ─> preconditions ─> grace (Pods) and propagation finalizers ─> either a last update that marks the object, or the removal, or both.
 //!
-//! *Invariants*: 1. an object with finalizers is marked, never removed; 2. a Pod on a node goes only when its grace is 0;
+//! *Invariants*: 1. an object with finalizers is marked, never removed; 2. a Pod on a node is removed only when its
+//! grace is 0;
 //! 3. a second delete changes no finalizers.
 //!
 //! *Source*: `Store.Delete` and `rest.BeforeDelete` upstream; the Namespace's own delete.
@@ -25,7 +26,7 @@ use crate::store::{CommitError, Entry, ListRange, WriteVerb};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-/// Times that a delete is computed again after another write came first.
+/// Most recomputations of a delete after concurrent writes.
 const ATTEMPTS: usize = 100;
 
 /// `DeleteOptions`.
@@ -39,13 +40,13 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
 }
 
-/// What a delete came to.
+/// Result of a delete.
 pub(crate) enum Deleted {
-    /// The object is gone; its last state.
+    /// The object is removed; its last state.
     Gone(Entry),
-    /// The object waits for a kubelet, a finalizer or a namespace to be emptied.
+    /// The object waits for a kubelet, a finalizer or the deletion of a namespace's content.
     Pending(Entry),
-    /// Only tried: what would have been the last state.
+    /// Dry run: the last state that it would have.
     DryRun(Value),
 }
 
@@ -77,7 +78,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// Takes what a `DeleteOptions` object says.
+    /// Reads a `DeleteOptions` object.
     pub(crate) fn read(&mut self, body: &Value) {
         let text = |path: &str| body.pointer(path).and_then(Value::as_str).map(str::to_owned);
         self.grace = body["gracePeriodSeconds"].as_i64().or(self.grace);
@@ -139,7 +140,7 @@ impl DeleteOptions {
                     "the {what} in the precondition ({wanted}) does not match the {what} in record ({}). The object might have been {happened}",
                     meta(object, field)
                 );
-                // Upstream names the kind here, where other messages name the resource.
+                // Upstream has the kind here, where other messages have the resource.
                 let about = match &*resource.storage {
                     "namespaces" => resource.group_resource(),
                     _ => GroupResource { group: resource.group.clone(), resource: resource.kind.clone() },
@@ -151,11 +152,11 @@ impl DeleteOptions {
     }
 }
 
-/// What a delete does to an object at first.
+/// The first effect of a delete on an object.
 enum Step {
-    /// Nothing: a deletion is under way and this one does not hasten it.
+    /// None: a deletion is in progress and this one does not shorten it.
     Wait,
-    /// Stores this state; afterwards the object goes if the flag says so.
+    /// Stores this state; then removes the object if the flag is set.
     Mark(Value, bool),
     /// Removes the object as it is.
     Remove,
@@ -197,11 +198,11 @@ fn first_step(resource: &Resource, object: &Value, options: &DeleteOptions, now:
 }
 
 enum PodGrace {
-    /// Already being deleted, and not hastened.
+    /// Already being deleted, and not shortened.
     Pending,
     /// Its grace is over.
     Now,
-    /// Goes at `end`, or at once when `seconds` is 0.
+    /// Removed at `end`, or immediately when `seconds` is 0.
     Until { seconds: i64, end: Timestamp },
 }
 
@@ -265,12 +266,12 @@ impl Api {
         let options = DeleteOptions::parse(call)?;
         let range = ListRange { namespace: call.namespace(), at: None, after: None, limit: None };
         let listed = self.store.list(&call.resource.storage, &range, |version| selector.matches(version))?;
-        // As upstream, the answer shows the objects as they were.
+        // As upstream, the response shows the objects before the delete.
         let mut gone = Vec::new();
         for item in &listed.items {
             match self.delete_object(call, &item.key, &options, WriteVerb::DeleteCollection) {
                 Ok(_) => gone.push(std::sync::Arc::clone(item)),
-                // Another client was faster.
+                // Another client has deleted it.
                 Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
             }
@@ -279,7 +280,7 @@ impl Api {
         self.reply_list(call, &meta, &gone)
     }
 
-    /// Deletes one object as far as it goes.
+    /// Deletes one object as far as possible.
     pub(crate) fn delete_object(
         &self,
         call: &Call,
@@ -293,7 +294,7 @@ impl Api {
         if &*resource.storage == "namespaces" && matches!(name, "default" | "kube-system" | "kube-public") {
             return Err(ApiError::forbidden(&resource.group_resource(), name, "this namespace may not be deleted"));
         }
-        // After this delete has marked the object, a version that the client named has served its purpose.
+        // After this delete has marked the object, the client's precondition on the version is met.
         let mut marked_rv = None;
         for _ in 0..ATTEMPTS {
             let entry = self.store.get(&resource.storage, key).ok_or_else(missing)?;
@@ -306,7 +307,7 @@ impl Api {
                 _ => first_step(resource, &entry.value, options, now),
             };
             let step = match step {
-                // The zero grace is on record now, so that nothing is left to wait for.
+                // The zero grace is stored now, so there is nothing left to wait for.
                 Step::Mark(..) if marked_rv == Some(entry.version.rv) => Step::Remove,
                 step => step,
             };
@@ -348,7 +349,7 @@ impl Api {
     }
 }
 
-/// A Namespace is marked at first, and goes when its finalizers have gone.
+/// A Namespace is marked first, and removed after its finalizers.
 fn namespace_step(resource: &Resource, namespace: &Value, options: &DeleteOptions, now: Timestamp) -> Step {
     let waits = namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     if is_deleting(namespace) {

@@ -1,4 +1,4 @@
-//! The OpenAPI documents, made once per registry.
+//! The OpenAPI documents, built once per registry.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::openapi::{self, Served};
 
 /// Media type of the version 2 document, which kubectl reads for kinds that version 3 does not have.
 const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// The version 2 document, which names no kind: `swagger: "2.0"` and the title and version of `info`.
+/// The version 2 document, without kinds: `swagger: "2.0"` and the title and version of `info`.
 fn v2() -> Bytes {
     /// A field whose value has a length of less than 128 bytes.
     fn field(number: u8, value: &[u8]) -> Vec<u8> {
@@ -31,12 +31,12 @@ pub(crate) struct OpenApiCache(Mutex<Cached>);
 #[derive(Default)]
 struct Cached {
     of: Option<Arc<Registry>>,
-    /// Only paths that have one, so that wrong paths take no memory.
+    /// Only valid paths, so that invalid ones take no memory.
     documents: HashMap<String, Bytes>,
 }
 
 impl Api {
-    /// The OpenAPI document at a path; none when there is none.
+    /// The OpenAPI document at a path, if any.
     pub(crate) fn open_api(&self, path: &str) -> Option<Reply> {
         let rest = path.strip_prefix("/openapi/")?;
         if rest == "v2" {

@@ -1,4 +1,4 @@
-//! The HTTP server: connections, dispatch of requests to verbs, faults around them.
+//! The HTTP server: connections, dispatch of requests to verbs, fault injection.
 //!
 //! *Flow*:
 //!
@@ -6,7 +6,8 @@
 //! connection ─> path ─> resource ─> fault? ─> read | watch | write | delete | subresource ─> fault? ─> response
 //! ```
 //!
-//! *Invariants*: 1. no verb holds the store's lock across an await; 2. every failure is a `Status`; 3. a killed client gets no answer.
+//! *Invariants*: 1. no verb holds the store's lock across an await; 2. every failure is a `Status`; 3. a killed client
+//! gets no response.
 //!
 //! *Not here*: objects and versions (`store`), which kinds exist (`discovery`), what to break (`faults`).
 
@@ -75,10 +76,10 @@ use crate::table::IncludeObject;
 use pintle_core::kubernetes;
 use pintle_core::object::id::Kind;
 
-/// How an embedded cluster is set up.
+/// Configuration of an embedded cluster.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// Where to listen. Default: 127.0.0.1, a free port.
+    /// Listen address. Default: 127.0.0.1, a free port.
     pub address: SocketAddr,
     /// The clock of every timestamp. Default: the real one.
     pub clock: SimClock,
@@ -90,18 +91,18 @@ pub struct SimConfig {
     pub log_requests: bool,
     /// Time between bookmarks of a watch. Default: one minute, as upstream.
     pub bookmark_interval: Duration,
-    /// Whether a Pod needs its service account to exist, as upstream's ServiceAccount admission has it. Default: false.
+    /// Whether a Pod needs an existing service account, as upstream's ServiceAccount admission. Default: false.
     pub service_account_admission: bool,
     /// Warnings for clients that create objects. Default: none.
     pub notices: Option<Arc<dyn Notices>>,
-    /// APIs that are served beside the kinds of the cluster. Default: none.
+    /// APIs that are served in addition to the kinds of the cluster. Default: none.
     pub aggregated: Option<Arc<dyn Aggregated>>,
-    /// Longest time of a message on the network, in whole milliseconds: each request, each answer and each batch of a watch takes a
+    /// Largest network latency, in whole milliseconds: each request, each response and each batch of a watch takes a
     /// random part of it. Default: none.
     pub latency: Duration,
-    /// Seed of latencies, names and of the lifetimes of watches that a client leaves open. Default: random.
+    /// Seed of latencies, names and default lifetimes of watches. Default: random.
     pub seed: Option<u64>,
-    /// TLS, which also decides who may connect: everybody who is connected has all permissions. Default: none, for everybody.
+    /// TLS, which also authorizes clients: every connected client has all permissions. Default: none, for all clients.
     pub tls: Option<Arc<ServerConfig>>,
 }
 
@@ -124,15 +125,15 @@ impl Default for SimConfig {
     }
 }
 
-/// Warnings that the program around a cluster sends to its clients.
+/// Warnings from the embedding program to clients of the cluster.
 pub trait Notices: std::fmt::Debug + Send + Sync {
-    /// Returns the warning for the client that created this object, if any. `kind`: as the request names it.
+    /// Returns the warning for the client that created this object, if any. `kind`: the kind in the request.
     fn created(&self, kind: &Kind, object: &Value) -> Option<String>;
 }
 
 /// `User-Agent` under which the server's own writes are recorded.
 pub(crate) const OWN_AGENT: &str = "pintle-sim";
-/// How long a client may take for its part of TLS.
+/// Timeout of the client's part of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The API server without its sockets.
@@ -186,7 +187,7 @@ impl Call {
         }
     }
 
-    /// A write that the server makes for this call, on another object.
+    /// A write of the server for this call, on another object.
     pub(crate) fn derived(
         &self,
         resource: Arc<Resource>,
@@ -201,7 +202,7 @@ impl Call {
         call
     }
 
-    /// The name in the path; verbs that reach it have one.
+    /// The name in the path, which verbs on one object always have.
     pub(crate) fn name(&self) -> &str {
         self.path.name.as_deref().unwrap_or("")
     }
@@ -218,7 +219,7 @@ impl Call {
         crate::store::object_key(self.namespace(), self.name())
     }
 
-    /// Who owns the fields of this write.
+    /// The field manager of this write.
     pub(crate) fn field_manager(&self) -> &str {
         self.query.get("fieldManager").unwrap_or_else(|| {
             let agent = self.user_agent.split('/').next().unwrap_or("");
@@ -259,7 +260,7 @@ impl Api {
         self.random.lock().random_range(range)
     }
 
-    /// Takes the time of a message on the network.
+    /// Waits for the network latency of a message.
     pub(crate) async fn travel(&self) {
         let longest = u64::try_from(self.config.latency.as_millis()).unwrap_or(u64::MAX);
         if longest > 0 {
@@ -273,7 +274,7 @@ impl Api {
         uuid::Builder::from_random_bytes(self.random.lock().random()).into_uuid().to_string()
     }
 
-    /// The kinds served at the moment.
+    /// The currently served kinds.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.registry.read())
     }
@@ -298,7 +299,7 @@ impl Api {
             return Ok(reply.into_response());
         }
         let reply = match (path::parse(parts.uri.path()), accept) {
-            // These have media types of their own.
+            // These have their own media types.
             (Path::Other(path), _) => Ok(self.other(&path, format)),
             (Path::Object(path), Err(error)) => Err(match self.registry().by_plural(&path.api_version, &path.plural) {
                 Some(resource) if resource.crd.is_none() => {
@@ -390,7 +391,7 @@ impl Api {
             }
             return self.subresource(verb, name, call);
         }
-        // Creating without a namespace is possible for kinds of the cluster only.
+        // Creating without a namespace is possible for cluster-scoped kinds only.
         let scoped = call.resource.namespaced == call.path.namespace.is_some();
         if !call.resource.verbs.contains(&verb) || (!scoped && !matches!(verb, "list" | "watch")) {
             return Err(ApiError::method_not_allowed());
@@ -482,8 +483,8 @@ impl Api {
     }
 }
 
-/// The answer where a version serves no such resource: upstream, a built-in group says so by a `Status`, anything else in
-/// plain text.
+/// The response for an unknown resource of a version: upstream, a built-in group returns a `Status`, any other plain
+/// text.
 fn no_such_resource(registry: &Registry, api_version: &str) -> Result<Reply, ApiError> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let built_in = registry.resources().iter().any(|one| one.group == group && one.crd.is_none());
@@ -521,7 +522,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Connections that can be ended alone, and that end with these.
+    /// Connections that can be closed separately, and are closed with these.
     pub(crate) fn child(&self) -> Self {
         Self { stop: self.stop.child_token(), open: self.open.clone() }
     }
@@ -531,7 +532,7 @@ impl Connections {
         self.open.spawn(connection(api, stream, self.stop.clone()));
     }
 
-    /// Runs what carries the bytes of a connection until it ends, or all are stopped.
+    /// Runs the transport of a connection until it ends, or all are stopped.
     pub(crate) fn carry(&self, carrying: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         self.open.spawn(stop.run_until_cancelled_owned(carrying));
@@ -560,7 +561,7 @@ pub(crate) async fn serve(api: Arc<Api>, listener: TcpListener, connections: Con
                 }
             }
             Err(error) => {
-                // Out of file handles: the open connections must go on, and the next accept would fail at once again.
+                // Out of file handles: open connections must continue, and another accept would fail immediately again.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::clock::rfc3339;
 
-/// The metadata of an object, made when it is missing.
+/// The metadata of an object, created when missing.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.get("metadata").is_some_and(Value::is_object) {
         if !object.is_object() {
@@ -44,7 +44,7 @@ pub(crate) fn set_finalizers(object: &mut Value, finalizers: &[String]) {
     }
 }
 
-/// Whether a deletion was asked for.
+/// Whether the object is being deleted.
 pub(crate) fn is_deleting(object: &Value) -> bool {
     meta_value(object, "deletionTimestamp").is_some()
 }
@@ -58,7 +58,7 @@ pub(crate) fn generation(object: &Value) -> i64 {
     meta_value(object, "generation").and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Marks an object that no kubelet has to stop as being deleted.
+/// Marks an object as being deleted that needs no graceful termination.
 pub(crate) fn mark_as_deleting(object: &mut Value, now: Timestamp) {
     let deleting = is_deleting(object);
     let generation = generation(object);
@@ -72,7 +72,7 @@ pub(crate) fn mark_as_deleting(object: &mut Value, now: Timestamp) {
     metadata.insert("deletionGracePeriodSeconds".into(), json!(0));
 }
 
-/// Removes a field, or puts the one of `from` in its place.
+/// Replaces a field by the one of `from`, or removes it.
 pub(crate) fn carry_over(fields: &mut Map<String, Value>, from: Option<&Map<String, Value>>, name: &str) {
     match from.and_then(|from| from.get(name)) {
         Some(value) => {
@@ -84,13 +84,13 @@ pub(crate) fn carry_over(fields: &mut Map<String, Value>, from: Option<&Map<Stri
     }
 }
 
-/// Whether the status has a condition of this type that holds.
+/// Whether the status has a true condition of this type.
 pub(crate) fn has_condition(object: &Value, kind: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-/// Puts a condition into the status, in the place of the one of its type unless that says the same.
+/// Adds a condition to the status, or replaces the one of its type if it differs.
 pub(crate) fn set_condition(object: &mut Value, condition: Value) {
     let conditions = &mut object["status"]["conditions"];
     if !conditions.is_array() {

@@ -1,6 +1,6 @@
-//! The options of writes, checked before anything is done.
+//! Options of writes, validated before anything else.
 //!
-//! *Source*: `ValidateCreateOptions` and its like in apimachinery's `meta/v1/validation`.
+//! *Source*: `ValidateCreateOptions` and related functions in apimachinery's `meta/v1/validation`.
 
 use serde_json::json;
 
@@ -18,12 +18,12 @@ pub(super) fn dry_run<'a>(given: impl Iterator<Item = &'a str>) -> Option<Cause>
     (!known).then(|| Cause::unsupported("dryRun", &json!(given), &["All"]))
 }
 
-/// Refuses options of a create, update or patch that make no sense; `kind` is `CreateOptions` or its like.
+/// Rejects invalid options of a create, update or patch; `kind` is `CreateOptions` or similar.
 pub(super) fn check(query: &Query, kind: &str) -> Result<(), ApiError> {
     check_with(query, kind, Vec::new())
 }
 
-/// As [`check`], after what the kind of write has found itself.
+/// As [`check`], in addition to the causes from the kind of write.
 pub(super) fn check_with(query: &Query, kind: &str, mut causes: Vec<Cause>) -> Result<(), ApiError> {
     let manager = query.get("fieldManager").unwrap_or("");
     if manager.len() > MAX_MANAGER {

@@ -1,4 +1,4 @@
-//! What a request path names.
+//! Request paths.
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq, Eq)]

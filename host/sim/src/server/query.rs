@@ -30,7 +30,7 @@ impl Query {
         self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// A switch: upstream takes everything for true but `false` and `0`, even nothing at all behind the name.
+    /// A boolean: upstream treats everything except `false` and `0` as true, even an empty value.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.all(name).next().is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
@@ -49,13 +49,13 @@ impl Query {
         self.get("resourceVersion").map(parse_resource_version).transpose()
     }
 
-    /// Whether the write is only tried. Other values than `All` are refused before (`options`).
+    /// Whether this is a dry run. Values other than `All` are rejected before (`options`).
     pub(crate) fn dry_run(&self) -> bool {
         self.all("dryRun").next().is_some()
     }
 }
 
-/// Reads a resourceVersion as a client gives it.
+/// Parses a resourceVersion from a client.
 pub(crate) fn parse_resource_version(text: &str) -> Result<u64, ApiError> {
     text.parse().map_err(|_| {
         ApiError::bad_request(format!(

@@ -1,13 +1,13 @@
-//! ResourceQuota: counts of Pods and of objects, refused when they would pass what is allowed.
+//! ResourceQuota: counts of Pods and of objects, which reject creates beyond a limit.
 //!
-//! *Flow*: an object about to be created is checked against the status of every quota that limits its kind, then written
-//! into `status.used` of each, then created.
+//! *Flow*: a new object is checked against the status of every quota that limits its kind, then added to `status.used`
+//! of each, then created.
 //!
-//! *Invariants*: 1. a charge is computed again when another one came first, so that two creates cannot both take the last
-//! place; 2. a charge whose create fails stays until the quota's controller counts anew, as upstream; 3. what has no limit in
-//! the status yet is not limited.
+//! *Invariants*: 1. a charge is recomputed after a concurrent one, so that two creates cannot both take the last place;
+//! 2. a charge whose create fails stays until the quota's controller recounts, as upstream; 3. resources without a
+//! limit in the status yet are not limited.
 //!
-//! *Not here*: amounts of CPU, memory and storage; scopes; what deletes give back, which the controller counts.
+//! *Not here*: amounts of CPU, memory and storage; scopes; releases by deletes, which the controller counts.
 //! *Source*: upstream's ResourceQuota admission and the evaluators of `pkg/quota`.
 
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::discovery::Resource;
 use crate::store::WriteVerb;
 
 impl Api {
-    /// Charges a new object to the quotas of its namespace, or refuses it.
+    /// Charges a new object to the quotas of its namespace, or rejects it.
     pub(super) fn charge_quotas(&self, call: &Call, object: &Value, dry_run: bool) -> Result<(), ApiError> {
         let Some(namespace) = call.namespace() else { return Ok(()) };
         let resource = &call.resource;
@@ -46,7 +46,7 @@ impl Api {
                 Ok(charged(resource, object, current)?.unwrap_or_else(|| current.clone()))
             });
             match done {
-                // A quota that is gone limits nothing.
+                // A deleted quota limits nothing.
                 Err(error) if error.code == 404 => {}
                 other => drop(other?),
             }
@@ -55,7 +55,7 @@ impl Api {
     }
 }
 
-/// A quota after a new object is charged to it, none when it does not limit such objects.
+/// A quota after a new object is charged to it; `None` when it does not limit such objects.
 fn charged(resource: &Resource, object: &Value, quota: &Value) -> Result<Option<Value>, ApiError> {
     if quota["spec"]["scopes"].as_array().is_some_and(|scopes| !scopes.is_empty()) {
         return Ok(None);
@@ -104,7 +104,7 @@ fn counts(name: &str, resource: &Resource, object: &Value) -> bool {
     let plural = &resource.plural;
     match name {
         "pods" => {
-            // Pods that have ended take no room.
+            // Ended Pods do not count.
             plural == "pods"
                 && resource.group.is_empty()
                 && !matches!(object["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))

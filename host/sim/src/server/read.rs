@@ -20,7 +20,7 @@ const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to di
 /// Where a next page starts.
 #[derive(Debug, PartialEq, Eq)]
 struct Continue {
-    /// 0 goes on in the present.
+    /// 0 continues in the present.
     rv: u64,
     after: String,
 }
@@ -38,7 +38,7 @@ impl Continue {
             let value: Value = serde_json::from_slice(&bytes).ok()?;
             let rv = value["rv"].as_i64().filter(|rv| *rv != 0 && value["v"] == TOKEN_VERSION)?;
             let after = value["start"].as_str()?.trim_end_matches('\u{0}');
-            // A key must not lead out of its kind.
+            // A key must not lead to another kind.
             let fine = after.split('/').all(|part| !matches!(part, "" | "." | ".."));
             fine.then(|| Self { rv: u64::try_from(rv).unwrap_or(0), after: after.to_owned() })
         };
@@ -82,7 +82,7 @@ impl Api {
         let at = match (&page, matching, rv) {
             (Some(page), ..) => (page.rv > 0).then_some(page.rv),
             (None, Some("Exact"), rv) => rv,
-            // A limited list at a given version was exact before there was a way to say so.
+            // A limited list at a given version was exact before this was explicit.
             (None, None, Some(rv)) if limit.is_some() && rv > 0 => Some(rv),
             (None, _, Some(rv)) => {
                 let current = self.store.rv();
@@ -93,7 +93,7 @@ impl Api {
             }
             (None, _, None) => None,
         };
-        // What is read from upstream's cache comes whole.
+        // Reads from upstream's cache are not paginated.
         let limit = limit.filter(|_| page.is_some() || rv != Some(0));
         let range =
             ListRange { namespace: call.namespace(), at, after: page.as_ref().map(|page| page.after.as_str()), limit };
@@ -111,14 +111,14 @@ impl Api {
         let meta = ListMeta {
             rv: listed.rv,
             next: listed.next.as_deref().map(|after| Continue { rv: listed.rv, after: after.to_owned() }.encode()),
-            // Not counted for selectors, which would have to look at every object behind.
+            // Not counted with selectors, which would need to check every remaining object.
             remaining: (selector.is_empty() && listed.remaining > 0).then_some(listed.remaining),
         };
         self.reply_list(call, &meta, &listed.items)
     }
 }
 
-/// Refuses options of a list that make no sense, each by a cause of its own.
+/// Rejects invalid list options, each with its own cause.
 fn check_options(query: &Query) -> Result<(), ApiError> {
     let mut causes = Vec::new();
     let rv = query.get("resourceVersion");

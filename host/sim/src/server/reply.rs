@@ -1,6 +1,6 @@
-//! Requests in, replies out: bodies, media types and what a client accepts.
+//! Requests and replies: bodies, media types and content negotiation.
 //!
-//! *Not here*: what a reply says (`read`, `write`, `watch`).
+//! *Not here*: the content of a reply (`read`, `write`, `watch`).
 
 use std::io;
 
@@ -23,12 +23,12 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The body of a response; an error in the middle breaks the connection.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// The shape in which a client asks for objects.
+/// The representation of objects that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// As they are.
+    /// Unchanged.
     Native,
-    /// Rows for people.
+    /// Rows for humans.
     Table,
     /// Only metadata of an object.
     Partial,
@@ -38,18 +38,18 @@ pub(crate) enum Shape {
     Discovery(&'static str),
 }
 
-/// In which text format.
+/// The text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// JSON.
     Json,
-    /// JSON with line breaks, for people with a browser or curl.
+    /// JSON with line breaks, for browsers and curl.
     Pretty,
     /// YAML.
     Yaml,
 }
 
-/// What the `Accept` header comes to.
+/// Result of the `Accept` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accept {
     pub(crate) shape: Shape,
@@ -98,7 +98,7 @@ impl Accept {
     }
 }
 
-/// An answer before it becomes a response.
+/// A reply before it becomes a response.
 pub(crate) struct Reply {
     pub(crate) code: u16,
     pub(crate) content_type: &'static str,
@@ -128,7 +128,7 @@ impl Reply {
         }
     }
 
-    /// Serialized JSON in the wanted format.
+    /// Serialized JSON in the requested format.
     pub(crate) fn serialized(code: u16, format: Format, bytes: &Bytes) -> Self {
         match format {
             Format::Json => Self::bytes(code, "application/json", bytes.clone()),
@@ -166,7 +166,7 @@ impl Reply {
 /// Parses the body of a write, an object in JSON, YAML or protobuf.
 ///
 /// # Errors
-/// 400 when it is none, 415 in another format.
+/// 400 when it is not an object, 415 in another format.
 pub(crate) fn parse_body(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiError> {
     let bad = |error: String| ApiError::bad_request(format!("the body cannot be read: {error}"));
     let value = match media_type(headers).as_str() {

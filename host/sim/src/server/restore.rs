@@ -1,6 +1,6 @@
-//! Objects with a past: identity, times, status and deletion as given, for tests that start in the middle of a story.
+//! Restores objects with identity, times, status and deletion as given, for tests that start in an intermediate state.
 //!
-//! *Not here*: creation by clients, who decide about none of these.
+//! *Not here*: creates by clients, who cannot set any of these.
 
 use serde_json::{Value, json};
 
@@ -12,12 +12,12 @@ use crate::clock::rfc3339;
 use crate::discovery::Resource;
 use crate::store::{CommitError, WriteVerb, object_key};
 
-/// Metadata that the server decides about in a creation.
+/// Metadata that the server sets in a create.
 const DECIDED: [&str; 5] =
     ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
 impl Api {
-    /// Adds an object as if it had been there before.
+    /// Adds an object as if it had existed before.
     pub(crate) fn restore(&self, mut object: Value) -> Result<(), ApiError> {
         let registry = self.registry();
         let is_kind =
@@ -41,7 +41,7 @@ impl Api {
         if !given["status"].is_null() {
             object["status"] = given["status"].clone();
         }
-        // A Job that has a selector has the one that it was created with.
+        // A Job with a selector keeps the one it was created with.
         let is_complete = &*resource.storage == "jobs.batch" && !given["spec"]["selector"].is_null();
         if !is_deleting(&given) && !is_complete {
             strategy::finish_create(&resource, &mut object);

@@ -1,4 +1,4 @@
-//! Resources that answer a question and store nothing: access reviews, token reviews, bindings by their own path.
+//! Resources that are not stored: access reviews, token reviews, bindings by their own path.
 //!
 //! Everything is allowed: the embedded cluster has one user.
 
@@ -43,7 +43,7 @@ impl Api {
             _ => json!({"allowed": true}),
         };
         metadata_mut(&mut object).remove("managedFields");
-        // As of every new object, though nothing is stored.
+        // As for every new object, though nothing is stored.
         track(call, None, &mut object, &rfc3339(self.clock.now()));
         object["status"] = status;
         let mut reply = Reply::json(201, call.accept.format, &object);

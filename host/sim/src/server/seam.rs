@@ -1,4 +1,4 @@
-//! Where the server meets what is known about the shape of kinds: tables, decoding, field owners.
+//! Connects the server to the schemas of kinds: tables, decoding, field ownership.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::names;
 use crate::table::{self, IncludeObject};
 
 impl Api {
-    /// Rows for people.
+    /// Table rows.
     pub(crate) fn table(&self, resource: &Resource, objects: &[&Value], include: Option<&str>) -> Value {
         let columns = resource.crd.as_ref().and_then(|crd| crd.columns.as_ref());
         table::table(
@@ -53,7 +53,7 @@ impl Api {
 fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
     let (prefix, name) = (meta(object, "generateName"), meta(object, "name"));
     if !prefix.is_empty() {
-        // What is appended to a prefix makes its last dash fine.
+        // The suffix that is appended to a prefix makes its last dash valid.
         let masked = prefix.strip_suffix('-').filter(|start| !start.is_empty());
         let masked = masked.map_or(prefix.to_owned(), |start| format!("{start}a"));
         let wrong = wrong_name(resource, &masked);
@@ -66,9 +66,9 @@ fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What is wrong with a name of this kind.
+/// The error in a name of this kind.
 fn wrong_name(resource: &Resource, name: &str) -> Option<&'static str> {
-    // Names of these are paths in a URL, with letters that DNS does not have.
+    // These names are path segments in a URL, with characters that DNS does not allow.
     if resource.group == "rbac.authorization.k8s.io" {
         return names::path_segment(name);
     }

@@ -1,6 +1,7 @@
-//! Label and field selectors as clients write them.
+//! Label and field selectors in requests.
 //!
-//! *Not here*: the grammar of label selectors (`pintle_core::object::selector`), which takes any word for a key or value.
+//! *Not here*: the grammar of label selectors (`pintle_core::object::selector`), which accepts any word as a key or
+//! value.
 //!
 //! *Source*: apimachinery's `labels` and `fields` packages.
 
@@ -30,7 +31,7 @@ impl Selector {
     /// Parses both selectors for a resource.
     ///
     /// # Errors
-    /// 400 when one does not parse or names a field by which the kind cannot be selected.
+    /// 400 when one does not parse, or contains a field that is not selectable.
     pub(crate) fn parse(resource: &Resource, labels: Option<&str>, fields: Option<&str>) -> Result<Self, ApiError> {
         let labels = labels.map(parse_labels).transpose()?.unwrap_or_default();
         let fields = fields.map(|text| parse_fields(resource, text)).transpose()?.unwrap_or_default();
@@ -47,7 +48,7 @@ impl Selector {
             && self.fields.iter().all(|term| (object.field(&term.field).unwrap_or("") == term.value) == term.equal)
     }
 
-    /// Adds the demand for one name, as the deprecated watch of an object does.
+    /// Requires one name, as the deprecated watch of an object does.
     pub(crate) fn require_name(&mut self, name: &str) {
         self.fields.push(FieldTerm { field: "metadata.name".into(), value: name.to_owned(), equal: true });
     }
@@ -87,7 +88,7 @@ fn parse_fields(resource: &Resource, text: &str) -> Result<Vec<FieldTerm>, ApiEr
 
 /// The name under which the store has the field.
 fn selectable(resource: &Resource, field: &str) -> Result<String, ApiError> {
-    // The newer Event calls the object `regarding`, the store keeps the older name.
+    // The newer Event names the object `regarding`, the store the older name.
     let stored = match field.strip_prefix("regarding.") {
         Some(rest) if &*resource.storage == "events" => format!("involvedObject.{rest}"),
         _ if &*resource.storage == "events" && field == "reportingController" => "reportingComponent".to_owned(),

@@ -1,6 +1,7 @@
 //! Addresses and node ports of Services.
 //!
-//! *Invariant*: no two Services that exist have one address; two that are created at the same instant may, which nothing here depends on.
+//! *Invariant*: no two existing Services share an address; two that are created concurrently may, which nothing here
+//! depends on.
 //! *Not here*: IPAddress and ServiceCIDR objects, IPv6.
 //! *Source*: upstream's service REST storage.
 
@@ -18,7 +19,7 @@ const LAST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 255, 254]);
 const NODE_PORTS: std::ops::RangeInclusive<u64> = 30000..=32767;
 
 impl Api {
-    /// Gives a new Service what it does not bring along.
+    /// Fills in missing addresses and ports of a new Service.
     pub(crate) fn allocate_service(&self, service: &mut Value) -> Result<(), ApiError> {
         let Some(spec) = service.get_mut("spec").filter(|spec| spec.is_object()) else { return Ok(()) };
         let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();

@@ -1,4 +1,4 @@
-//! Objects and lists in the shape, version and format that a client asked for.
+//! Objects and lists in the representation, version and format that a client requested.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Map, Value, json};
@@ -40,7 +40,7 @@ impl ListMeta {
     }
 }
 
-/// A stored object in the version that the client speaks.
+/// A stored object in the client's version.
 pub(crate) fn in_version(resource: &Resource, stored: &Version) -> Value {
     let mut value = stored.value();
     to_version(resource, &mut value);
@@ -50,7 +50,7 @@ pub(crate) fn in_version(resource: &Resource, stored: &Version) -> Value {
 /// Turns an object of the storage version into the version of `resource`.
 pub(crate) fn to_version(resource: &Resource, value: &mut Value) {
     convert::from_storage(resource, value);
-    // Defaults are those of the stored version alone, as upstream.
+    // Defaults are those of the storage version only, as upstream.
     if resource.crd.is_some()
         && !resource.is_storage_version()
         && let Some(schema) = schema_of(resource)
@@ -59,7 +59,7 @@ pub(crate) fn to_version(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// Turns an object of the version of `resource` into the storage version, with the defaults of that one.
+/// Converts an object of the version of `resource` into the storage version, with its defaults.
 pub(crate) fn to_stored(resource: &Resource, value: &mut Value) {
     convert::to_storage(resource, value);
     if let Some(open_api) = resource.crd.as_ref().and_then(|crd| crd.stored_open_api.as_ref())
@@ -69,7 +69,7 @@ pub(crate) fn to_stored(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// One object as it crosses the wire.
+/// One object on the wire.
 pub(crate) fn object_bytes(resource: &Resource, shape: Shape, stored: &Version) -> Bytes {
     match shape {
         Shape::Partial | Shape::PartialList => stored.partial(),
@@ -93,7 +93,7 @@ impl Api {
         }
     }
 
-    /// Answers with an object that is in no store: the result of a dry run, a scale, a review.
+    /// Replies with an object that is not stored: the result of a dry run, a scale, a review.
     pub(crate) fn reply_value(&self, call: &Call, code: u16, value: &Value) -> Reply {
         match call.accept.shape {
             Shape::Partial => Reply::json(code, call.accept.format, &crate::store::partial_object(value)),
@@ -136,7 +136,7 @@ impl Api {
                     _ => type_prefix(resource),
                 };
                 let mut list_meta = meta.value();
-                // Lists of custom kinds show it even when it is empty.
+                // Lists of custom kinds show it even if empty.
                 if resource.crd.is_some() && shape != Shape::PartialList && meta.next.is_none() {
                     list_meta["continue"] = json!("");
                 }
@@ -174,7 +174,7 @@ impl Api {
     }
 }
 
-/// The refusal of metadata of one object where there is a list, or the other way round. It names Go's internal type.
+/// The error for a metadata request of one object on a list, or the other way round. It contains Go's internal type.
 fn wrong_shape(resource: &Resource, is_list: bool) -> ApiError {
     let (package, kind) = match (&resource.crd, &*resource.group) {
         (Some(_), _) => ("unstructured", "Unstructured"),
@@ -188,7 +188,7 @@ fn wrong_shape(resource: &Resource, is_list: bool) -> ApiError {
     ApiError::new(406, "NotAcceptable", message)
 }
 
-/// How the serialized objects of a resource begin, up to the first field after their type.
+/// Prefix of the serialized objects of a resource, up to the first field after their type.
 fn type_prefix(resource: &Resource) -> String {
     format!("{{\"apiVersion\":{},\"kind\":{},", json!(resource.api_version()), json!(resource.kind))
 }

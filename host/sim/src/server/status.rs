@@ -1,14 +1,14 @@
-//! Failures as the `Status` objects that Kubernetes answers with.
+//! Failures as `Status` objects.
 //!
 //! *Flow*: every verb returns [`ApiError`]; the connection turns it into a response.
-//! *Invariants*: the code, the reason and the fields of the details are those that a kube-apiserver gives, because controllers and kubectl
-//! match on them; the message has the same meaning, not always the same words.
+//! *Invariants*: code, reason and details are those of a kube-apiserver, because controllers and kubectl match on them;
+//! the message has the same meaning, not always the same text.
 
 use serde_json::{Map, Value, json};
 
 use crate::cause::Cause;
 
-/// Group and plural name, as messages name a resource: `pods`, `deployments.apps`.
+/// Group and plural name, the form of a resource in messages: `pods`, `deployments.apps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupResource {
     /// Empty for the core group.
@@ -35,15 +35,15 @@ pub struct ApiError {
     pub code: u16,
     /// Machine-readable reason.
     pub reason: &'static str,
-    /// For people.
+    /// For humans.
     pub message: String,
     /// Group, kind (a resource or a kind), name, uid: as `Status.details`.
     pub details: Box<Details>,
-    /// What is written into `Retry-After`, in seconds.
+    /// Value of `Retry-After`, in seconds.
     pub retry_after_seconds: Option<u32>,
-    /// The connection is closed instead of an answer.
+    /// The connection is closed instead of a response.
     pub drop_connection: bool,
-    /// The list metadata of a 410 carries a token that goes on inconsistently.
+    /// The list metadata of a 410 has a token that continues inconsistently.
     pub continue_token: Option<String>,
 }
 
@@ -58,9 +58,9 @@ pub struct Details {
     pub name: String,
     /// Uid of the object.
     pub uid: String,
-    /// What exactly was wrong.
+    /// The causes.
     pub causes: Vec<Cause>,
-    /// Whether `details` is written even when it is empty.
+    /// Whether `details` is written even if empty.
     pub always: bool,
 }
 
@@ -176,7 +176,7 @@ impl ApiError {
         )
     }
 
-    /// The answer of upstream's router when a client accepts no representation of a built-in kind.
+    /// The response of upstream's router when a client accepts no representation of a built-in kind.
     pub(crate) fn no_representation(is_watchable: bool) -> Self {
         let mut message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned();
         if is_watchable {

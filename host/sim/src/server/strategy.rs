@@ -1,4 +1,5 @@
-//! What each kind does to an object before it is stored, beyond defaults: status at creation, which half an update may touch, generations.
+//! Changes of each kind before an object is stored, beyond defaults: status at creation, the mutable part of an
+//! endpoint, generations.
 //!
 //! *Source*: the `PrepareForCreate` and `PrepareForUpdate` of upstream's registry strategies.
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::objects::{carry_over, generation, metadata_mut};
 use crate::discovery::Resource;
 
-/// The status of a new object, none when clients may set it at creation.
+/// The status of a new object; `None` when clients may set it at creation.
 fn initial_status(resource: &Resource) -> Option<Value> {
     Some(match &*resource.storage {
         "nodes" | "events" => return None,
@@ -51,7 +52,8 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// What upstream's conversion adds to an object of the kind that has nothing in it: counts that have no absence inside the server.
+/// Fields that upstream's conversion adds to an empty object of the kind: counts that are never absent inside the
+/// server.
 pub(crate) fn complete_empty(resource: &Resource, object: &mut Value) {
     match &*resource.storage {
         "deployments.apps" | "replicasets.apps" | "statefulsets.apps" => object["spec"]["replicas"] = json!(0),
@@ -91,7 +93,7 @@ fn merge_string_data(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Prepares the successor of `old`: puts back what this endpoint must not change, and counts generations.
+/// Prepares the successor of `old`: restores the fields that this endpoint must not change, and counts generations.
 pub(crate) fn prepare_update(resource: &Resource, subresource: Option<&str>, old: &Value, new: &mut Value) {
     let empty = Map::new();
     let before = old.as_object().unwrap_or(&empty);
@@ -107,7 +109,7 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: Option<&str>, old
             let old_metadata = before.get("metadata").and_then(Value::as_object);
             let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) else { return };
             if resource.crd.is_some() {
-                // Only the status of a custom object can be written here; what is left of its metadata is bookkeeping.
+                // Only the status of a custom object can be written here; the remaining metadata is bookkeeping.
                 let kept: Vec<String> =
                     metadata.keys().chain(old_metadata.into_iter().flat_map(Map::keys)).cloned().collect();
                 for name in kept.iter().filter(|name| *name != "managedFields") {
@@ -122,7 +124,7 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: Option<&str>, old
                 }
             }
         }
-        // The rest of a Namespace is not touched by its finalizers.
+        // The finalizers endpoint changes nothing else in a Namespace.
         Some("finalize") => {
             let finalizers = fields.get("spec").and_then(|spec| spec.get("finalizers")).cloned();
             carry_over(fields, Some(before), "spec");
@@ -192,7 +194,7 @@ fn count_generation(resource: &Resource, subresource: Option<&str>, old: &Value,
     }
 }
 
-/// The quality-of-service class that a Pod's resources give it.
+/// The quality-of-service class from a Pod's resources.
 fn qos_class(spec: &Value) -> &'static str {
     let containers: Vec<&Value> =
         ["containers", "initContainers"].iter().filter_map(|list| spec[*list].as_array()).flatten().collect();

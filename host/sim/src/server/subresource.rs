@@ -1,6 +1,6 @@
 //! Subresources: status, scale, finalize, binding, eviction, token.
 //!
-//! *Not here*: log, exec and their like, which need containers; they are answered with 501.
+//! *Not here*: log, exec and similar ones, which need containers; the response is 501.
 //! *Source*: the REST storages of upstream's `pkg/registry/core/pod` and `apiserver/pkg/endpoints`.
 
 use base64::Engine as _;
@@ -19,12 +19,12 @@ use crate::discovery::Resource;
 use crate::store::WriteVerb;
 use crate::{patch, selector};
 
-/// How often an eviction takes its disruption from a budget that others write, as upstream's `EvictionsRetry`.
+/// Most retries of an eviction on a budget with concurrent writes, as upstream's `EvictionsRetry`.
 const EVICTION_ATTEMPTS: u32 = 20;
 
-/// Most evicted Pods that a budget's controller has not seen.
+/// Most evicted Pods that a budget's controller has not processed.
 const MAX_DISRUPTED: usize = 2000;
-/// Lifetime of a service account token when the request does not say, in seconds.
+/// Default lifetime of a service account token, in seconds.
 const TOKEN_SECONDS: i64 = 3600;
 
 impl Api {
@@ -64,7 +64,7 @@ impl Api {
                 Some(body) => body.clone(),
                 None => match media.as_str() {
                     "application/json-patch+json" => patch::json_patch(&scale, &call.body),
-                    // A Scale has no lists, so that these come to the same.
+                    // A Scale has no lists, so both are equal.
                     _ => patch::merge_patch(&scale, &call.body),
                 }
                 .map_err(|error| ApiError::bad_request(error.to_string()))?,
@@ -298,7 +298,7 @@ impl Api {
         };
         for _ in 1..EVICTION_ATTEMPTS {
             match self.update_object(&own, WriteVerb::Update, &mut decrement) {
-                // The budget's controller was faster.
+                // The budget's controller has updated it first.
                 Err(error) if error.code == 409 => {}
                 written => return written.map(drop),
             }
@@ -374,7 +374,7 @@ fn scale_of(resource: &Resource, object: &Value) -> Value {
     if !selector.is_empty() {
         status["selector"] = json!(selector);
     }
-    // A count of nothing is left out, as upstream's encoder does.
+    // A zero count is omitted, as upstream's encoder does.
     let spec = if spec_replicas == 0 { json!({}) } else { json!({"replicas": spec_replicas}) };
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
 }

@@ -1,9 +1,9 @@
-//! Watches: initial objects, events, bookmarks, and the ends that they can come to.
+//! Watches: initial objects, events, bookmarks, and how they end.
 //!
-//! *Flow*: a watch holds a cursor in its kind's log; each time the response body is polled it takes what is new, as one chunk.
+//! *Flow*: a watch holds a cursor in its kind's log; each poll of the response body takes the new events, as one chunk.
 //!
 //! *Invariants*: 1. events come in the order of their resourceVersions, each once unless a fault script duplicates it;
-//! 2. a bookmark's version is never newer than what was sent; 3. a watch that falls out of the log ends.
+//! 2. a bookmark's version is never newer than the sent events; 3. a watch that falls out of the log ends.
 //!
 //! *Not here*: the log (`store`), faults (`faults`).
 //!
@@ -35,9 +35,9 @@ use crate::faults::{WatchEnd, WatchOrder};
 use crate::schema;
 use crate::store::{Cursor, Event, EventType, Read, Version};
 
-/// Events that go into one chunk of the response; a longer backlog is sent in several.
+/// Most events in one chunk of the response; a longer backlog is sent in several.
 const EVENTS_PER_CHUNK: usize = 256;
-/// How long a watch lasts when the client does not say, in seconds: upstream's `--min-request-timeout`, up to twice that.
+/// Default duration of a watch, in seconds: upstream's `--min-request-timeout`, up to twice that.
 const DEFAULT_TIMEOUT_SECONDS: std::ops::Range<u64> = 1800..3600;
 
 impl Api {
@@ -50,7 +50,7 @@ impl Api {
         let bookmarks = query.flag("allowWatchBookmarks");
         let initial = query.all("sendInitialEvents").next().map(|_| query.flag("sendInitialEvents"));
         check_options(query)?;
-        // Upstream's watch cache fails here, where a list refuses the request.
+        // Upstream's watch cache fails here, where a list rejects the request.
         let rv = query.resource_version().map_err(|error| ApiError::new(500, "", error.message))?;
         let seconds = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
         let seconds = seconds.unwrap_or_else(|| self.random(DEFAULT_TIMEOUT_SECONDS));
@@ -99,7 +99,7 @@ impl Api {
         } else {
             match self.store.watch_from(storage, rv.unwrap_or_else(|| self.store.rv())) {
                 Ok(cursor) => watcher.cursor = Some(cursor),
-                // The stream is opened first, and says in its only event why it ends.
+                // The stream is opened first, and its only event contains the error.
                 Err(error) if error.code == 410 => {
                     let event = watcher.error(&error);
                     watcher.ready.push_back(event);
@@ -162,11 +162,11 @@ struct Watcher {
     bookmarks: bool,
     /// Only the first table of a watch describes its columns.
     columns_sent: bool,
-    /// Chunks to send before looking at the log.
+    /// Chunks to send before reading the log.
     ready: VecDeque<Bytes>,
-    /// None when the watch never began.
+    /// `None` when the watch never started.
     cursor: Option<Cursor>,
-    /// Everything up to here was sent or was not wanted.
+    /// Everything up to here was sent or filtered out.
     seen: u64,
     deadline: Instant,
     next_bookmark: Instant,
@@ -241,10 +241,10 @@ impl Watcher {
         }
     }
 
-    /// Obeys the fault script; an error breaks the connection.
+    /// Follows the fault script; an error breaks the connection.
     fn obey(&mut self, order: Result<WatchOrder, broadcast::error::RecvError>) -> Option<io::Error> {
         let Ok(order) = order else {
-            // Too many orders to decide which ones were meant for this watch: the safe answer is to end it.
+            // Too many orders to determine which ones apply to this watch: the safe choice is to end it.
             self.ended = true;
             return None;
         };
@@ -274,7 +274,7 @@ impl Watcher {
             (false, true) => self.encode(out, "ADDED", &event.object),
             (true, true) => self.encode(out, "MODIFIED", &event.object),
             (true, false) if event.kind == EventType::Deleted => self.encode(out, "DELETED", &event.object),
-            // It left the selection: the client gets the last state that it knew, at the version of the change.
+            // It left the selection: the client gets the last state that matched, at the version of the change.
             (true, false) => {
                 if let Some(previous) = &event.previous {
                     let mut value = in_version(&self.resource, previous);
@@ -324,7 +324,7 @@ impl Watcher {
             Shape::Table => {
                 json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": null, "rows": []})
             }
-            // An object of the kind with nothing in it, as Go writes it.
+            // An empty object of the kind, as Go writes it.
             Shape::Native | Shape::PartialList | Shape::Discovery(_) => {
                 let mut object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
                 if self.resource.crd.is_none()

@@ -1,13 +1,15 @@
 //! Create, update and patch.
 //!
-//! *Flow*: a write computes the new object from the present one without a lock, then commits it if nothing has changed meanwhile, else computes again.
+//! *Flow*: a write computes the new object from the current one without a lock, then commits it if nothing has changed
+//! in the meantime, else computes again.
 //!
 //! ```text
 //! body ─> type, name ─> patch ─> strategy, defaults ─> validation ─> managed fields ─> storage version ─> commit
 //! ```
 //!
-//! *Invariants*: 1. a change that changes nothing writes nothing; 2. a client that names a resourceVersion gets a conflict, one that does not gets a retry;
-//! 3. the last finalizer of an object that is being deleted takes the object with it.
+//! *Invariants*: 1. a write without changes stores nothing; 2. a client that sends a resourceVersion gets a conflict,
+//! one that does not gets a retry; 3. removing the last finalizer of an object that is being deleted removes the
+//! object.
 //!
 //! *Source*: `k8s.io/apiserver/pkg/registry/generic/registry/store.go`.
 
@@ -35,27 +37,27 @@ const NAME_ATTEMPTS: usize = 8;
 const MAX_PREFIX: usize = 58;
 /// Letters of generated suffixes: no vowels and no lookalikes, as upstream.
 const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Times that a write which names no resourceVersion is computed again after another one came first.
+/// Most recomputations of a write without a resourceVersion after concurrent writes.
 pub(super) const COMMIT_ATTEMPTS: usize = 100;
 
-/// What a write did.
+/// Result of a write.
 pub(crate) enum Written {
-    /// It made the object.
+    /// It created the object.
     Created(Entry),
-    /// It changed the object, or found nothing to change.
+    /// It changed the object, or there was nothing to change.
     Updated(Entry),
-    /// It took the last finalizer of an object under deletion, which is gone: what it would have become.
+    /// It removed the last finalizer of an object that was being deleted, and thus the object; its last state.
     Ended(Value),
-    /// Nothing was stored: this is what would have been. True for a creation.
+    /// Dry run: the state that would be stored. True for a create.
     DryRun(Value, bool),
 }
 
-/// Who keeps `managedFields` of a write.
+/// How `managedFields` of a write are updated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// The write: whoever changes a field owns it.
+    /// By the write: changing a field makes the client its owner.
     Tracked,
-    /// Apply has done so already.
+    /// Apply has updated them already.
     Applied,
 }
 
@@ -92,7 +94,7 @@ impl Api {
             Err(error) if error.code == 404 && call.resource.create_on_update && call.subresource().is_none() => {
                 self.create_object(call, body, &mut warnings, WriteVerb::Update)?
             }
-            // Upstream checks the uid before it finds that there is no object.
+            // Upstream checks the uid before it finds that the object does not exist.
             Err(error) if error.code == 404 && !meta(&body, "uid").is_empty() => {
                 return Err(other_uid(call, meta(&body, "uid"), ""));
             }
@@ -135,7 +137,7 @@ impl Api {
         self.reply_written(call, &written, warnings)
     }
 
-    /// Answers with what a write made.
+    /// Replies with the result of a write.
     pub(crate) fn reply_written(
         &self,
         call: &Call,
@@ -216,7 +218,7 @@ impl Api {
                 self.after_commit(resource, &entry.value);
                 Ok(Written::Created(entry))
             }
-            // Another create took the name since it was found free.
+            // Another create took the name after the check.
             Err(CommitError::Exists) if generated => {
                 Err(ApiError::generate_name_conflict(&resource.group_resource(), &name))
             }
@@ -228,7 +230,7 @@ impl Api {
         }
     }
 
-    /// Fills in what the server decides about a new object and returns it in the storage version.
+    /// Sets the server's fields of a new object and returns it in the storage version.
     fn prepare_new(&self, call: &Call, mut object: Value, ownership: Ownership) -> Result<Value, ApiError> {
         let resource = &call.resource;
         let now = self.clock.now();
@@ -243,7 +245,7 @@ impl Api {
             super::crds::complete(&mut object, true);
         }
         self.fill_defaults(resource, &mut object);
-        // As upstream, no manager owns what admission adds.
+        // As upstream, no manager owns fields added by admission.
         if ownership == Ownership::Tracked {
             track(call, None, &mut object, &rfc3339(now));
         }
@@ -297,7 +299,7 @@ impl Api {
             let ctx = self.context(call, verb);
             let last = ends.then(|| new.clone());
             let committed = if ends {
-                // As upstream, watchers see the last stored state, which still has the finalizer.
+                // As upstream, watchers get the last stored state, which still has the finalizer.
                 self.store.remove(&ctx, &key, entry.version.rv, (*entry.value).clone())
             } else {
                 self.store.replace(&ctx, &key, entry.version.rv, new)
@@ -337,7 +339,7 @@ impl Api {
         check_preconditions(call, verb, old, new)?;
         check_unchanged_metadata(call, old, new)?;
         keep_server_metadata(old, new);
-        // First: a change that is none in the form of what is stored is none for the strategy either.
+        // First: a change without effect on the stored form has none for the strategy either.
         self.fill_defaults(resource, new);
         let mut before = Cow::Borrowed(old);
         if call.subresource().is_none()
@@ -351,7 +353,7 @@ impl Api {
         if resource.plural == "customresourcedefinitions" {
             super::crds::complete(new, false);
         }
-        // These two act on the Pod itself, past what an update of it may change.
+        // These two change fields of the Pod that an update may not change.
         if !matches!(call.subresource(), Some("binding" | "eviction")) {
             self.validate(resource, Some(&before), new)?;
             if ownership == Ownership::Tracked {
@@ -373,28 +375,28 @@ impl Api {
     }
 }
 
-/// Refuses a successor that means another version or another object than `old`.
+/// Rejects a successor with another version or identity than `old`.
 fn check_preconditions(call: &Call, verb: WriteVerb, old: &Value, new: &Value) -> Result<(), ApiError> {
     let resource = &call.resource;
     let version = meta(new, "resourceVersion");
     if version.is_empty() || version == "0" {
         if resource.conditional_update {
             let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
-            // Upstream names the resource here, where other messages name the kind.
+            // Upstream has the resource here, where other messages have the kind.
             return Err(ApiError::invalid(&resource.group, &resource.plural, call.name(), vec![cause]));
         }
     } else if version != meta(old, "resourceVersion") {
         return Err(ApiError::modified(&resource.group_resource(), call.name()));
     }
     let uid = meta(new, "uid");
-    // An update means the object with this uid; a patch would change it.
+    // An update refers to the object with this uid; a patch would change it.
     if verb == WriteVerb::Update && !uid.is_empty() && uid != meta(old, "uid") {
         return Err(other_uid(call, uid, meta(old, "uid")));
     }
     Ok(())
 }
 
-/// Refuses changes of metadata that only the server makes.
+/// Rejects changes of metadata that only the server sets.
 fn check_unchanged_metadata(call: &Call, old: &Value, new: &Value) -> Result<(), ApiError> {
     let mut causes = Vec::new();
     let fields = ["name", "namespace", "uid", "deletionTimestamp"];
@@ -421,7 +423,7 @@ fn check_unchanged_metadata(call: &Call, old: &Value, new: &Value) -> Result<(),
     }
 }
 
-/// Puts back the metadata that only the server sets.
+/// Restores the metadata that only the server sets.
 fn keep_server_metadata(old: &Value, new: &mut Value) {
     let old_metadata = old.get("metadata").and_then(Value::as_object);
     let metadata = metadata_mut(new);
@@ -443,7 +445,7 @@ fn keep_server_metadata(old: &Value, new: &mut Value) {
     }
 }
 
-/// The conflict of a client that means another object than the one that has its name now.
+/// The conflict for a client whose uid differs from that of the current object with this name.
 fn other_uid(call: &Call, wanted: &str, found: &str) -> ApiError {
     let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
     ApiError::conflict(&call.resource.group_resource(), call.name(), &why)
@@ -472,12 +474,12 @@ fn same_but_for_bookkeeping(old: &Value, new: &Value) -> bool {
     same(old, new) && same(new, old) && same_owners(old.get("managedFields"), new.get("managedFields"))
 }
 
-/// Keeps `managedFields` of a write that is no apply.
+/// Updates `managedFields` of a write other than an apply.
 pub(super) fn track(call: &Call, old: Option<&Value>, new: &mut Value, now: &str) {
     crate::apply::track_update(schema_of(&call.resource), old, new, call.field_manager(), call.subresource(), now);
 }
 
-/// Whether the owners of fields are the same, whenever they became so.
+/// Whether field ownership is equal, ignoring times.
 fn same_owners(old: Option<&Value>, new: Option<&Value>) -> bool {
     let entries = |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
     let (mut old, mut new) = (entries(old), entries(new));
@@ -509,14 +511,14 @@ fn unsupported_patch(resource: &Resource) -> ApiError {
             "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         );
     }
-    // Upstream's router refuses what no built-in kind takes.
+    // Upstream's router rejects formats that no built-in kind supports.
     let mut error = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
     error.details.always = true;
     error
 }
 
 impl Api {
-    /// A name that starts with this and ends at random, as upstream makes them.
+    /// A generated name: a prefix and a random suffix, as upstream.
     pub(super) fn generate_name(&self, prefix: &str) -> String {
         let prefix = prefix.get(..MAX_PREFIX).unwrap_or(prefix);
         let letter = || char::from(SUFFIX_LETTERS[self.random(0..SUFFIX_LETTERS.len())]);

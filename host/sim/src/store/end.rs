@@ -15,7 +15,7 @@ struct Shared {
     moved: Notify,
 }
 
-/// The table's half; dropping it closes the log.
+/// The table's end; dropping it closes the log.
 #[derive(Debug, Default)]
 pub(super) struct End(Arc<Shared>);
 
@@ -24,7 +24,7 @@ pub(super) struct End(Arc<Shared>);
 pub(super) struct EndReader(Arc<Shared>);
 
 impl End {
-    /// Moves the end behind an event.
+    /// Moves the end after an event.
     pub(super) fn set(&self, next: u64) {
         self.0.next.store(next, Ordering::SeqCst);
         self.0.moved.notify_waiters();
@@ -34,7 +34,7 @@ impl End {
         EndReader(Arc::clone(&self.0))
     }
 
-    /// Whether the reader is of this log.
+    /// Whether the reader belongs to this log.
     pub(super) fn is_of(&self, reader: &EndReader) -> bool {
         Arc::ptr_eq(&self.0, &reader.0)
     }
@@ -48,7 +48,7 @@ impl Drop for End {
 }
 
 impl EndReader {
-    /// Waits until the end is behind this event; false when the log is closed.
+    /// Waits until the end is after this event; false when the log is closed.
     pub(super) async fn beyond(&self, next: u64) -> bool {
         let look = || {
             if self.0.closed.load(Ordering::SeqCst) {

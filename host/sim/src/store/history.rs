@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{EventType, Version, WriteContext};
 
-/// What a client asked for.
+/// The client's verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteVerb {
     /// POST of an object, a binding or an eviction.
@@ -27,11 +27,11 @@ pub enum WriteVerb {
 pub struct WriteRecord {
     /// 1 for the first write of the cluster.
     pub n: u64,
-    /// When, by the cluster's clock.
+    /// Time by the cluster's clock.
     pub at: Timestamp,
-    /// What the client asked for.
+    /// The client's verb.
     pub verb: WriteVerb,
-    /// What it did to the object.
+    /// Its effect on the object.
     pub effect: EventType,
     /// Group, empty for core.
     pub group: String,

@@ -1,6 +1,7 @@
-//! The objects of the cluster, their versions and the log that watches read.
+//! The objects of the cluster, their versions and the log for watches.
 //!
-//! *Flow*: verbs prepare an object without a lock and [`Store`] commits it: it gives the resourceVersion, serializes once, appends to the kind's log and wakes watchers.
+//! *Flow*: verbs prepare an object without a lock and [`Store`] commits it: it assigns the resourceVersion, serializes
+//! once, appends to the kind's log and wakes watchers.
 //!
 //! ```text
 //! verb ── create / replace / remove ──> tables: storage -> "namespace/name" -> Entry
@@ -10,9 +11,10 @@
 //! *Invariants*: 1. one counter numbers every write of the cluster, as etcd does; 2. an [`Entry`] never changes, a write makes a new one;
 //! 3. a table's log holds every event after its floor; 4. the write history, when kept, has every write in order.
 //!
-//! *Not here*: what an object must look like (`server`), which kinds exist (`discovery`).
+//! *Not here*: validation of objects (`server`), served kinds (`discovery`).
 //!
-//! *Source*: etcd's revisions and the API server's watch cache; here the log is both, and a list in the past is the present with the log undone.
+//! *Source*: etcd's revisions and the API server's watch cache; here the log is both, and a list in the past is the
+//! present with the log undone.
 
 mod end;
 mod history;
@@ -32,14 +34,14 @@ use self::end::{End, EndReader};
 use crate::discovery::Resource;
 use crate::server::status::ApiError;
 
-/// What happened to an object.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
     /// It is new.
     Added,
     /// It has another version.
     Modified,
-    /// It is gone; the event holds its last state with the version of the removal.
+    /// It is deleted; the event holds its last state with the version of the removal.
     Deleted,
 }
 
@@ -74,9 +76,9 @@ pub(crate) struct WriteContext<'a> {
 /// Sizes that bound the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreLimits {
-    /// Events kept per table; a watch or a list further back is answered with 410.
+    /// Most events kept per table; a watch or a list further back gets 410.
     pub(crate) log_events: usize,
-    /// Writes kept in the history, 0 for none.
+    /// Most writes kept in the history, 0 for none.
     pub(crate) history_writes: usize,
 }
 
@@ -95,7 +97,7 @@ pub(crate) struct Inner {
 
 #[derive(Debug)]
 struct Table {
-    /// "namespace/name", or "name" for kinds of the cluster.
+    /// "namespace/name", or "name" for cluster-scoped kinds.
     objects: BTreeMap<Arc<str>, Entry>,
     log: VecDeque<Arc<Event>>,
     /// Sequence number of the first event in the log.
@@ -137,13 +139,13 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Waits for events that [`Store::read`] has not returned yet; false when the table is gone.
+    /// Waits for events that [`Store::read`] has not returned yet; false when the table is closed.
     pub(crate) async fn changed(&mut self) -> bool {
         self.end.beyond(self.next).await
     }
 }
 
-/// What a watch finds in the log.
+/// Result of reading the log for a watch.
 pub(crate) enum Read {
     /// Events since the last read; empty when there are none.
     Events(Vec<Arc<Event>>),
@@ -153,7 +155,7 @@ pub(crate) enum Read {
     Gone,
 }
 
-/// A list as it stood at `rv`.
+/// A list at `rv`.
 pub(crate) struct Listed {
     pub(crate) rv: u64,
     pub(crate) items: Vec<Arc<Version>>,
@@ -163,13 +165,13 @@ pub(crate) struct Listed {
     pub(crate) remaining: usize,
 }
 
-/// What a list asks for.
+/// The parameters of a list.
 pub(crate) struct ListRange<'a> {
-    /// None for all namespaces or kinds of the cluster.
+    /// `None` for all namespaces or cluster-scoped kinds.
     pub(crate) namespace: Option<&'a str>,
-    /// The resourceVersion at which to look, none for the present.
+    /// The resourceVersion to read at; `None` for the present.
     pub(crate) at: Option<u64>,
-    /// Keys up to and including this one are left out.
+    /// Keys up to and including this one are skipped.
     pub(crate) after: Option<&'a str>,
     pub(crate) limit: Option<usize>,
 }
@@ -218,14 +220,14 @@ impl Store {
         self.inner.read().rv
     }
 
-    /// Makes a table for a kind that is served from now on.
+    /// Creates a table for a newly served kind.
     pub(crate) fn open_table(&self, storage: &Arc<str>) {
         let mut inner = self.inner.write();
         let rv = inner.rv;
         inner.tables.entry(Arc::clone(storage)).or_insert_with(|| Table::new(rv));
     }
 
-    /// Forgets a kind with everything in it; its watches end.
+    /// Removes a kind with all its objects; its watches end.
     pub(crate) fn close_table(&self, storage: &str) {
         self.inner.write().tables.remove(storage);
     }
@@ -234,12 +236,12 @@ impl Store {
         self.inner.read().get(storage, key).cloned()
     }
 
-    /// Reads the store under its lock, so that nothing is written meanwhile.
+    /// Reads the store under its lock, which blocks writes.
     pub(crate) fn view<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {
         look(&self.inner.read())
     }
 
-    /// Adds an object. `check` runs in the same instant as the commit and can refuse it.
+    /// Adds an object. `check` runs atomically with the commit and can reject it.
     pub(crate) fn create(
         &self,
         ctx: &WriteContext<'_>,
@@ -261,7 +263,7 @@ impl Store {
         Ok(entry)
     }
 
-    /// Puts another version in the place of the one numbered `expected`.
+    /// Replaces the version with number `expected`.
     pub(crate) fn replace(
         &self,
         ctx: &WriteContext<'_>,
@@ -272,7 +274,7 @@ impl Store {
         self.commit_after(ctx, key, expected, value, EventType::Modified)
     }
 
-    /// Removes the version numbered `expected`; `last` is its final state.
+    /// Removes the version with number `expected`; `last` is its final state.
     pub(crate) fn remove(
         &self,
         ctx: &WriteContext<'_>,
@@ -283,7 +285,7 @@ impl Store {
         self.commit_after(ctx, key, expected, last, EventType::Deleted)
     }
 
-    /// Commits the state that follows the version numbered `expected`.
+    /// Commits the state after the version with number `expected`.
     fn commit_after(
         &self,
         ctx: &WriteContext<'_>,
@@ -306,10 +308,10 @@ impl Store {
         Ok(entry)
     }
 
-    /// Lists a range, now or at an earlier resourceVersion, with the objects that `wanted` lets through.
+    /// Lists a range, now or at an earlier resourceVersion, with the objects that match `wanted`.
     ///
     /// # Errors
-    /// 410 when the log does not reach back so far.
+    /// 410 when the log does not reach back far enough.
     pub(crate) fn list(
         &self,
         storage: &str,
@@ -343,7 +345,7 @@ impl Store {
         Ok(listed)
     }
 
-    /// A cursor at the end of the log together with the present objects of the range, in one instant.
+    /// A cursor at the end of the log and the current objects of the range, atomically.
     pub(crate) fn watch_from_now(
         &self,
         storage: &Arc<str>,
@@ -366,7 +368,7 @@ impl Store {
         Ok((cursor, inner.rv, items))
     }
 
-    /// A cursor behind the last event that is not newer than `rv`.
+    /// A cursor after the last event that is not newer than `rv`.
     pub(crate) fn watch_from(&self, storage: &Arc<str>, rv: u64) -> Result<Cursor, ApiError> {
         let inner = self.inner.read();
         let table = inner.tables.get(storage).ok_or_else(ApiError::unknown_path)?;
@@ -380,10 +382,10 @@ impl Store {
         Ok(Cursor { storage: Arc::clone(storage), next: table.first + seen as u64, end: table.end.reader() })
     }
 
-    /// The events behind the cursor, at most `limit`, and the resourceVersion up to which the watch has then seen everything.
+    /// The events after the cursor, at most `limit`, and the resourceVersion up to which the watch is then complete.
     pub(crate) fn read(&self, cursor: &mut Cursor, limit: usize) -> (Read, u64) {
         let inner = self.inner.read();
-        // A table that was closed and opened again is another one, whatever its name.
+        // A table that was closed and opened again is another one with the same name.
         let Some(table) = inner.tables.get(&cursor.storage).filter(|table| table.end.is_of(&cursor.end)) else {
             return (Read::Gone, inner.rv);
         };
@@ -398,7 +400,7 @@ impl Store {
         (Read::Events(events), seen)
     }
 
-    /// Forgets every event up to and including `rv`, as etcd's compaction does.
+    /// Drops every event up to and including `rv`, as etcd's compaction does.
     pub(crate) fn compact(&self, rv: u64) {
         let mut inner = self.inner.write();
         let rv = rv.min(inner.rv);
@@ -448,16 +450,16 @@ impl Inner {
     }
 }
 
-/// Why a commit did not happen.
+/// The reason why a commit failed.
 #[derive(Debug)]
 pub(crate) enum CommitError {
-    /// The name is taken.
+    /// The name exists.
     Exists,
-    /// There is no such object (any more).
+    /// The object does not exist (any more).
     Missing,
-    /// The object has another version than the one that the change was computed from.
+    /// The object has another version than the one the change is based on.
     Changed,
-    /// Refused.
+    /// Rejected.
     Api(ApiError),
 }
 
@@ -473,7 +475,7 @@ fn set_rv(value: &mut Value, rv: u64) {
     }
 }
 
-/// What the objects were at `rv` that have changed since: key -> state, none when it did not exist.
+/// The earlier states, at `rv`, of objects changed since: key -> state, `None` when it did not exist.
 fn undone(table: &Table, rv: u64) -> Result<BTreeMap<Arc<str>, Option<Arc<Version>>>, ApiError> {
     if rv < table.floor {
         return Err(ApiError::expired("The resourceVersion for the provided list is too old."));
@@ -492,7 +494,7 @@ struct MergedKeys<'a> {
 }
 
 impl<'a> MergedKeys<'a> {
-    /// The objects of the range in order, behind the key `after`.
+    /// The objects of the range in order, after the key `after`.
     fn iter(&mut self, after: Option<&str>) -> Vec<(&'a Arc<str>, Arc<Version>)> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let start = match after {

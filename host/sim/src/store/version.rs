@@ -1,4 +1,4 @@
-//! One version of one object, with what requests need of it extracted once.
+//! One version of one object, with values for requests extracted once.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use crate::discovery::{Resource, selectable_fields};
 use crate::server::status::ApiError;
 
-/// One immutable version of an object, as logs and watches share it.
+/// One immutable version of an object, shared by logs and watches.
 #[derive(Debug)]
 pub struct Version {
     /// "namespace/name", or "name".
     pub key: Arc<str>,
-    /// None for kinds of the cluster.
+    /// `None` for cluster-scoped kinds.
     pub namespace: Option<Box<str>>,
     /// `metadata.name`.
     pub name: Box<str>,
@@ -33,7 +33,7 @@ pub struct Version {
 impl Version {
     /// The object parsed again.
     pub fn value(&self) -> Value {
-        // These bytes were serialized from a value, so that they always parse.
+        // These bytes were serialized from a value, so they always parse.
         serde_json::from_slice(&self.bytes).unwrap_or(Value::Null)
     }
 
@@ -65,10 +65,10 @@ pub(crate) fn partial_object(object: &Value) -> Value {
     })
 }
 
-/// The present version of an object, parsed and serialized.
+/// The current version of an object, parsed and serialized.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What watches share.
+    /// The version that watches share.
     pub version: Arc<Version>,
     /// The object in its storage version.
     pub value: Arc<Value>,

@@ -1,4 +1,4 @@
-//! Cells of Pods and of what owns them.
+//! Cells of Pods and of the kinds that own them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub(super) fn pod_conditions(pod: &Value) -> Option<Value> {
     Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
 }
 
-/// What the loop over containers found.
+/// Result of the loop over containers.
 struct PodSummary {
     reason: String,
     ready: usize,
@@ -58,7 +58,7 @@ fn terminated_reason(terminated: &Value) -> String {
     }
 }
 
-/// Goes through the init containers; true when one of them is not done.
+/// Processes the init containers; true when one of them is not done.
 fn init_containers(pod: &Value, summary: &mut PodSummary, sidecar: &mut PodSummary) -> bool {
     let declared = list(&pod["spec"]["initContainers"]);
     let restartable = |name: &Value| {

@@ -1,4 +1,4 @@
-//! Columns of the built-in kinds: `Name[:type][*]`, where `*` marks what only `-o wide` shows.
+//! Columns of the built-in kinds: `Name[:type][*]`, where `*` marks columns of `-o wide` only.
 
 use serde_json::{Value, json};
 

@@ -20,7 +20,7 @@ enum Step {
     Where(Vec<Step>, Value),
 }
 
-/// The declared columns; the age alone when there are none.
+/// The declared columns, or just the age when there are none.
 pub(super) fn columns(declared: &Value) -> Vec<Column> {
     let declared = match list(declared) {
         [] => {
@@ -83,7 +83,7 @@ fn find<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
     }
 }
 
-/// Parses the subset of JSON path that a CustomResourceDefinition may use; what is beyond it selects nothing.
+/// Parses the subset of JSON path that a CustomResourceDefinition may use; other expressions select nothing.
 fn parse(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut rest = path.trim().trim_start_matches('$');
@@ -110,7 +110,7 @@ fn parse(path: &str) -> Vec<Step> {
     steps
 }
 
-/// The place of the bracket that closes the one already open, brackets in quotes aside.
+/// The index of the matching closing bracket, ignoring quoted ones.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     for (index, letter) in text.char_indices() {
@@ -124,7 +124,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// A field name up to the next dot or bracket; a backslash keeps the letter after it.
+/// A field name up to the next dot or bracket; a backslash escapes the next character.
 fn field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut letters = text.char_indices();

@@ -1,4 +1,4 @@
-//! How times, labels and lists are written in cells.
+//! Formats times, labels and lists in cells.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,12 +1,12 @@
-//! Server-side printing: the `Table` documents that `kubectl get` shows.
+//! Server-side printing: the `Table` documents for `kubectl get`.
 //!
-//! Flow: objects of one kind go in, a `meta.k8s.io/v1` Table comes out; the server adds the list's metadata.
+//! Flow: objects of one kind in, a `meta.k8s.io/v1` Table out; the server adds the list's metadata.
 //!
 //! Invariant: every row has as many cells as the table has columns.
 //!
-//! Not here: columns of built-in kinds that the demo does not show; those have name and age.
+//! Not here: columns of built-in kinds outside of the demo; those have name and age.
 //!
-//! Source: `pkg/printers/internalversion/printers.go`, apiextensions' table convertor. Columns carry no descriptions.
+//! Source: `pkg/printers/internalversion/printers.go`, apiextensions' table convertor. Columns have no descriptions.
 
 mod cells;
 mod cells_batch;
@@ -18,7 +18,7 @@ mod format;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Which part of each object a table row carries.
+/// The part of each object in a table row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IncludeObject {
     /// Cells alone.
@@ -42,8 +42,8 @@ impl IncludeObject {
     }
 }
 
-/// The table of `objects`, which are all of one kind. `crd_columns` are the `additionalPrinterColumns` of a custom kind's
-/// version (an absent list means the age alone).
+/// The table of `objects`, which are all of one kind. `crd_columns` are the `additionalPrinterColumns` of a custom
+/// kind's version (an absent list results in the age only).
 pub fn table(
     group: &str,
     kind: &str,
