@@ -1,6 +1,6 @@
-//! How a Pod behaves: its annotations `sim.pintle.dev/...`, its commands and its probes.
+//! Behaviour of a Pod: its annotations `sim.pintle.dev/...`, its commands and its probes.
 //!
-//! Invariant: an annotation that cannot be read has no effect.
+//! Invariant: an invalid annotation has no effect.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -13,11 +13,11 @@ use crate::program::{Program, Variables};
 
 /// The prefix of the annotations.
 pub(crate) const PREFIX: &str = "sim.pintle.dev/";
-/// Where an Indexed Job puts the index of a Pod.
+/// The index annotation of an Indexed Job.
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// Where a StatefulSet puts the ordinal of a Pod.
+/// The ordinal label of a StatefulSet.
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
-/// Most entries of one annotation that are read.
+/// Most entries of one annotation that are considered.
 const MAX_ENTRIES: usize = 1_000;
 
 /// A value for all main containers, and values for named ones, from `5s` or `worker=5s,setup=1s`.
@@ -85,7 +85,7 @@ pub struct Behaviour {
     pub index: Option<u32>,
 }
 
-/// What a container is in its Pod.
+/// The role of a container in its Pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Init,
@@ -93,16 +93,16 @@ pub(crate) enum Role {
     Main,
 }
 
-/// What one run of a container does.
+/// One run of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// How long it takes; none: until the container is stopped.
+    /// Its duration; `None`: until the container is stopped.
     pub(crate) takes: Option<Duration>,
     pub(crate) code: i32,
 }
 
 impl Behaviour {
-    /// Reads the annotations of a Pod; a value that cannot be read is ignored.
+    /// Parses the annotations of a Pod; an invalid value is ignored.
     pub fn of(pod: &ObservedPod) -> Self {
         let meta = &pod.metadata;
         let index = meta.annotations.get(COMPLETION_INDEX).or_else(|| meta.labels.get(POD_INDEX));
@@ -133,20 +133,20 @@ impl Behaviour {
         }
     }
 
-    /// Whether the runs of a container have to be counted.
+    /// Whether the runs of a container must be counted.
     pub(crate) fn counts_runs(&self, role: Role, name: &str) -> bool {
         self.fail_times.get(role, name).is_some()
     }
 
     /// Whether the image of a container cannot be pulled.
     pub(crate) fn cannot_pull(&self, container: &ObservedContainer) -> bool {
-        // RFC 2606: no host has a name below `invalid`.
+        // RFC 2606: names below `invalid` never resolve.
         let host = container.image.split_once('/').map_or("", |(host, _)| host);
         let host = host.split_once(':').map_or(host, |(host, _)| host);
         self.pull_error.contains("true") || self.pull_error.contains(&container.name) || host.ends_with(".invalid")
     }
 
-    /// What a run of a container does; `n_before`: the number of runs before it.
+    /// The next run of a container; `n_before`: the number of earlier runs.
     pub(crate) fn run(&self, pod: &ObservedPod, role: Role, container: &ObservedContainer, n_before: u32) -> Run {
         let name = container.name.as_str();
         let words: Vec<String> = container.command.iter().chain(&container.args).cloned().collect();
@@ -155,7 +155,7 @@ impl Behaviour {
             words => Program::read(words, &variables(pod, container)),
         };
         if role == Role::Init && program == Program::ENDLESS {
-            // A Pod that waits without end would be of little use.
+            // An init container that waits endlessly would be useless.
             program.runs = Some(Duration::ZERO);
         }
         let takes = self.run_for.get(role, name).or(program.runs);
@@ -173,11 +173,11 @@ impl Behaviour {
             let code = code.filter(|code| *code != 0).or(Some(program.code).filter(|code| *code != 0)).unwrap_or(1);
             return Run { takes: takes.or(Some(Duration::ZERO)), code };
         }
-        // The exit code is that of a failure; this run is none.
+        // The exit code is for failures; this run succeeds.
         Run { takes, code: if code.is_some() { 0 } else { program.code } }
     }
 
-    /// When a container counts as started, and when it is ready, after its start.
+    /// Delays from a container's start until it is started, and until it is ready.
     pub(crate) fn delays(&self, container: &ObservedContainer) -> (Duration, Duration) {
         let of = |probe: &Option<crate::pod::Probe>| {
             probe.as_ref().map(|probe| Duration::from_secs(probe.initial_delay_seconds.into())).unwrap_or_default()
@@ -187,7 +187,7 @@ impl Behaviour {
     }
 }
 
-/// The environment of a container, as far as its definition has the values.
+/// The environment of a container, for values that its definition contains.
 fn variables(pod: &ObservedPod, container: &ObservedContainer) -> Variables {
     let meta = &pod.metadata;
     let field = |path: &str| match path {

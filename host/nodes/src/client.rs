@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use crate::Connect;
 
-/// Longest wait for the answer to a single request.
+/// Timeout of a single request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Name of this client, and so of the manager of the fields that it writes.
+/// Name of this client, which is also its field manager.
 const AGENT: &str = "pintle-sim-nodes";
 
 /// Media types of bodies.
@@ -53,10 +53,10 @@ impl Request {
     }
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
-    /// No answer; try again.
+    /// No response; a retry may help.
     #[error("no answer from the API server: {0}")]
     Transport(String),
     /// The server rejected the request.
@@ -70,7 +70,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The HTTP status, when there was an answer.
+    /// The HTTP status, if there was a response.
     pub fn code(&self) -> Option<u16> {
         match self {
             ClientError::Transport(_) => None,
@@ -87,10 +87,10 @@ pub enum TargetError {
     Endpoint {
         /// The endpoint.
         url: String,
-        /// What is wrong with it.
+        /// The parse error.
         why: http::uri::InvalidUri,
     },
-    /// The kubeconfig is unreadable, is not YAML of the right shape, or refers to something that is missing.
+    /// The kubeconfig is unreadable, has an invalid structure, or refers to a missing entry.
     #[error("the kubeconfig: {0}")]
     Kubeconfig(#[from] KubeconfigError),
     /// A certificate, a key or another credential is unusable.
@@ -119,15 +119,15 @@ impl ApiClient {
             Connect::Kubeconfig(text) => of(Kubeconfig::from_yaml(text)?).await?,
             Connect::KubeconfigFile(path) => of(Kubeconfig::read_from(path)?).await?,
         };
-        // The callers try again.
+        // The callers retry.
         config.default_retry = false;
         Ok(Self { http: Client::try_from(config)? })
     }
 
-    /// Sends one request and returns the body of the answer.
+    /// Sends one request and returns the body of the response.
     ///
     /// # Errors
-    /// `Transport` without an answer (a retry may help), `Refused` with one that is not a success.
+    /// `Transport` without a response (a retry may help), `Refused` with an error response.
     ///
     /// # Cancel safety
     /// The server may have carried out a dropped request.
@@ -147,7 +147,7 @@ impl ApiClient {
         self.send(request.method.clone(), &request.path, request.content_type, body).await
     }
 
-    /// Opens a watch. After an error of its events, it has to be opened again.
+    /// Opens a watch. After an error event, it must be opened again.
     ///
     /// # Errors
     /// As [`ApiClient::send`].

@@ -1,8 +1,8 @@
-//! What the containers of a Pod do over time: start in order, end, start again, stop.
+//! Containers of a Pod over time: they start in order, end, restart, stop.
 //!
-//! Flow: [`PodRun::advance`] makes every change that is due and returns the time of the next one. `report` describes the result.
+//! Flow: [`PodRun::advance`] makes all due changes and returns the time of the next one. `report` describes the result.
 //!
-//! Invariants: pure, time is an argument; changes take effect in order of time, each at the time when it was due; a Pod that is
+//! Invariants: pure, time is an argument; changes take effect in order of time, each at its due time; a Pod that is
 //! over does not change again.
 //!
 //! Source: `computePodActions` and `doBackOff` of kubelet's `kuberuntime_manager.go`, `ContainerShouldRestart` of `pkg/api/v1/pod`.
@@ -17,20 +17,20 @@ use crate::pod::{ContainerStatus, ObservedContainer, ObservedPod, Terminated};
 
 /// Most changes in one step; the rest follows a second later.
 const MAX_CHANGES: usize = 1_000;
-/// How long a failed pull shows as such, before the node waits for the next one.
+/// Time for which a failed pull is shown, before the node waits for the next one.
 const PULL_ERROR: Duration = Duration::from_secs(1);
 /// Exit code of a process that SIGTERM ended.
 const SIGTERM: i32 = 143;
 /// Exit code of a process that SIGKILL ended.
 const SIGKILL: i32 = 137;
 
-/// A time after another one.
+/// A time plus a duration.
 pub(crate) fn later(time: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     time.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// Until when a failed pull shows as such.
+/// End of the time for which a failed pull is shown.
 pub(crate) fn pull_shown_until(since: Timestamp) -> Timestamp {
     later(since, PULL_ERROR)
 }
@@ -39,7 +39,7 @@ pub(crate) fn pull_shown_until(since: Timestamp) -> Timestamp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) code: i32,
-    /// None: it never started.
+    /// `None`: it never started.
     pub(crate) started: Option<Timestamp>,
     pub(crate) finished: Option<Timestamp>,
 }
@@ -47,15 +47,15 @@ pub(crate) struct End {
 /// The state of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Waits for its turn.
+    /// It waits for its turn.
     Waiting,
-    /// Its image could not be pulled, first at this time.
+    /// Its image could not be pulled; since this time.
     Pulling(Timestamp),
-    /// Runs since this time.
+    /// It has been running since this time.
     Running(Timestamp),
-    /// Has ended, and starts again at this time.
+    /// It has ended, and restarts at this time.
     BackOff(Timestamp),
-    /// Has ended, and does not start again.
+    /// It has ended for good.
     Ended(End),
 }
 
@@ -63,16 +63,16 @@ pub(crate) enum State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Container {
     pub(crate) state: State,
-    /// How it ended before it started again.
+    /// How it ended before its last restart.
     pub(crate) last: Option<End>,
     pub(crate) n_restarts: u32,
-    /// Restarts that lengthen the next wait.
+    /// Restarts that increase the next backoff.
     n_waits: u32,
-    /// Runs of this container before this one, of those that are counted.
+    /// Counted runs of this container before the current one.
     n_before: u32,
 }
 
-/// Why a Pod was over before its containers were.
+/// Why a Pod ended before its containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// By its annotation.
@@ -90,17 +90,17 @@ pub(crate) enum Cut {
 /// Numbers of runs so far, by the uid of the controller or Pod, the index and the container.
 pub(crate) type RunCounts = HashMap<(String, Option<u32>, String), u32>;
 
-/// What the run of a Pod depends on.
+/// Inputs of a Pod's run.
 pub(crate) struct Facts<'a> {
     pub(crate) pod: &'a ObservedPod,
     pub(crate) behaviour: &'a Behaviour,
-    /// First and longest wait before a container starts again; the first restart comes at once.
+    /// First and longest restart backoff; the first restart is immediate.
     pub(crate) back_off: (Duration, Duration),
     /// When the Pod was deleted.
     pub(crate) deleted: Option<Timestamp>,
-    /// How long its containers take to stop, if the Pod does not specify it.
+    /// Stop time of its containers, unless the Pod specifies it.
     pub(crate) stop_delay: Duration,
-    /// Whether its node is ready; on any other, no container is.
+    /// Whether its node is ready; otherwise no container is.
     pub(crate) node_is_ready: bool,
 }
 
@@ -117,12 +117,12 @@ pub(crate) struct PodRun {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// Nothing but time: a probe succeeds.
+    /// Only time passes: a probe succeeds.
     Probe,
     Pull(Role, usize),
     Start(Role, usize),
     Exit(Role, usize, i32),
-    /// A sidecar that waits for its restart is not needed any more.
+    /// A sidecar that waits for its restart is no longer needed.
     Retire(usize),
     Cut(Cut),
 }
@@ -147,7 +147,7 @@ impl Facts<'_> {
         Some(self.behaviour.run(self.pod, role, self.spec(role, index)?, container.n_before))
     }
 
-    /// Whether a container starts again after this exit code.
+    /// Whether a container restarts after this exit code.
     fn restarts(&self, role: Role, index: usize, code: i32) -> bool {
         let (Some(spec), None) = (self.spec(role, index), self.deleted) else { return false };
         let matches = |rule: &crate::pod::RestartRule| {
@@ -167,7 +167,7 @@ impl Facts<'_> {
         }
     }
 
-    /// The exit code of stopped containers, and the time that they take.
+    /// The exit code of stopped containers, and their stop time.
     fn stop(&self) -> (Duration, i32) {
         let takes = self.behaviour.stop_after.unwrap_or(self.stop_delay);
         let grace = self.pod.metadata.deletion_grace_period_seconds;
@@ -183,7 +183,7 @@ impl Container {
         Self { state: State::Waiting, last: None, n_restarts: 0, n_waits: 0, n_before: 0 }
     }
 
-    /// A container as its status describes it, to the second.
+    /// Restores a container from its status, to the second.
     fn restore(status: &ContainerStatus, started: Timestamp, back_off: (Duration, Duration)) -> Self {
         let time = |text: &Option<String>| text.as_deref().and_then(|text| text.parse().ok());
         let end = |ended: &Terminated| End {
@@ -227,7 +227,7 @@ impl Container {
     }
 }
 
-/// The wait before the next start, after this number of restarts: none before the first.
+/// The backoff after this number of restarts: none before the first.
 fn wait(n_restarts: u32, back_off: (Duration, Duration)) -> Duration {
     match n_restarts.checked_sub(1) {
         None => Duration::ZERO,
@@ -236,14 +236,14 @@ fn wait(n_restarts: u32, back_off: (Duration, Duration)) -> Duration {
 }
 
 impl PodRun {
-    /// The containers of a Pod before they start; `started`: when the node begins with them.
+    /// The containers of a Pod before they start; `started`: the start time on the node.
     pub(crate) fn new(pod: &ObservedPod, started: Timestamp) -> Self {
         let new = |list: &Vec<ObservedContainer>| list.iter().map(|_| Container::new()).collect();
         let spec = &pod.spec;
         Self { started, clock: started, init: new(&spec.init_containers), main: new(&spec.containers), cut: None }
     }
 
-    /// The containers of a Pod that the nodes did not see before, if its status has them.
+    /// Restores the containers of an unknown Pod from its status, if it has them.
     pub(crate) fn restore(facts: &Facts<'_>, counts: &mut RunCounts) -> Option<Self> {
         let (spec, status) = (&facts.pod.spec, &facts.pod.status);
         let started: Timestamp = status.start_time.as_deref()?.parse().ok()?;
@@ -276,7 +276,7 @@ impl PodRun {
         if role == Role::Main { self.main.get_mut(index) } else { self.init.get_mut(index) }
     }
 
-    /// Makes all changes that are due, and returns the time of the next one.
+    /// Makes all due changes, and returns the time of the next one.
     pub(crate) fn advance(&mut self, facts: &Facts<'_>, counts: &mut RunCounts, now: Timestamp) -> Option<Timestamp> {
         for _ in 0..MAX_CHANGES {
             match self.next(facts) {
@@ -298,7 +298,7 @@ impl PodRun {
         self.main.iter().all(|container| container.end().is_some())
     }
 
-    /// Whether nothing changes any more.
+    /// Whether nothing can change any more.
     pub(crate) fn is_over(&self, facts: &Facts<'_>) -> bool {
         let failed = |(role, _, container): (Role, usize, &Container)| {
             role == Role::Init && container.end().is_some_and(|end| end.code != 0)
@@ -308,7 +308,7 @@ impl PodRun {
         self.cut.is_some() || (self.main_ended() && init_ended) || self.containers(facts).any(failed)
     }
 
-    /// Whether the init container at this place lets the next one start.
+    /// Whether this init container allows the next one to start.
     pub(crate) fn is_done(&self, facts: &Facts<'_>, index: usize) -> bool {
         let (Some(spec), Some(container)) = (facts.spec(Role::Init, index), self.init.get(index)) else { return false };
         match (role_of_init(spec), &container.state) {
@@ -318,14 +318,14 @@ impl PodRun {
         }
     }
 
-    /// Whether main containers have started, after which init containers do not count.
+    /// Whether main containers have started, after which init containers no longer matter.
     pub(crate) fn is_initialized(&self, facts: &Facts<'_>) -> bool {
         let waits = |container: &Container| matches!(container.state, State::Waiting);
         self.main.iter().any(|container| !waits(container))
             || (0..self.init.len()).all(|index| self.is_done(facts, index))
     }
 
-    /// Whether a container counts as started, and whether it is ready.
+    /// Whether a container is started, and whether it is ready.
     pub(crate) fn probes(&self, facts: &Facts<'_>, role: Role, index: usize) -> (bool, bool) {
         let container = if role == Role::Main { self.main.get(index) } else { self.init.get(index) };
         match (container.map(|container| &container.state), facts.spec(role, index)) {
@@ -384,7 +384,7 @@ impl PodRun {
         all.into_iter().filter(is_ahead).min_by_key(|(due, _)| *due)
     }
 
-    /// The ends of the Pod as a whole.
+    /// The due ends of the Pod as a whole.
     fn cuts(&self, facts: &Facts<'_>) -> Vec<(Timestamp, Change)> {
         let behaviour = facts.behaviour;
         let deadline = facts.pod.spec.active_deadline_seconds.map(Duration::from_secs);
@@ -446,7 +446,7 @@ impl PodRun {
             container.state = State::Ended(end);
             return;
         }
-        // As the kubelet, which forgets failures after twice the longest wait.
+        // As the kubelet, which resets the backoff after twice the longest delay.
         if now >= later(since, facts.back_off.1.saturating_mul(2)) {
             container.n_waits = 0;
         }
@@ -455,7 +455,7 @@ impl PodRun {
         container.last = Some(end);
     }
 
-    /// Ends all containers at once.
+    /// Ends all containers immediately.
     fn cut(&mut self, facts: &Facts<'_>, cut: Cut) {
         let now = self.clock;
         let code = match cut {

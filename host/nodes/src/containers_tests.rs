@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::report::Report;
 
-/// A Pod whose containers run; times are milliseconds.
+/// A Pod with running containers; times are in milliseconds.
 struct Node {
     pod: ObservedPod,
     run: PodRun,
@@ -97,7 +97,7 @@ fn a_command_ends_with_its_exit_code() {
         ("Never", "sleep 2", &["0: Running c=running+", "2000: Succeeded c=exit0"][..]),
         ("Never", "sleep 2; exit 3", &["0: Running c=running+", "2000: Failed c=exit3"]),
         ("OnFailure", "sleep 2", &["0: Running c=running+", "2000: Succeeded c=exit0"]),
-        // The first restart comes at once, the later ones after one second, two seconds, ...
+        // The first restart is immediate, later ones after one second, two seconds, ...
         (
             "OnFailure",
             "sleep 2; exit 3",
@@ -277,7 +277,7 @@ fn a_deleted_pod_stops_within_its_grace_period() {
         node.status(1_000);
         node.delete(grace, 1_000);
         let history = node.history(i64::MAX);
-        // The history asks from the start again, which changes nothing.
+        // The history reads from the start again, which changes nothing.
         assert_eq!(
             history.last().unwrap().split_once(": ").unwrap().1,
             wanted.split_once(": ").unwrap().1,
@@ -307,7 +307,7 @@ fn a_run_continues_from_its_status() {
     sidecar["restartPolicy"] = "Always".into();
     let spec = json!({"restartPolicy": "OnFailure", "initContainers": [shell("a", "sleep 1"), sidecar],
         "containers": [shell("c", "sleep 3; exit 1"), {"name": "d", "image": "registry.invalid/d"}]});
-    // Not in the second in which a failed pull shows as such: when it began is not in the status.
+    // Not in the second in which a failed pull is shown: its start is not in the status.
     let times = [0, 2_000, 4_000, 5_000, 7_000, 8_000, 11_000, 13_000];
     let mut node = Node::new(spec, &json!({}));
     for now in times {

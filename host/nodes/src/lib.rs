@@ -9,7 +9,8 @@
 //! Invariants:
 //! 1. [`Machine`] has no I/O and no clock: time is an argument of every call.
 //! 2. At most one write per Pod is in flight, and at most [`SimNodesConfig::n_in_flight`] in all.
-//! 3. What containers do follows from the Pod and the time. A restart continues from the statuses of the Pods, to the second.
+//! 3. Container behaviour depends only on the Pod and the time. After a restart it continues from the Pods' statuses,
+//!    to the second.
 //! 4. Only Pods bound to this set's nodes get a status, and a write carries the Pod's uid.
 //!
 //! Not here: knowledge of the embedded server; the nodes use HTTP and work with any API server.
@@ -63,7 +64,7 @@ pub enum Connect {
     KubeconfigFile(PathBuf),
     /// The text of a kubeconfig.
     Kubeconfig(String),
-    /// A client that is connected already.
+    /// A connected client.
     Client(kube::Client),
 }
 
@@ -72,7 +73,7 @@ impl fmt::Debug for Connect {
         match self {
             Self::Endpoint(url) => f.debug_tuple("Endpoint").field(url).finish(),
             Self::KubeconfigFile(path) => f.debug_tuple("KubeconfigFile").field(path).finish(),
-            // It may hold credentials.
+            // It may contain credentials.
             Self::Kubeconfig(_) => f.write_str("Kubeconfig(..)"),
             Self::Client(_) => f.write_str("Client(..)"),
         }
@@ -88,29 +89,29 @@ pub struct SimNodesConfig {
     pub n_nodes: usize,
     /// Prefix of node names, followed by a number; default `sim-node-`. Two sets on one cluster need different prefixes.
     pub name_prefix: String,
-    /// Whether to simulate the Nodes that others create with the label `sim.pintle.dev/node: "true"`, too; default true. Two sets on
-    /// one cluster need this in one of them at most.
+    /// Whether to also simulate Nodes that other clients create with the label `sim.pintle.dev/node: "true"`; default
+    /// true. Only one of several sets on a cluster may have this.
     pub adopt: bool,
-    /// Whether to bind PersistentVolumeClaims, and to make volumes for those of a StorageClass with any provisioner; default false.
-    /// Set it to true where neither kube-controller-manager nor a provisioner does.
+    /// Whether to bind PersistentVolumeClaims, and to provision volumes for StorageClasses with any provisioner;
+    /// default false. Set it to true if neither kube-controller-manager nor a provisioner does.
     pub volumes: bool,
-    /// Whether to bind unbound Pods round robin, as a trivial scheduler; default true. Set it to false beside a real
+    /// Whether to bind unbound Pods round robin, as a trivial scheduler; default true. Set it to false next to a real
     /// scheduler.
     pub bind: bool,
     /// Delay from binding to Running and Ready; default zero.
     pub ready_delay: Duration,
     /// Delay from deletion to the Pod's end, at most its grace period; default zero.
     pub stop_delay: Duration,
-    /// First and longest wait before a container starts again; default 1 s and 30 s, a tenth of a kubelet's.
+    /// First and longest restart backoff of a container; default 1 s and 30 s, a tenth of a kubelet's.
     pub back_off: (Duration, Duration),
-    /// Maximum writes in flight; default 64. Fewer are slower; more crowd out other clients.
+    /// Most writes in flight; default 64. Fewer are slower; more crowd out other clients.
     pub n_in_flight: usize,
     /// Interval of lease renewal per node; default 10 s. `None` keeps no leases, so a node lifecycle controller marks the
     /// nodes as not ready.
     pub heartbeat: Option<Duration>,
     /// Allocatable Pods per node; default 10,000, because a simulated Pod costs little.
     pub n_pods_per_node: u32,
-    /// The clock of all timestamps; default: the system's. Delays are those of tokio's clock.
+    /// The clock of all timestamps; default: the system's. Delays use tokio's clock.
     pub clock: Clock,
 }
 
@@ -197,7 +198,7 @@ impl SimNodesStats {
         self.deletes.load(Ordering::Relaxed)
     }
 
-    /// Writes that the server rejected or never answered.
+    /// Writes that failed or got no response.
     pub fn n_failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
@@ -216,8 +217,8 @@ impl SimNodes {
     /// Registers the nodes, each Ready, and starts to simulate kubelets.
     ///
     /// # Errors
-    /// `Target` when the address is unusable, `Register` when the server rejects a node or stays unreachable for several
-    /// tries; a retry may help.
+    /// `Target` when the address is unusable, `Register` when the server rejects a node or stays unreachable for
+    /// several attempts; a retry may help.
     pub async fn start(config: SimNodesConfig) -> Result<Self, SimNodesError> {
         let client = ApiClient::new(&config.connect).await.map_err(SimNodesError::Target)?;
         let names = config.node_names();

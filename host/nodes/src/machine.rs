@@ -1,6 +1,6 @@
 //! Decides which write each Pod needs, and when.
 //!
-//! Flow: the shell reports observed Pods and results of writes; [`Machine::take`] returns the next write that is due.
+//! Flow: the shell passes observed Pods and results of writes; [`Machine::take`] returns the next due write.
 //!
 //! Invariants: at most one write per Pod is in flight; an observation older than the Pod's last known version is ignored; a
 //! deleted Pod leaves only stale timers, which are skipped.
@@ -25,7 +25,7 @@ use crate::scheduler::fits;
 const FIRST_POD_IP: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 1);
 /// Number of addresses before they repeat.
 const N_POD_IPS: u32 = (1 << 23) - 2;
-/// Most counters of runs that are kept when their Pods are gone.
+/// Most run counters that are kept after their Pods are deleted.
 const MAX_RUN_COUNTS: usize = 100_000;
 /// First and longest delay after a failed write.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -41,7 +41,7 @@ pub struct MachineConfig {
     pub ready_delay: Duration,
     /// Delay from deletion to the Pod's end, at most its grace period.
     pub stop_delay: Duration,
-    /// First and longest wait before a container starts again.
+    /// First and longest restart backoff of a container.
     pub back_off: (Duration, Duration),
 }
 
@@ -50,9 +50,9 @@ pub struct MachineConfig {
 pub enum Outcome {
     /// Done, with the Pod's new version if the server sent it, else zero.
     Done(u64),
-    /// The Pod was deleted or replaced by another one of its name.
+    /// The Pod was deleted or replaced by another one with the same name.
     Gone,
-    /// Rejected or unanswered: retry later.
+    /// Rejected, or without a response: retry later.
     Failed,
 }
 
@@ -110,7 +110,7 @@ impl Machine {
         if *nodes == *self.nodes {
             return;
         }
-        // Up to now, the nodes were as they were.
+        // Until now, the old nodes apply.
         for tracked in self.pods.values_mut() {
             advance(&self.config, &self.nodes, &mut self.run_counts, tracked, now);
         }
@@ -137,9 +137,9 @@ impl Machine {
         match self.pods.get_mut(&uid) {
             Some(tracked) if version < tracked.version => return,
             Some(tracked) => {
-                // Up to now, the Pod was as it was.
+                // Until now, the old Pod applies.
                 advance(&self.config, &self.nodes, &mut self.run_counts, tracked, now);
-                // A Pod keeps its node: an older observation must not make it look unbound again.
+                // A Pod keeps its node: an older observation must not make it unbound again.
                 if pod.spec.node_name.is_none() {
                     pod.spec.node_name = tracked.pod.spec.node_name.take();
                 }
@@ -176,7 +176,7 @@ impl Machine {
         }
     }
 
-    /// Processes a whole list: Pods that are not in it were deleted.
+    /// Processes a complete list: Pods that are missing from it were deleted.
     pub fn replace(&mut self, pods: Vec<ObservedPod>, now: Timestamp) {
         let present: HashSet<&str> = pods.iter().map(|pod| pod.metadata.uid.as_str()).collect();
         self.pods.retain(|uid, _| present.contains(&**uid));
@@ -193,7 +193,7 @@ impl Machine {
         }
     }
 
-    /// Takes the next write that is due. The caller must report its result to [`Machine::finish`].
+    /// Takes the next due write. The caller must report its result to [`Machine::finish`].
     pub fn take(&mut self, now: Timestamp) -> Option<Write> {
         loop {
             let uid = self.next_uid(now)?;
@@ -338,7 +338,8 @@ fn node_of<'a>(nodes: &'a Nodes, tracked: &Tracked) -> Option<&'a ObservedNode> 
     nodes.get(tracked.pod.spec.node_name.as_ref()?)
 }
 
-/// Brings the containers of a Pod up to date; the time of their next change. On a node that is not ready, nothing happens.
+/// Updates the containers of a Pod, and returns the time of their next change. On a node that is not ready, nothing
+/// happens.
 fn advance(
     config: &MachineConfig,
     nodes: &Nodes,
@@ -353,7 +354,7 @@ fn advance(
     next
 }
 
-/// The next step of a Pod, and when it is due. A step whose time is ahead may turn out to be none.
+/// The next step of a Pod, and its due time. A future step may turn out to be unnecessary.
 fn step(
     config: &MachineConfig,
     nodes: &Nodes,
@@ -395,7 +396,7 @@ fn step(
     let next = advance(config, nodes, counts, tracked, now);
     let facts = facts(config, nodes, tracked);
     let run = tracked.run.as_ref()?;
-    // The owner of a finalizer needs to see how the Pod ended.
+    // The owner of a finalizer needs the final status.
     let is_seen = !(is_deleted && run.is_over(&facts) && facts.pod.metadata.finalizers.is_empty());
     if is_seen && !Report::of(&facts, run, now).is_in(&facts.pod.status) {
         return Some((Timestamp::MIN, Step::Report));
@@ -406,7 +407,7 @@ fn step(
     next.map(|next| (next, Step::Report))
 }
 
-/// Applies a write to the known Pod, ahead of the watch.
+/// Applies a write to the known Pod, before the watch delivers it.
 fn apply(tracked: &mut Tracked, write: &Write) {
     let (pod, body) = (&mut tracked.pod, &write.request.body);
     match write.step {
@@ -416,7 +417,8 @@ fn apply(tracked: &mut Tracked, write: &Write) {
             pod.metadata.deletion_grace_period_seconds = Some(0);
         }
         Step::Report => {
-            // The body is this crate's own; a field that does not fit is written again after the next observation.
+            // The body was created by this crate; a field that does not fit is written again after the next
+            // observation.
             let mut written: ObservedStatus = serde_json::from_value(body["status"].clone()).unwrap_or_default();
             let others = std::mem::take(&mut pod.status.conditions);
             let is_other = |other: &super::pod::ObservedCondition| {

@@ -44,7 +44,7 @@ impl SimulatedCluster {
     }
 }
 
-/// A step; of a report its phase, and whether the Pod is ready.
+/// A step; for a report its phase, and whether the Pod is ready.
 fn describe(write: &Write) -> String {
     let status = &write.request.body["status"];
     let ready = condition(write, "Ready").is_some_and(|condition| condition["status"] == "True");

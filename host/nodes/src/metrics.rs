@@ -1,8 +1,8 @@
 //! The metrics APIs of the simulated nodes: `metrics.k8s.io`, `custom.metrics.k8s.io` and `external.metrics.k8s.io`.
 //!
-//! Users set metrics: those of Pods by annotations, those of other objects and external ones by ConfigMaps.
+//! Users set metrics: those of Pods with annotations, those of other objects and external ones with ConfigMaps.
 //!
-//! Invariants: pure; an answer follows from the objects and the time; a value that is not a quantity is left out.
+//! Invariants: pure; a response depends only on the objects and the time; a value that is not a quantity is left out.
 //!
 //! Not here: the server that serves them.
 //!
@@ -22,19 +22,19 @@ use crate::time::rfc3339;
 
 /// The label of ConfigMaps with metrics: `external` or `custom`.
 const LABEL: &str = "sim.pintle.dev/metrics";
-/// The annotation, without its prefix, with the object that a ConfigMap's metrics describe: `services/web`.
+/// The annotation, without its prefix, with the object of a ConfigMap's metrics: `services/web`.
 const OBJECT: &str = "object";
-/// The time that a usage is the average of. The autoscaler leaves out Pods that became ready later.
+/// Averaging window of a usage. The autoscaler leaves out Pods that became ready later.
 const WINDOW: &str = "1s";
 
 const RESOURCE: &str = "metrics.k8s.io";
 const CUSTOM: &str = "custom.metrics.k8s.io";
 const EXTERNAL: &str = "external.metrics.k8s.io";
 
-/// The groups that may be served.
+/// The groups that can be served.
 pub const GROUPS: [&str; 3] = [RESOURCE, CUSTOM, EXTERNAL];
 
-/// The objects that metrics come from, and the time.
+/// The source objects of metrics, and the time.
 #[derive(Debug)]
 pub struct Source<'a, T> {
     /// All Pods.
@@ -56,15 +56,15 @@ pub struct Served {
     pub version: &'static str,
     /// Name.
     pub plural: String,
-    /// Kind of the answer.
+    /// Kind of the response.
     pub kind: &'static str,
-    /// Whether it is in namespaces.
+    /// Whether it is namespaced.
     pub namespaced: bool,
     /// Verbs.
     pub verbs: &'static [&'static str],
 }
 
-/// Why there is no answer, with the HTTP status.
+/// An error response, with the HTTP status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NoMetric {
@@ -98,7 +98,7 @@ fn owner(pod: &Value) -> Option<&str> {
 }
 
 impl<T: Borrow<Value>> Source<'_, T> {
-    /// What is served at the moment: a group with no metric is not.
+    /// The resources served now: a group without metrics is not.
     pub fn served(&self) -> Vec<Served> {
         let mut served = Vec::new();
         let has_usage = |pod: &Value| {
@@ -141,15 +141,15 @@ impl<T: Borrow<Value>> Source<'_, T> {
         served
     }
 
-    /// Whether a version of a group is served at the moment.
+    /// Whether a version of a group is served now.
     pub fn serves(&self, group: &str, version: &str) -> bool {
         self.served().iter().any(|served| served.group == group && served.version == version)
     }
 
-    /// The answer to a request, by the parts of its path behind `/apis`.
+    /// The response to a request, by the parts of its path after `/apis`.
     ///
     /// # Errors
-    /// There is no such metric, or a selector does not parse.
+    /// The metric does not exist, or a selector does not parse.
     pub fn get(&self, path: &[&str], query: impl Fn(&str) -> Option<String>) -> Result<Value, NoMetric> {
         let selector = |name: &str| {
             let text = query(name).unwrap_or_default();
@@ -183,7 +183,7 @@ impl<T: Borrow<Value>> Source<'_, T> {
         maps.filter(move |map| map["metadata"]["labels"][LABEL] == kind)
     }
 
-    /// How many Pods share a value with this one, itself included.
+    /// Number of Pods that share a value with this one, including itself.
     fn n_sharing(&self, pod: &Value) -> usize {
         let Some(own) = owner(pod) else { return 1 };
         self.running().filter(|other| owner(other) == Some(own)).count().max(1)
@@ -193,7 +193,7 @@ impl<T: Borrow<Value>> Source<'_, T> {
         self.pods.iter().map(Borrow::borrow).filter(|pod| text(pod, "/status/phase") == "Running")
     }
 
-    /// The value in an annotation of a Pod, or else this Pod's part of the shared value.
+    /// The value in an annotation of a Pod, or this Pod's part of the shared value.
     fn own_or_shared(&self, pod: &Value, name: &str, read: impl Fn(&str) -> Option<f64>) -> Option<f64> {
         let shared = || {
             let value = annotation(pod, &format!("shared-{name}")).and_then(&read)?;

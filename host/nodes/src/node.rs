@@ -1,9 +1,9 @@
-//! The fields of a Node that the nodes use, and what a Node needs: conditions, capacity, no taint while it is ready.
+//! The fields of a Node that the nodes use, and its required state: conditions, capacity, no taint while it is ready.
 //!
-//! Flow: a user labels a Node to have it simulated, and annotates it to have it fail. [`writes`] returns the requests that update
-//! the object.
+//! Flow: a user labels a Node to simulate it, and annotates it to simulate failures. [`writes`] returns the requests
+//! that update the object.
 //!
-//! Invariants: pure; a Node that is as it should be needs no request.
+//! Invariants: pure; a Node in the required state needs no request.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::watch::Watched;
 pub(crate) const LABEL: &str = "sim.pintle.dev/node";
 /// The taint of a Node that is not ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// Annotations of a Node that is to fail.
+/// Annotations of a failing Node.
 const IS_UNREACHABLE: &str = "sim.pintle.dev/unreachable";
 const IS_NOT_READY: &str = "sim.pintle.dev/not-ready";
 
@@ -74,7 +74,7 @@ pub struct Taint {
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
-    /// Since when it evicts.
+    /// When it was added, for eviction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_added: Option<String>,
 }
@@ -99,7 +99,7 @@ pub struct NodeCondition {
     pub status: String,
 }
 
-/// How a simulated node is.
+/// The state of a simulated node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeState {
     Ready,
@@ -135,7 +135,7 @@ impl ObservedNode {
         }
     }
 
-    /// Whether its label asks for simulation.
+    /// Whether its label requests simulation.
     pub(crate) fn is_labelled(&self) -> bool {
         self.metadata.labels.get(LABEL).is_some_and(|text| text == "true")
     }
@@ -166,7 +166,7 @@ pub(crate) fn object(name: &str) -> Value {
     })
 }
 
-/// The whole status of a Node.
+/// The complete status of a Node.
 pub(crate) fn status(name: &str, state: NodeState, n_pods: u32, now: Timestamp) -> Value {
     let now = rfc3339(now);
     let resources = json!({"cpu": "1k", "memory": "4Ti", "ephemeral-storage": "4Ti", "pods": n_pods.to_string()});
@@ -189,10 +189,10 @@ pub(crate) fn status(name: &str, state: NodeState, n_pods: u32, now: Timestamp) 
     }})
 }
 
-/// The requests that bring a simulated Node into its state.
+/// The requests that update a simulated Node to its state.
 ///
-/// The taint of a Node that is not ready is the node lifecycle controller's in a complete cluster; here none may run. Other taints
-/// stay.
+/// In a complete cluster, the node lifecycle controller manages the taint of a Node that is not ready; here it may not
+/// run. Other taints stay.
 pub(crate) fn writes(node: &ObservedNode, n_pods: u32, now: Timestamp) -> Vec<Request> {
     let state = node.state();
     if state == NodeState::Unreachable {
@@ -223,8 +223,8 @@ pub(crate) fn writes(node: &ObservedNode, n_pods: u32, now: Timestamp) -> Vec<Re
         if !is_tainted {
             taints.push(Taint { key: NOT_READY.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() });
         }
-        // The version prevents the loss of a taint that another client adds meanwhile; other requests of these writes change it.
-        // After them, the next observation brings it.
+        // The version prevents the loss of a taint that another client adds concurrently; the other requests change it.
+        // After them, the next observation has the new one.
         if writes.is_empty() {
             let body = json!({"metadata": {"resourceVersion": meta.resource_version}, "spec": {"taints": taints}});
             writes.push(Request::patch(path, MERGE, body));

@@ -70,9 +70,9 @@ pub struct ObservedSpec {
     pub containers: Vec<ObservedContainer>,
     /// Init containers.
     pub init_containers: Vec<ObservedContainer>,
-    /// When containers start again; empty means `Always`.
+    /// Restart policy of containers; empty means `Always`.
     pub restart_policy: String,
-    /// How long the Pod may be active on its node.
+    /// Active deadline on its node.
     pub active_deadline_seconds: Option<u64>,
     /// Labels of its node.
     pub node_selector: HashMap<String, String>,
@@ -94,11 +94,11 @@ pub struct Affinity {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeAffinity {
-    /// What its node must have.
+    /// Required node affinity.
     pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
 }
 
-/// Terms of which one must hold.
+/// Terms, one of which must match.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
@@ -106,7 +106,7 @@ pub struct NodeSelector {
     pub node_selector_terms: Vec<SelectorTerm>,
 }
 
-/// Requirements that must all hold.
+/// Requirements, all of which must hold.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SelectorTerm {
@@ -160,7 +160,7 @@ pub struct ObservedContainer {
     pub image: String,
     /// Takes precedence over the Pod's policy; `Always` marks an init container as a sidecar.
     pub restart_policy: Option<String>,
-    /// Exit codes after which it starts again, whatever its policy.
+    /// Exit codes after which it restarts, whatever its policy.
     pub restart_policy_rules: Vec<RestartRule>,
     /// Command, without arguments.
     pub command: Vec<String>,
@@ -174,11 +174,11 @@ pub struct ObservedContainer {
     pub startup_probe: Option<Probe>,
 }
 
-/// A rule of a container's restarts.
+/// A restart rule of a container.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RestartRule {
-    /// What happens; `Restart` restarts the container.
+    /// The action; `Restart` restarts the container.
     pub action: String,
     /// The exit codes.
     pub exit_codes: ExitCodes,
@@ -202,7 +202,7 @@ pub struct Variable {
     pub name: String,
     /// Value.
     pub value: String,
-    /// Where the value comes from instead.
+    /// The source of the value instead.
     pub value_from: ValueSource,
 }
 
@@ -245,7 +245,7 @@ pub struct ObservedStatus {
     pub conditions: Vec<ObservedCondition>,
     /// Reason of the phase.
     pub reason: Option<String>,
-    /// The reason in words.
+    /// The message.
     pub message: Option<String>,
     /// Containers.
     pub container_statuses: Vec<ContainerStatus>,
@@ -265,7 +265,7 @@ pub struct ObservedCondition {
     pub last_transition_time: Option<String>,
     /// Reason.
     pub reason: Option<String>,
-    /// The reason in words.
+    /// The message.
     pub message: Option<String>,
 }
 
@@ -277,7 +277,7 @@ pub struct ContainerStatus {
     pub name: String,
     /// Image.
     pub image: String,
-    /// Image that was pulled.
+    /// The pulled image.
     #[serde(rename = "imageID")]
     pub image_id: String,
     /// The container in the runtime.
@@ -295,14 +295,14 @@ pub struct ContainerStatus {
     pub last_state: ContainerState,
 }
 
-/// The state of a container: one field is set, or none.
+/// The state of a container: at most one field is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
     /// It has not started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// It runs.
+    /// It is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<Running>,
     /// It has ended.
@@ -310,13 +310,13 @@ pub struct ContainerState {
     pub terminated: Option<Terminated>,
 }
 
-/// Why a container waits.
+/// Why a container is waiting.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Waiting {
     /// Reason.
     pub reason: String,
-    /// The reason in words.
+    /// The message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -337,10 +337,10 @@ pub struct Terminated {
     pub exit_code: i32,
     /// Reason.
     pub reason: String,
-    /// The reason in words.
+    /// The message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Its start; none if it never started.
+    /// Its start; `None` if it never started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     /// Its end.
@@ -373,7 +373,7 @@ impl ObservedPod {
     }
 }
 
-/// Whether a phase is that of a Pod that has ended.
+/// Whether a phase is final.
 pub(crate) fn is_final(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed")
 }

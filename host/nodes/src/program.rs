@@ -1,18 +1,18 @@
-//! What a container's command does, as far as the nodes understand it: how long it runs, and its exit code.
+//! Interprets a container's command, as far as supported: its duration and exit code.
 //!
-//! Understood are `sleep`, `true`, `false`, `exit`, `echo` and the like, and a shell that runs a list of them
-//! (`sh -c "sleep 2; [ $JOB_COMPLETION_INDEX = 1 ] && exit 3"`). Whatever else a command contains runs without end.
+//! Supported are `sleep`, `true`, `false`, `exit`, `echo` and similar ones, and a shell that runs a list of them
+//! (`sh -c "sleep 2; [ $JOB_COMPLETION_INDEX = 1 ] && exit 3"`). Any other part of a command runs endlessly.
 //!
-//! Invariants: no I/O, nothing is executed; the work is linear in the length of the command.
+//! Invariants: no I/O, no execution; the work is linear in the length of the command.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Longest command that is read, in bytes.
+/// Longest supported command, in bytes.
 const MAX_BYTES: usize = 16 << 10;
-/// Shells, whose option `-c` names a script.
+/// Shells, whose option `-c` takes a script.
 const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "zsh"];
-/// Programs that end at once with exit code 0.
+/// Programs that end immediately with exit code 0.
 const INSTANT: [&str; 15] = [
     "true", ":", "echo", "printf", "date", "hostname", "pwd", "env", "export", "cd", "cat", "ls", "mkdir", "touch",
     "id",
@@ -21,20 +21,20 @@ const INSTANT: [&str; 15] = [
 /// Values of environment variables.
 pub(crate) type Variables = HashMap<String, String>;
 
-/// What a command does.
+/// Effect of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// How long it runs; none: without end.
+    /// Its duration; `None`: endless.
     pub(crate) runs: Option<Duration>,
     /// Its exit code when it ends.
     pub(crate) code: i32,
 }
 
 impl Program {
-    /// A program that does not end.
+    /// A program that never ends.
     pub(crate) const ENDLESS: Self = Self { runs: None, code: 0 };
 
-    /// Reads a command with its arguments.
+    /// Parses a command with its arguments.
     pub(crate) fn read(words: &[String], variables: &Variables) -> Self {
         if words.iter().map(String::len).sum::<usize>() > MAX_BYTES {
             return Self::ENDLESS;
@@ -55,9 +55,9 @@ impl Program {
     }
 }
 
-/// What one simple command does.
+/// The effect of one simple command.
 enum Effect {
-    /// It ends, or does not when it takes no time that is known.
+    /// It ends after a time; with `None` it never ends.
     Done { takes: Option<Duration>, code: i32 },
     /// It ends the shell.
     Exit { takes: Option<Duration>, code: i32 },
@@ -105,7 +105,7 @@ fn script(words: &[String]) -> Option<(&str, bool)> {
     None
 }
 
-/// How a command is connected with the one before.
+/// How a command is connected with the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connector {
     Then,
@@ -113,7 +113,7 @@ enum Connector {
     Or,
 }
 
-/// Evaluates a script; `None` if a part that it reaches is not understood.
+/// Evaluates a script; `None` if it reaches an unsupported part.
 fn run_script(text: &str, exits_on_error: bool, variables: &Variables) -> Option<Program> {
     let (mut takes, mut status, mut exits_on_error) = (Duration::ZERO, 0, exits_on_error);
     let commands = parse(text, variables);
@@ -146,7 +146,7 @@ fn run_script(text: &str, exits_on_error: bool, variables: &Variables) -> Option
     Some(Program { runs: Some(takes), code: status })
 }
 
-/// One simple command; `before` is the exit code of the command before it. None: not understood.
+/// One simple command; `before` is the exit code of the previous command. `None`: unsupported.
 fn simple(words: &[String], before: i32) -> Option<Effect> {
     let (name, arguments) = words.split_first()?;
     let done = |code| Some(Effect::Done { takes: Some(Duration::ZERO), code });
@@ -182,7 +182,7 @@ fn simple(words: &[String], before: i32) -> Option<Effect> {
     }
 }
 
-/// The time in an argument of `sleep`: the outer none is an error, the inner one infinity.
+/// The duration in an argument of `sleep`: the outer `None` is an error, the inner one infinity.
 fn sleep_time(text: &str) -> Option<Option<Duration>> {
     if matches!(text, "infinity" | "inf") {
         return Some(None);
@@ -199,7 +199,7 @@ fn sleep_time(text: &str) -> Option<Option<Duration>> {
     Duration::try_from_secs_f64(amount * factor).ok().map(Some)
 }
 
-/// Whether a condition of `test` holds; none if it is not understood.
+/// Whether a condition of `test` holds; `None` if it is unsupported.
 fn holds(words: &[&str]) -> Option<bool> {
     match words {
         ["!", rest @ ..] if rest.len() <= 3 => holds(rest).map(|holds| !holds),
@@ -223,7 +223,7 @@ fn holds(words: &[&str]) -> Option<bool> {
     }
 }
 
-/// The simple commands of a script with their words; none in place of the words from the first part that is not understood.
+/// The simple commands of a script with their words; `None` instead of the words from the first unsupported part on.
 fn parse(text: &str, variables: &Variables) -> Vec<(Connector, Option<Vec<String>>)> {
     let mut commands = Vec::new();
     let mut connector = Connector::Then;
@@ -267,11 +267,11 @@ fn parse(text: &str, variables: &Variables) -> Vec<(Connector, Option<Vec<String
 
 enum Word {
     Text(String),
-    /// Where the output goes, which does not matter.
+    /// The target of the output, which is ignored.
     Redirection,
 }
 
-/// The next word; none if it is not understood.
+/// The next word; `None` if it is unsupported.
 fn word(letters: &mut std::iter::Peekable<std::str::Chars<'_>>, variables: &Variables) -> Option<Word> {
     let mut text = String::new();
     while let Some(&letter) = letters.peek() {
@@ -393,7 +393,7 @@ mod tests {
             ("exit 1 # done", Some((0, 1))),
             ("sleep $(INDEX)", Some((2_000, 0))),
             ("", Some((0, 0))),
-            // What follows the end does not matter, what precedes it does.
+            // Parts after the end are ignored.
             ("exit 1; while true; do sleep 1; done", Some((0, 1))),
             ("while true; do sleep 1; done", None),
             ("sleep 1 & wait", None),

@@ -17,13 +17,13 @@ use crate::time::rfc3339_micro;
 use crate::watch::{Observation, observe};
 use crate::{Clock, SimNodesConfig, SimNodesError};
 
-/// Observations that wait; a full channel blocks the watch.
+/// Most pending observations; a full channel blocks the watch.
 const N_WAITING: usize = 64;
 
-/// Tries to reach a server that is still starting.
+/// Most attempts to reach a server that is still starting.
 const N_TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
-/// Concurrent registrations or lease renewals.
+/// Most concurrent registrations or lease renewals.
 const N_AT_ONCE: usize = 16;
 
 /// Creates or updates all nodes.
@@ -45,7 +45,7 @@ async fn one(client: &ApiClient, config: &SimNodesConfig, name: &str) -> Result<
     retried(|| untaint(client, config, &path)).await
 }
 
-/// Sends until the server answers; "already exists" counts as success.
+/// Sends until the server responds; "already exists" counts as success.
 async fn send(client: &ApiClient, request: &Request) -> Result<(), ClientError> {
     let attempt = || async move {
         match client.perform(request).await {
@@ -56,7 +56,7 @@ async fn send(client: &ApiClient, request: &Request) -> Result<(), ClientError> 
     retried(attempt).await
 }
 
-/// Tries again while it may help, [`N_TRIES`] times at most.
+/// Retries while it may help, at most [`N_TRIES`] times.
 async fn retried<T: Future<Output = Result<(), ClientError>>>(attempt: impl Fn() -> T) -> Result<(), ClientError> {
     let mut n_tries = 0;
     loop {
@@ -80,7 +80,7 @@ async fn untaint(client: &ApiClient, config: &SimNodesConfig, path: &str) -> Res
     settle(client, &node, config).await
 }
 
-/// Sends what a node needs.
+/// Sends the updates of a node.
 async fn settle(client: &ApiClient, node: &ObservedNode, config: &SimNodesConfig) -> Result<(), ClientError> {
     for write in node::writes(node, config.n_pods_per_node, (config.clock.0)()) {
         client.perform(&write).await?;
@@ -88,7 +88,7 @@ async fn settle(client: &ApiClient, node: &ObservedNode, config: &SimNodesConfig
     Ok(())
 }
 
-/// Follows the Nodes until cancelled: publishes the simulated ones, and sends what they need.
+/// Follows the Nodes until cancelled: publishes the simulated ones, and sends their updates.
 pub(crate) async fn follow(
     client: ApiClient,
     config: SimNodesConfig,
@@ -134,7 +134,7 @@ pub(crate) async fn follow(
             };
             if let Err(error) = result {
                 tracing::debug!(node = name, %error, "node not updated");
-                // A newer version comes with the watch; anything else is tried again.
+                // The watch delivers a newer version; anything else is retried.
                 if !matches!(error.code(), Some(404 | 409)) {
                     unsettled.insert(name);
                 }
@@ -145,7 +145,7 @@ pub(crate) async fn follow(
     let _ = watcher.await;
 }
 
-/// Renews the leases of the nodes that can be reached until cancelled.
+/// Renews the leases of reachable nodes until cancelled.
 pub(crate) async fn heartbeats(
     client: ApiClient,
     mut nodes: watch::Receiver<Arc<Nodes>>,
@@ -194,7 +194,7 @@ async fn beat(client: &ApiClient, name: &str, now: &str, seconds: u64) {
         renewed => renewed,
     };
     if let Err(error) = result {
-        // A lease outlasts four heartbeats.
+        // A lease lasts for four heartbeats.
         tracing::debug!(node = name, %error, "lease not renewed");
     }
 }

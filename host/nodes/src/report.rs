@@ -1,6 +1,6 @@
-//! The status of a Pod that follows from its containers.
+//! The status of a Pod, derived from its containers.
 //!
-//! Invariants: pure; a status that was written and observed again is the same, so that it is written once.
+//! Invariants: pure; a status that was written and observed again is equal, so that it is written once.
 //!
 //! Source: `getPhase` of kubelet's `kubelet_pods.go`, `Generate*Condition` of its `status/generate.go`.
 
@@ -26,7 +26,7 @@ struct Condition {
     message: Option<String>,
 }
 
-/// What a node reports about a Pod.
+/// The report of a node about a Pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Report {
     phase: &'static str,

@@ -1,4 +1,4 @@
-//! The requests that the nodes send, as data.
+//! The requests of the nodes, as data.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! Carries out the machine's decisions: list and watch on one side, a bounded set of writes on the other.
+//! Executes the machine's decisions: list and watch on one side, a bounded set of writes on the other.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::requests::{Step, Write};
 use crate::watch::{Observation, observe};
 use crate::{SimNodesConfig, SimNodesStats};
 
-/// Observations that wait for the machine; a full channel blocks the watch.
+/// Most observations that wait for the machine; a full channel blocks the watch.
 const N_WAITING: usize = 1024;
 
 #[derive(Deserialize, Default)]
@@ -41,7 +41,7 @@ pub(crate) async fn pods(
     stats: Arc<SimNodesStats>,
     cancel: CancellationToken,
 ) {
-    // Without the labels and taints of the nodes, Pods would be bound to wrong ones.
+    // Without the labels and taints of the nodes, Pods could be bound to wrong ones.
     let first = tokio::select! {
         biased;
         () = cancel.cancelled() => return,
@@ -81,7 +81,7 @@ pub(crate) async fn pods(
             () = cancel.cancelled() => break,
             // Its sender ends with the token.
             Ok(()) = nodes.changed() => machine.set_nodes(nodes.borrow_and_update().clone(), now()),
-            // At most `n_in_flight` of them, so that observations come soon.
+            // At most `n_in_flight` of them, so that observations are not delayed.
             Some((write, outcome)) = writes.next() => {
                 count(&stats, &write, outcome);
                 machine.finish(&write, outcome, now());
@@ -129,7 +129,7 @@ async fn carry_out(client: &ApiClient, write: Write) -> (Write, Outcome) {
         }
         Err(error) => match (error.code(), write.step) {
             (Some(404), _) | (Some(409), Step::Delete) => Outcome::Gone,
-            // Another client was faster; the watch delivers its write.
+            // Another client wrote first; the watch delivers its write.
             (Some(409), _) => Outcome::Failed,
             _ => {
                 tracing::debug!(path = write.request.path, step = ?write.step, %error, "write refused");

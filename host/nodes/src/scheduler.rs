@@ -1,6 +1,6 @@
-//! Which nodes a Pod may be bound to: node selectors, required node affinity, taints, cordons.
+//! The nodes that a Pod may be bound to: node selectors, required node affinity, taints, cordons.
 //!
-//! Invariants: pure. Resources, inter-pod affinity, topology spread and preferences do not count.
+//! Invariants: pure. Resources, inter-pod affinity, topology spread and preferences are ignored.
 //!
 //! Source: the filter plugins NodeAffinity, NodeUnschedulable and TaintToleration of kube-scheduler.
 
@@ -20,7 +20,7 @@ fn selects(pod: &ObservedPod, node: &ObservedNode) -> bool {
         && required.as_ref().is_none_or(|required| required.node_selector_terms.iter().any(|term| holds(term, node)))
 }
 
-/// Whether all requirements of a term hold; an empty term selects nothing.
+/// Whether all requirements of a term hold; an empty term matches nothing.
 fn holds(term: &SelectorTerm, node: &ObservedNode) -> bool {
     let label = |wanted: &Requirement| meets(wanted, node.metadata.labels.get(&wanted.key).map(String::as_str));
     let field =

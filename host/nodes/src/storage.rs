@@ -1,4 +1,4 @@
-//! Follows claims, volumes, classes and Pods, and carries out what `volumes` decides.
+//! Follows claims, volumes, classes and Pods, and executes the decisions of `volumes`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::client::ApiClient;
 use crate::volumes::{Storage, key_of, uses};
 use crate::watch::{Observation, Watched, observe};
 
-/// Observations of each kind that wait; a full channel blocks its watch.
+/// Most pending observations of each kind; a full channel blocks its watch.
 const N_WAITING: usize = 256;
-/// Before a request that failed is tried again.
+/// Delay before a failed request is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// An object of any kind.
@@ -38,7 +38,7 @@ impl Watched for Object {
     }
 }
 
-/// The kinds.
+/// The followed kinds.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Claim,
@@ -95,7 +95,7 @@ fn insert(storage: &mut Storage, kind: Kind, object: Object) -> bool {
         Kind::Claim => put(&mut storage.claims, key_of(&object.0), object.0),
         Kind::Volume => put(&mut storage.volumes, name, object.0),
         Kind::Class => put(&mut storage.classes, name, object.0),
-        // Of a Pod, only its claims and its node count.
+        // Only the claims and the node of a Pod matter.
         Kind::Pod => {
             let used = uses(&object.0);
             used.is_some_and(|used| put(&mut storage.users, object.meta("uid").to_owned(), used))
@@ -103,14 +103,14 @@ fn insert(storage: &mut Storage, kind: Kind, object: Object) -> bool {
     }
 }
 
-/// Whether the value differs from that before.
+/// Whether the value differs from the previous one.
 fn put<T: PartialEq>(map: &mut BTreeMap<String, T>, key: String, value: T) -> bool {
     let is_new = map.get(&key) != Some(&value);
     map.insert(key, value);
     is_new
 }
 
-/// Binds claims and makes volumes until cancelled.
+/// Binds claims and provisions volumes until cancelled.
 pub(crate) async fn follow(client: ApiClient, cancel: CancellationToken) {
     let (sender, mut seen) = mpsc::channel(N_WAITING);
     let mut watchers = Vec::new();
@@ -142,14 +142,14 @@ pub(crate) async fn follow(client: ApiClient, cancel: CancellationToken) {
                     has_changed |= take_in(&mut storage, kind, observation);
                     next = seen.try_recv().ok();
                 }
-                // A write that failed is sent again with the next observation.
+                // A failed write is sent again with the next observation.
                 if !has_changed && !is_behind {
                     continue;
                 }
             }
             () = tokio::time::sleep(RETRY), if is_behind => {}
         }
-        // Without all kinds, a volume would seem to have lost its claim.
+        // Without all kinds, a volume could seem to have lost its claim.
         if listed.contains(&false) {
             continue;
         }
@@ -161,7 +161,7 @@ pub(crate) async fn follow(client: ApiClient, cancel: CancellationToken) {
                 sent = client.perform(&write) => sent,
             };
             if let Err(error) = sent {
-                // Another client was faster; the watch delivers its write.
+                // Another client wrote first; the watch delivers its write.
                 tracing::debug!(path = write.path, %error, "write refused");
                 is_behind = true;
             }

@@ -1,8 +1,9 @@
-//! What claims and volumes need: volumes for claims of a class, bindings, phases, removal.
+//! State changes of claims and volumes: provisioning, binding, phases, removal.
 //!
-//! Flow: the shell keeps a [`Storage`] up to date; [`Storage::next`] returns the requests that are due, at most one for each object.
+//! Flow: the shell keeps a [`Storage`] up to date; [`Storage::next`] returns the due requests, at most one for each
+//! object.
 //!
-//! Invariants: pure; a request repeats nothing that is so already; a volume belongs to one claim, by uid.
+//! Invariants: pure; no request without a change; a volume belongs to one claim, by uid.
 //!
 //! Not here: nodes of volumes, capacity of nodes, expansion, snapshots.
 //!
@@ -16,12 +17,12 @@ use crate::client::{MERGE, Request};
 use crate::fields::text;
 use crate::quantity::quantity;
 
-/// The annotation of a class that claims without one get.
+/// The annotation of the default class, which claims without a class get.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
-/// The provisioner of classes whose volumes are made by hand.
+/// The provisioner of classes with manually created volumes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// Claims by namespace and name, volumes and classes by name, and the claims that Pods with a node use, with that node.
+/// Claims by namespace and name, volumes and classes by name, and the claims used by Pods with a node, with that node.
 #[derive(Debug, Default)]
 pub(crate) struct Storage {
     pub(crate) claims: BTreeMap<String, Value>,
@@ -55,9 +56,9 @@ pub(crate) fn uses(pod: &Value) -> Option<(String, BTreeSet<String>)> {
 }
 
 impl Storage {
-    /// The requests that are due.
+    /// The due requests.
     pub(crate) fn next(&self) -> Vec<Request> {
-        // A volume that a request of this round takes.
+        // Volumes taken by a request of this round.
         let mut taken = BTreeSet::new();
         let claims = self.claims.values().filter_map(|claim| self.claim(claim, &mut taken));
         let mut writes: Vec<Request> = claims.collect();
@@ -122,7 +123,7 @@ impl Storage {
         classes.max_by_key(|class| text(class, "/metadata/creationTimestamp")).map(name)
     }
 
-    /// The smallest volume that is free and fits.
+    /// The smallest free volume that fits.
     fn smallest(&self, claim: &Value, class: &str, taken: &BTreeSet<String>) -> Option<&Value> {
         let modes = |object: &Value| -> BTreeSet<String> {
             let modes = object.pointer("/spec/accessModes").and_then(Value::as_array).into_iter().flatten();
@@ -216,7 +217,7 @@ fn claim_path(claim: &Value, part: &str) -> String {
     format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}{part}", text(claim, "/metadata/namespace"), name(claim))
 }
 
-/// The next step that binds a claim and a volume to one another: volume, its phase, claim, its phase.
+/// The next step to bind a claim and a volume to each other: volume, its phase, claim, its phase.
 fn complete(claim: &Value, volume: &Value) -> Option<Request> {
     let path = format!("/api/v1/persistentvolumes/{}", name(volume));
     if text(volume, "/spec/claimRef/uid").is_empty() {

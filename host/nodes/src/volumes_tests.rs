@@ -18,7 +18,7 @@ fn class(name: &str, mode: &str) -> Value {
     json!({"metadata": {"name": name}, "provisioner": "sim.example.com", "volumeBindingMode": mode, "reclaimPolicy": "Delete"})
 }
 
-/// A cluster that takes each request.
+/// A cluster that accepts every request.
 #[derive(Default)]
 struct Cluster {
     storage: Storage,
@@ -39,7 +39,7 @@ fn merge(target: &mut Value, patch: &Value) {
 }
 
 impl Cluster {
-    /// Carries out all requests until there are none; returns them.
+    /// Sends all requests until there are none; returns them.
     fn settle(&mut self) -> Vec<String> {
         let mut done = Vec::new();
         for _ in 0..20 {

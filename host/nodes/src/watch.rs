@@ -1,6 +1,6 @@
-//! Lists and watches a kind, again after each interruption.
+//! Lists and watches a kind, and restarts after each interruption.
 //!
-//! Not here: what the objects mean.
+//! Not here: the meaning of the objects.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) trait Watched: Clone + DeserializeOwned + Send {
     fn uid(&self) -> &str;
 }
 
-/// What a watch delivers.
+/// An event of a watch.
 pub(crate) enum Observation<T> {
     /// All objects.
     List(Vec<T>),
@@ -119,7 +119,7 @@ async fn list_and_watch<T: Watched>(
                 version = mark.metadata.resource_version;
                 continue;
             }
-            // Mostly 410; a new list repairs any cause.
+            // Usually 410; a new list recovers from any cause.
             Ok(Some(Ok(WatchEvent::Error(_)))) => return Ok(None),
             Ok(Some(Err(kube::Error::SerdeError(error)))) => {
                 return Err(ClientError::Transport(format!("malformed watch event: {error}")));

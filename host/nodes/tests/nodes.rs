@@ -1,4 +1,4 @@
-//! The simulated nodes on the embedded cluster: what a kubelet and a scheduler would do, observed over HTTP.
+//! The simulated nodes on the embedded cluster: the behaviour of a kubelet and a scheduler, observed over HTTP.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -96,7 +96,7 @@ async fn annotations_and_restarts_are_respected() {
         ..SimNodesConfig::new(Connect::Endpoint(cluster.base_url()))
     });
     let again = again.await.unwrap();
-    // The server has the status before the client counts the answer.
+    // The server has the status before the client counts the response.
     until(&cluster, "the late Pod ready", |pods| pods.iter().any(is_ready) && again.stats().n_statuses() > 0).await;
     assert_eq!(again.stats().n_binds(), 1, "Pods from before the restart are unchanged");
     assert_eq!(again.stats().n_statuses(), 1);

@@ -1,4 +1,4 @@
-//! Who sends a request, and whether it may: asks the API server, and remembers its answers for a time.
+//! Authentication and authorization of requests by the API server, with cached results.
 //!
 //! Source: `DelegatingAuthenticationOptions` and `DelegatingAuthorizationOptions` of k8s.io/apiserver/pkg/server/options, and
 //! k8s.io/apiserver/pkg/authentication/token/cache.
@@ -23,34 +23,35 @@ use crate::policy::identity::{self, PublishedConfig, UserInfo, bearer_token};
 use crate::quiet::Quiet;
 use crate::tls::Tls;
 
-/// Answers that are remembered at most, of each kind.
+/// Most cached results of each kind.
 const MAX_REMEMBERED: usize = 4_096;
-/// Reviews under way at most.
+/// Most concurrent reviews.
 const MAX_REVIEWS: usize = 32;
-/// Those of clients without credentials, which anybody can make by asking for other paths: the rest is for those who have some.
+/// Most concurrent reviews for clients without credentials, who can cause any number with different paths: the rest is
+/// for clients with credentials.
 const MAX_ANONYMOUS_REVIEWS: usize = 4;
-/// Time for a review, repetitions included. Upstream: 10 s for each request.
+/// Timeout of a review, including retries. Upstream: 10 s for each request.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time between two readings of what the API server publishes.
+/// Interval between reads of the configuration that the API server publishes.
 const PUBLISHED_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Options of authentication and authorization.
 pub struct AccessOptions {
-    /// Who is asked about tokens. Without one, requests with a token count as anonymous.
+    /// Reviewer of tokens. Without one, requests with a token count as anonymous.
     pub authentication: Option<Arc<dyn Reviewer>>,
-    /// Who is asked about permissions. Without one, there are none.
+    /// Reviewer of permissions. Without one, every request is denied.
     pub authorization: Option<Arc<dyn Reviewer>>,
-    /// How long answers about tokens are remembered.
+    /// Cache lifetime of token reviews.
     pub token_ttl: Duration,
-    /// How long permissions are remembered.
+    /// Cache lifetime of granted permissions.
     pub authorized_ttl: Duration,
-    /// How long refusals are remembered.
+    /// Cache lifetime of denied permissions.
     pub unauthorized_ttl: Duration,
-    /// What everybody may read.
+    /// Paths that need no authorization.
     pub always_allowed: AllowedPaths,
 }
 
-/// A request, as far as permission concerns it.
+/// The parts of a request that matter for its permission.
 pub(crate) struct Asked<'r> {
     /// The HTTP method in lower case.
     pub(crate) verb: &'r str,
@@ -61,26 +62,26 @@ pub(crate) struct Asked<'r> {
     pub(crate) chain: &'r [CertificateDer<'static>],
 }
 
-/// The answer about a request.
+/// The result for a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// It may; `anonymous`: it had no credentials.
+    /// It is allowed; `anonymous`: it had no credentials.
     Allowed { anonymous: bool },
-    /// Its credentials are not valid.
+    /// Its credentials are invalid.
     Unauthorized,
-    /// It may not.
+    /// It is denied.
     Forbidden { user: UserInfo, reason: String },
-    /// There are too many reviews under way.
+    /// There are too many concurrent reviews.
     Busy,
-    /// It is unknown.
+    /// The review failed.
     Failed(String),
 }
 
-/// Decides about requests.
+/// Authorizes requests.
 pub struct Access {
     options: AccessOptions,
     tls: Option<Arc<Tls>>,
-    /// Of tokens: their hashes with this key, so that no token stays in memory.
+    /// Key for hashing tokens, so that no token stays in memory.
     key: hmac::Key,
     users: Mutex<Decisions<Vec<u8>, Option<UserInfo>>>,
     decisions: Mutex<Decisions<(UserInfo, String, String), AccessDecision>>,
@@ -90,10 +91,10 @@ pub struct Access {
 }
 
 impl Access {
-    /// `tls` has the authorities of clients' certificates.
+    /// `tls` has the certificate authorities of clients.
     ///
     /// # Errors
-    /// There is no randomness.
+    /// No random numbers are available.
     pub fn new(options: AccessOptions, tls: Option<Arc<Tls>>) -> Result<Self, TlsError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
         Ok(Self {
@@ -108,7 +109,7 @@ impl Access {
         })
     }
 
-    /// Reads what the API server publishes about its clients, where no file is named.
+    /// Reads the client authentication configuration that the API server publishes, unless files are configured.
     ///
     /// # Errors
     /// It cannot be read.
@@ -126,7 +127,7 @@ impl Access {
         Ok(())
     }
 
-    /// Looks it up again and again, because authorities change. Never returns.
+    /// Reads it periodically, because authorities change. Never returns.
     pub async fn keep_looking_up(&self) {
         loop {
             tokio::time::sleep(PUBLISHED_INTERVAL).await;
@@ -139,7 +140,7 @@ impl Access {
         }
     }
 
-    /// Whether everybody may read a path.
+    /// Whether a path needs no authorization.
     pub(crate) fn is_always_allowed(&self, path: &str) -> bool {
         self.options.always_allowed.allows(path)
     }
@@ -193,7 +194,7 @@ impl Access {
         let user =
             match answer.map_err(|why| explained(ReviewKind::Token, &why)).and_then(|text| identity::reviewed(&text)) {
                 Ok(user) => user,
-                // Not remembered, as upstream.
+                // Not cached, as upstream.
                 Err(why) => {
                     if self.failed[0].may_report() {
                         tracing::warn!(why, "a client of the HTTPS port cannot be authenticated");
@@ -233,7 +234,7 @@ impl Access {
     }
 }
 
-/// What to do about a review that failed.
+/// Explains how to fix a failed review.
 fn explained(kind: ReviewKind, why: &ApiError) -> String {
     let (name, version) = (kind.as_str(), kind.api_version());
     match why.class {
@@ -245,7 +246,7 @@ fn explained(kind: ReviewKind, why: &ApiError) -> String {
     }
 }
 
-/// Sends a request again while its failure may pass, for at most [`REVIEW_TIMEOUT`].
+/// Retries a request while its failure may be temporary, for at most [`REVIEW_TIMEOUT`].
 async fn repeated<'a, T>(mut send: impl FnMut() -> BoxFuture<'a, Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut last = None;
     let attempts = async {

@@ -1,4 +1,5 @@
-//! The checks behind `/healthz`, `/livez` and `/readyz`. Parts of the host add theirs; each controller has one that does not count.
+//! The checks behind `/healthz`, `/livez` and `/readyz`. Parts of the host add theirs; the check of each controller
+//! never fails a probe.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::policy::health::{self, CheckResult, HealthMetrics, Probe, ProbeAnswer};
 
-/// A check that counts.
+/// A check that can fail a probe.
 pub struct Check {
     name: String,
     probes: Vec<Probe>,
@@ -14,7 +15,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check of these probes. `test` gives the reason of a failure; it runs at each probe, and must not wait.
+    /// A check of these probes. `test` returns the reason of a failure; it runs at each probe, and must not block.
     pub fn new(
         name: impl Into<String>,
         probes: &[Probe],
@@ -24,7 +25,7 @@ impl Check {
     }
 }
 
-/// The state of each controller, by name, with the reason if it does not work.
+/// The state of each controller, by name, with the reason of a failure.
 pub type Controllers = Box<dyn Fn() -> Vec<(String, Result<(), String>)> + Send + Sync>;
 
 /// All checks of a host.
@@ -47,7 +48,7 @@ impl Checks {
         self.checks.write().push(check);
     }
 
-    /// Sets what gives the state of controllers. It runs at each probe of `/healthz`, and must not wait.
+    /// Sets the source of controller states. It runs at each probe of `/healthz`, and must not block.
     pub fn set_controllers(&self, controllers: Controllers) {
         *self.controllers.write() = Some(controllers);
     }
@@ -58,7 +59,7 @@ impl Checks {
         let of_probe =
             of_probe.map(|check| CheckResult { name: check.name.clone(), result: (check.test)(), counts: true });
         let mut results: Vec<CheckResult> = of_probe.collect();
-        // A restart helps no controller, and one of them does not decide whether the host is ready.
+        // A restart does not help a controller, and a single one does not determine whether the host is ready.
         if probe == Probe::Healthz
             && let Some(controllers) = &*self.controllers.read()
         {
@@ -68,15 +69,15 @@ impl Checks {
         results
     }
 
-    /// Answers a probe, and counts the results.
+    /// Answers a probe, and records the results.
     pub fn answer(&self, probe: Probe, excluded: &BTreeSet<String>, verbose: bool) -> ProbeAnswer {
         let results = self.results(probe);
-        // As upstream, what is excluded is not counted.
+        // As upstream, excluded checks are not recorded.
         self.metrics.lock().observe(probe, results.iter().filter(|check| !excluded.contains(&check.name)));
         health::answer(probe, &results, excluded, verbose)
     }
 
-    /// The result of one check of a probe; none if there is no such check.
+    /// The result of one check of a probe; `None` if the check does not exist.
     pub fn single(&self, probe: Probe, name: &str) -> Option<(bool, String)> {
         self.results(probe).iter().find(|check| check.name == name).map(health::single)
     }
@@ -86,7 +87,7 @@ impl Checks {
         self.metrics.lock().text()
     }
 
-    /// Forgets all results.
+    /// Resets all results.
     pub fn reset_metrics(&self) {
         self.metrics.lock().reset();
     }

@@ -1,7 +1,8 @@
-//! Client certificates: accepted in the handshake from any client that has their key, and verified for each request against the authorities
-//! of that moment.
+//! Client certificates: accepted in the handshake from any client with the key, and verified for each request against
+//! the current authorities.
 //!
-//! A handshake that failed instead could not be answered with 401, and would lock out clients that send some certificate to everybody.
+//! Failing in the handshake would prevent a 401 response, and would lock out clients that send a certificate to every
+//! server.
 //!
 //! Source: k8s.io/apiserver/pkg/authentication/request/x509 (`CommonNameUserConversion`, `Verifier`); TLS with `RequestClientCert`.
 
@@ -19,9 +20,9 @@ use x509_parser::x509::X509Name;
 use crate::certificates;
 use crate::policy::identity::UserInfo;
 
-/// The attribute of a subject that contains the user's uid: 1.3.6.1.4.1.57683.2.
+/// The subject attribute with the user's uid: 1.3.6.1.4.1.57683.2.
 const UID: &str = "1.3.6.1.4.1.57683.2";
-/// The key of what identifies the credential, in `extra`.
+/// The key of the credential id, in `extra`.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Certificate authorities of clients.
@@ -43,14 +44,14 @@ impl Authorities {
         Ok(Self { verifier: verifier.build().map_err(|why| why.to_string())?, subjects })
     }
 
-    /// Whether one of them has signed this chain, the client's certificate first.
+    /// Verifies that one of them has signed this chain, which starts with the client's certificate.
     fn verify(&self, chain: &[CertificateDer<'static>]) -> Result<(), String> {
         let (first, rest) = chain.split_first().ok_or("there is no certificate")?;
         let verified = self.verifier.verify_client_cert(first, rest, UnixTime::now());
         verified.map(drop).map_err(|why| format!("the client's certificate is not accepted: {why}"))
     }
 
-    /// The user of a chain; none if the certificate names no user.
+    /// The user of a chain; `None` if the certificate contains no user.
     pub(crate) fn user(&self, chain: &[CertificateDer<'static>]) -> Result<Option<UserInfo>, String> {
         self.verify(chain)?;
         let first = chain.first().ok_or("there is no certificate")?;
@@ -90,7 +91,7 @@ fn with_subject<T>(
     read(parsed.subject())
 }
 
-/// The last one counts, as in Go.
+/// The last one is used, as in Go.
 fn common_name(subject: &X509Name<'_>) -> Result<Option<String>, String> {
     let name = subject.iter_common_name().last().map(text).transpose()?;
     Ok(name.filter(|name| !name.is_empty()))
@@ -102,7 +103,7 @@ fn text(attribute: &x509_parser::x509::AttributeTypeAndValue<'_>) -> Result<Stri
     Ok(text.to_owned())
 }
 
-/// Accepts every certificate whose key the client has.
+/// Accepts every certificate for which the client has the key.
 #[derive(Debug)]
 pub(crate) struct AnyCertificate {
     subjects: Vec<DistinguishedName>,
@@ -110,7 +111,7 @@ pub(crate) struct AnyCertificate {
 }
 
 impl AnyCertificate {
-    /// `authorities` are those that clients learn of, to choose a certificate.
+    /// `authorities` are sent to clients, so that they can choose a certificate.
     pub(crate) fn new<'a>(authorities: impl Iterator<Item = &'a Authorities>, provider: &CryptoProvider) -> Self {
         let subjects = authorities.flat_map(|authorities| authorities.subjects.clone()).collect();
         Self { subjects, algorithms: provider.signature_verification_algorithms }

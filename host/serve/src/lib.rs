@@ -7,11 +7,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Without a permission nothing is answered, except on the paths that are always allowed.
-//! 2. Everything that a client can make large or slow is bounded: connections, headers, handshakes, silence, reviews, pages.
-//! 3. Probes wait for no review and no page.
+//! 1. Without permission nothing is served, except on the paths that are always allowed.
+//! 2. Everything that a client can make large or slow is bounded: connections, headers, handshakes, idle time, reviews,
+//!    pages.
+//! 3. Probes never wait for reviews or pages.
 //!
-//! Not here: what is decided without waiting ([`policy`]), requests to the API server (`pintle-kube`), contents of pages.
+//! Not here: decisions without I/O ([`policy`]), requests to the API server (`pintle-kube`), contents of pages.
 //!
 //! Source: k8s.io/apiserver/pkg/server (secure serving, delegated authentication and authorization), k8s.io/controller-manager/app/serve.go.
 

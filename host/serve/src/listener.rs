@@ -1,4 +1,4 @@
-//! Connections: accepts them, keeps them within bounds, and ends those that wait too long for their client.
+//! Connections: accepts them, bounds their number, and closes those that wait too long for their client.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -28,46 +28,46 @@ use crate::quiet::Quiet;
 use crate::site::Site;
 use crate::tls::Tls;
 
-/// Time for a handshake.
+/// Timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Time for the headers of a request; a connection of HTTP/1.1 without a request for this long ends, too.
+/// Timeout for the headers of a request, and for an idle HTTP/1.1 connection.
 const HEADERS: Duration = Duration::from_secs(20);
-/// Time without a byte from the client. Longer than any review.
+/// Timeout without a byte from the client. Longer than any review.
 const SILENCE: Duration = Duration::from_secs(90);
-/// Time in which a client must read something of an answer.
+/// Timeout for a client to read a part of a response.
 const SLOW_READER: Duration = Duration::from_secs(30);
-/// Bytes of a request's headers, its path included.
+/// Most bytes of a request's headers, including its path.
 const MAX_HEADER_BYTES: u32 = 32 << 10;
 const MAX_HEADERS: usize = 100;
-/// Requests of one HTTP/2 connection at once, unless the operator chooses.
+/// Default limit of concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 64;
-/// After an error of `accept`: out of file handles, for example.
+/// Pause after an error of `accept`, such as running out of file handles.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Connections that wait in the kernel.
+/// Most connections pending in the kernel.
 const BACKLOG: u32 = 256;
 
-/// Where to listen.
+/// The listen address.
 #[derive(Clone, Copy, Debug)]
 pub struct Bind {
     /// Address and port; an unspecified address means all addresses of both families.
     pub address: SocketAddr,
     /// Whether other processes may listen on the same port.
     pub shared_port: bool,
-    /// Requests of one HTTP/2 connection at once; 0 means the default.
+    /// Most concurrent requests on one HTTP/2 connection; 0 means the default.
     pub max_streams: u32,
 }
 
-/// A port that is being served, until it is dropped.
+/// A port, served until dropped.
 pub struct Server {
     address: SocketAddr,
     _accepting: AbortOnDropHandle<()>,
 }
 
 impl Server {
-    /// Listens. Without TLS it is plain HTTP/1.1.
+    /// Starts listening. Without TLS it serves plain HTTP/1.1.
     ///
     /// # Errors
-    /// The address is not usable.
+    /// The address is unusable.
     pub fn start(bind: Bind, tls: Option<Arc<Tls>>, site: Arc<Site>) -> std::io::Result<Self> {
         let listener = listen(bind)?;
         let address = listener.local_addr()?;
@@ -86,10 +86,10 @@ impl Server {
 fn listen(bind: Bind) -> std::io::Result<TcpListener> {
     let open = |address: SocketAddr| {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // Otherwise a restarted host would wait for connections of the last one to be forgotten.
+        // Otherwise a restarted host would have to wait until the kernel drops connections of the previous one.
         socket.set_reuseaddr(true)?;
         if address.is_ipv6() && address.ip().is_unspecified() {
-            // Whatever the system's default is.
+            // Independent of the system's default.
             SockRef::from(&socket).set_only_v6(false)?;
         }
         socket.set_reuseport(bind.shared_port)?;
@@ -97,7 +97,7 @@ fn listen(bind: Bind) -> std::io::Result<TcpListener> {
         socket.listen(BACKLOG)
     };
     if bind.address.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) {
-        // Takes both families, as in Go; there may be no IPv6.
+        // Accepts both families, as in Go; IPv6 may be missing.
         let both = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), bind.address.port());
         match open(both) {
             Err(why) if why.kind() == std::io::ErrorKind::AddrInUse => return Err(why),
@@ -119,7 +119,7 @@ struct Shared {
 #[derive(Default)]
 struct Table {
     connections: Connections,
-    /// Ends a connection.
+    /// Closes a connection.
     closers: HashMap<ConnectionId, CancellationToken>,
 }
 
@@ -130,7 +130,7 @@ impl Drop for Shared {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Connections end with the listener.
+    // Connections are closed with the listener.
     let refused = Quiet::default();
     let _stop = shared.stopping.clone().drop_guard();
     loop {
@@ -178,7 +178,7 @@ impl Shared {
     }
 }
 
-/// A connection; its place is free when it is dropped.
+/// A connection; dropping it frees its place.
 struct Connection {
     id: ConnectionId,
     shared: Arc<Shared>,
@@ -192,7 +192,7 @@ impl Drop for Connection {
     }
 }
 
-/// A request that is being answered, also if its client goes away meanwhile.
+/// A request in progress, even if its client disconnects in the meantime.
 struct Busy(Arc<Connection>);
 
 impl Busy {
@@ -210,7 +210,7 @@ impl Drop for Busy {
 
 impl Connection {
     async fn serve(self: &Arc<Self>, stream: TcpStream) {
-        // Nagle's algorithm would hold back answers for the client's delayed acknowledgement.
+        // Nagle's algorithm would delay responses until the client's delayed acknowledgement.
         if stream.set_nodelay(true).is_err() {
             return;
         }

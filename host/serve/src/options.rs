@@ -1,4 +1,4 @@
-//! Values of TLS flags, in the names of Go that kube-controller-manager has.
+//! Values of TLS flags, with Go's names as in kube-controller-manager.
 //!
 //! Source: k8s.io/component-base/cli/flag/ciphersuites_flag.go; crypto/tls.
 
@@ -22,7 +22,7 @@ const SUITES: [(&str, SupportedCipherSuite); 11] = [
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", crypto::cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
-/// Numbers of key exchanges in Go, as in TLS.
+/// Go's numbers of key exchanges, which are those of TLS.
 const CURVES: [(u16, &dyn SupportedKxGroup); 3] =
     [(23, crypto::kx_group::SECP256R1), (24, crypto::kx_group::SECP384R1), (29, crypto::kx_group::X25519)];
 
@@ -31,7 +31,7 @@ static NEWEST: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 /// A suite by its name (`--tls-cipher-suites`).
 ///
 /// # Errors
-/// There is none; the message has the valid names.
+/// It does not exist; the message has the valid names.
 pub fn cipher_suites(name: &str) -> Result<SupportedCipherSuite, String> {
     let found = SUITES.iter().find(|(known, _)| *known == name);
     let known = || SUITES.map(|(name, _)| name).join(", ");
@@ -41,7 +41,7 @@ pub fn cipher_suites(name: &str) -> Result<SupportedCipherSuite, String> {
 /// A key exchange by its number (`--tls-curve-preferences`).
 ///
 /// # Errors
-/// There is none; the message has the valid numbers.
+/// It does not exist; the message has the valid numbers.
 pub fn curves(number: &str) -> Result<&'static dyn SupportedKxGroup, String> {
     let found = number.parse().ok().and_then(|number: u16| CURVES.iter().find(|(known, _)| *known == number));
     found.map(|(_, group)| *group).ok_or_else(|| "write some of 23 (P-256), 24 (P-384), 29 (X25519)".to_owned())
@@ -50,7 +50,7 @@ pub fn curves(number: &str) -> Result<&'static dyn SupportedKxGroup, String> {
 /// The versions from this one on (`--tls-min-version`).
 ///
 /// # Errors
-/// There is none; the message has the valid names.
+/// It does not exist; the message has the valid names.
 pub fn min_version(name: &str) -> Result<&'static [&'static SupportedProtocolVersion], String> {
     match name {
         "VersionTLS12" => Ok(rustls::ALL_VERSIONS),
@@ -59,7 +59,7 @@ pub fn min_version(name: &str) -> Result<&'static [&'static SupportedProtocolVer
     }
 }
 
-/// The suites that a server offers: of TLS 1.3 all, as in Go; of TLS 1.2 the chosen ones, or all.
+/// The suites that a server offers: all of TLS 1.3, as in Go; for TLS 1.2 the chosen ones, or all.
 pub(crate) fn offered(chosen: &[SupportedCipherSuite]) -> Vec<SupportedCipherSuite> {
     let all = crypto::ALL_CIPHER_SUITES.iter().copied();
     let is_new = |suite: &SupportedCipherSuite| suite.version().version == ProtocolVersion::TLSv1_3;
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(suite.suite(), rustls::CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256);
         let why = cipher_suites("TLS_RSA_WITH_RC4_128_SHA").unwrap_err();
         assert!(why.starts_with("write some of TLS_AES_128_GCM_SHA256, "), "{why}");
-        // Go's names are those of the registry, but for two that it also knows without their hash.
+        // Go's names are those of the registry, except two that it also accepts without their hash.
         for (name, suite) in SUITES {
             let registered = format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
             assert!(registered == name || registered == format!("{name}_SHA256"), "{name} {registered}");

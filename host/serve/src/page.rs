@@ -1,10 +1,11 @@
 //! The web page of a host: static files, which poll the overview.
 //!
 //! Invariants:
-//! 1. The page loads nothing from elsewhere, and runs no script but its own: [`POLICY`].
-//! 2. It needs two further requests, both at once. The icon is in the page: browsers request it while the page already asks for values,
-//!    and do not try again if that connection ends, as those of clients without credentials do after each answer.
-//! 3. What the host sends becomes text of the page, never markup (`page/page.js`).
+//! 1. The page loads nothing from other origins, and runs no script but its own: [`POLICY`].
+//! 2. It needs two further requests, both immediately. The icon is in the page: browsers request it while the page
+//!    already requests values, and do not retry if that connection is closed, as those of clients without credentials
+//!    are after each response.
+//! 3. Data from the host becomes text of the page, never markup (`page/page.js`).
 
 /// The policy that a browser enforces on the page.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; \
@@ -19,7 +20,7 @@ pub struct Asset {
     pub text: &'static str,
 }
 
-/// A file of the page by its path below the page's.
+/// A file of the page by its relative path.
 pub fn asset(path: &str) -> Option<Asset> {
     let (content_type, text) = match path {
         "" => ("text/html; charset=utf-8", include_str!("page/index.html")),
@@ -34,7 +35,7 @@ pub fn asset(path: &str) -> Option<Asset> {
 mod tests {
     use super::*;
 
-    /// The browser would block such parts; the test names the line.
+    /// The browser would block such parts; the test reports the line.
     #[test]
     fn the_page_has_no_script_or_style_of_its_own_and_names_no_other_place() {
         let html = asset("").unwrap().text;

@@ -1,19 +1,19 @@
-//! Warnings that strangers can cause, at most one in a while: the log is not theirs to fill.
+//! Rate-limited warnings for events that unauthenticated clients can cause, so that they cannot fill the log.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Time between two warnings.
+/// Interval between two warnings.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// When something was last reported.
+/// Time of the last report.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet(Mutex<Option<Instant>>);
 
 impl Quiet {
-    /// Whether it may be reported now; then it may not for a while.
+    /// Whether to report now. If so, later reports are suppressed for a while.
     pub(crate) fn may_report(&self) -> bool {
         let mut last = self.0.lock();
         let may = last.is_none_or(|last| last.elapsed() >= PAUSE);

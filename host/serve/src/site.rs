@@ -30,9 +30,9 @@ const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 /// Warning about a deprecated version of `/flagz` and `/statusz`.
 const DEPRECATED: &str = r#"299 - "This version of the endpoint is deprecated. Please use a newer version.""#;
-/// Pages that are written at once. Probes are not among them.
+/// Most pages that are rendered concurrently. Probes do not count.
 const MAX_PAGES: usize = 8;
-/// Values of `exclude` that count.
+/// Most `exclude` values that are considered.
 const MAX_EXCLUDED: usize = 1_000;
 
 /// The name of this component in pages.
@@ -46,7 +46,7 @@ const PATHS: [&str; 9] =
 
 /// Contents of pages.
 pub trait Pages: Send + Sync + 'static {
-    /// All metrics in the text form of OpenMetrics.
+    /// All metrics in the OpenMetrics text format.
     fn metrics(&self) -> String;
     /// Configurations by the name of their API group, for `/configz`.
     fn config(&self) -> Value;
@@ -54,11 +54,11 @@ pub trait Pages: Send + Sync + 'static {
     fn flags(&self) -> BTreeMap<String, String>;
     /// When the host started, and its versions.
     fn about(&self) -> About;
-    /// The state of a controller, bounded in size; none if there is none of this name.
+    /// The state of a controller, bounded in size; `None` if the name is unknown.
     fn controller(&self, name: &str) -> Option<Value>;
-    /// The host at a glance as JSON, bounded in size.
+    /// The overview of the host as JSON, bounded in size.
     fn overview(&self) -> Value;
-    /// A plugin of it in detail as JSON; none if there is none of this name.
+    /// The details of one of its plugins as JSON; `None` if the name is unknown.
     fn detail(&self, name: &str) -> Option<Value>;
 }
 
@@ -67,15 +67,15 @@ pub trait Pages: Send + Sync + 'static {
 pub struct About {
     /// When it started.
     pub started: Timestamp,
-    /// Since then.
+    /// Time since the start.
     pub up: Duration,
     /// Its version.
     pub version: String,
-    /// The version of Kubernetes that it behaves as.
+    /// The Kubernetes version that it emulates.
     pub emulates: String,
 }
 
-/// Which paths there are.
+/// The served paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Probes and metrics.
@@ -84,11 +84,11 @@ pub enum Scope {
     All,
 }
 
-/// The paths, and who may read them.
+/// The paths, with their authorization.
 pub struct Site {
     checks: Arc<Checks>,
     pages: Arc<dyn Pages>,
-    /// Programs of this machine may read everything if absent.
+    /// If absent, local programs may read everything.
     access: Option<Arc<Access>>,
     scope: Scope,
     writing: Semaphore,
@@ -96,16 +96,18 @@ pub struct Site {
     failed: [Quiet; Probe::ALL.len()],
 }
 
-/// An answer.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) response: Response<Full<Bytes>>,
-    /// Whether the connection is closed afterwards: HTTP/2 connections are expensive, so clients without credentials do not keep one.
+    /// Whether the connection is closed afterwards: HTTP/2 connections are expensive, so clients without credentials do
+    /// not keep one.
     pub(crate) closes: bool,
 }
 
 impl Site {
-    /// `access` decides who may read. Without it the port must be on a loopback address, and requests to another host than an IP address or
-    /// `localhost` are refused: a browser sends them for a page whose host name leads to this machine (DNS rebinding).
+    /// `access` authorizes requests. Without it the port must be on a loopback address, and requests to a host other
+    /// than an IP address or `localhost` are rejected: a browser sends them for a page whose host name resolves to this
+    /// machine (DNS rebinding).
     pub fn new(checks: Arc<Checks>, pages: Arc<dyn Pages>, access: Option<Arc<Access>>, scope: Scope) -> Self {
         Self { checks, pages, access, scope, writing: Semaphore::new(MAX_PAGES), failed: Default::default() }
     }
@@ -135,7 +137,7 @@ impl Site {
                 "this port answers requests to an IP address or to localhost only\n",
             ));
         }
-        // No probe waits for a review, whatever credentials it has.
+        // Probes never wait for a review, whatever their credentials.
         let Some(access) = self.access.as_ref().filter(|access| !access.is_always_allowed(path)) else {
             return Ok(chain.is_empty() && !request.headers.contains_key(header::AUTHORIZATION));
         };
@@ -220,7 +222,7 @@ impl Site {
         }
     }
 
-    /// The web page and what it polls. `path` follows that of the page.
+    /// The web page and its data. `path` is relative to the page.
     fn web_page(&self, path: &str) -> Response<Full<Bytes>> {
         // Names of plugins need no escapes.
         let detail = || self.pages.detail(path.strip_prefix("overview/")?);
@@ -274,7 +276,7 @@ fn json(value: &Value) -> Response<Full<Bytes>> {
     response(StatusCode::OK, JSON, value.to_string())
 }
 
-/// A page in the form that the client accepts.
+/// A page in a format that the client accepts.
 fn zpage(
     accept: &str,
     kind: &str,
@@ -298,7 +300,7 @@ fn zpage(
     response
 }
 
-/// Whether the host of a request is an IP address or `localhost`, or none is given.
+/// Whether the `Host` of a request is an IP address or `localhost`, or absent.
 fn is_of_this_machine(request: &Parts) -> bool {
     let of_header = request.headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
     let Some(host) = request.uri.authority().map(Authority::as_str).or(of_header) else { return true };

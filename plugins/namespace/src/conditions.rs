@@ -1,9 +1,9 @@
 //! Conditions of a namespace that is being deleted.
 //!
 //! *Invariants*
-//! 1. All five conditions are there after the first pass, those without a failure as `False`.
 //! 1. All five conditions are set after the first pass; those without a failure are `False`.
 //! 2. `lastTransitionTime` changes only with the status; the order of the conditions does not change.
+//!
 //! *Source*: deletion/status_condition_utils.go.
 
 use std::collections::BTreeMap;

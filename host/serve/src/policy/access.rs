@@ -1,4 +1,4 @@
-//! Who may read which path: paths that are always allowed, the question to the API server, and the answers to those who may not.
+//! Authorization of paths: paths that are always allowed, the review by the API server, and the error responses.
 //!
 //! Source: k8s.io/apiserver: `pkg/authorization/path`, `plugin/pkg/authorizer/webhook`, `pkg/endpoints/handlers/responsewriters`.
 
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::identity::UserInfo;
 use pintle_core::ports::api::{ApiError, ApiErrorClass};
 
-/// The group that may do everything, without a question to the API server, which has the same rule.
+/// The group with all permissions, without a review; the API server has the same rule.
 pub const PRIVILEGED_GROUP: &str = "system:masters";
-/// Answers about longer paths are not remembered, since their sender chooses them.
+/// Results for longer paths are not cached, because clients choose them.
 pub const MAX_REMEMBERED_PATH: usize = 10_000;
 
-/// Paths that everybody may read: whole ones, and beginnings, which end in `*`.
+/// Paths that need no authorization: complete ones, and prefixes, which end in `*`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedPaths {
     whole: Vec<String>,
@@ -23,7 +23,7 @@ pub struct AllowedPaths {
 }
 
 impl AllowedPaths {
-    /// Reads the value of `--authorization-always-allow-paths`.
+    /// Parses the value of `--authorization-always-allow-paths`.
     ///
     /// # Errors
     /// A `*` is not at the end.
@@ -42,7 +42,7 @@ impl AllowedPaths {
         Ok(allowed)
     }
 
-    /// Whether everybody may read this path.
+    /// Whether this path needs no authorization.
     pub fn allows(&self, path: &str) -> bool {
         let path = path.strip_prefix('/').unwrap_or(path);
         self.whole.iter().any(|whole| whole == path)
@@ -50,26 +50,26 @@ impl AllowedPaths {
     }
 }
 
-/// A SubjectAccessReview: may the user use this verb (an HTTP method in lower case) on this path?
+/// A SubjectAccessReview for this user, verb (an HTTP method in lower case) and path.
 pub fn access_review(user: &UserInfo, verb: &str, path: &str) -> Value {
     let mut spec = serde_json::to_value(user).unwrap_or_default();
     spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
     json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
 }
 
-/// An answer to a SubjectAccessReview.
+/// Result of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessDecision {
-    /// Whether the user may.
+    /// Whether it is allowed.
     pub allowed: bool,
     /// The reason; may be empty.
     pub reason: String,
 }
 
-/// Reads an answered SubjectAccessReview. Everything but a clear permission is a refusal.
+/// Parses the response to a SubjectAccessReview. Everything except a clear permission is a denial.
 ///
 /// # Errors
-/// The answer is none, or contradicts itself.
+/// The response does not parse, or contradicts itself.
 pub fn access_decision(answer: &str) -> Result<AccessDecision, String> {
     #[derive(Deserialize)]
     struct Review {
@@ -90,10 +90,11 @@ pub fn access_decision(answer: &str) -> Result<AccessDecision, String> {
     }
 }
 
-/// Attempts of a review.
+/// Most attempts of a review.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// The pause before a review is sent again; none if its failure does not pass, or after [`MAX_ATTEMPTS`]. `random` is in 0..1.
+/// The pause before a review is retried; `None` if its failure is permanent, or after [`MAX_ATTEMPTS`]. `random` is in
+/// 0..1.
 ///
 /// Source: k8s.io/apiserver/pkg/util/webhook (`DefaultShouldRetry`, and a backoff of 500 ms, factor 1.5, jitter 0.2).
 pub fn repeat_after(why: &ApiError, n_failed: u32, random: f64) -> Option<Duration> {
@@ -106,7 +107,7 @@ pub fn repeat_after(why: &ApiError, n_failed: u32, random: f64) -> Option<Durati
     Some(why.retry_after().map_or(backoff, |requested| requested.max(backoff)))
 }
 
-/// The body of an answer 401.
+/// The body of a 401 response.
 pub fn unauthorized() -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -114,7 +115,7 @@ pub fn unauthorized() -> Value {
     })
 }
 
-/// The body of an answer 403.
+/// The body of a 403 response.
 pub fn forbidden(user: &UserInfo, verb: &str, path: &str, reason: &str) -> Value {
     let mut message = sanitized(&format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name));
     if !reason.is_empty() {
@@ -126,12 +127,12 @@ pub fn forbidden(user: &UserInfo, verb: &str, path: &str, reason: &str) -> Value
     })
 }
 
-/// The body of an answer 500.
+/// The body of a 500 response.
 pub fn internal_error(path: &str, why: &str) -> String {
     sanitized(&format!("Internal Server Error: {path:?}: {why}\n"))
 }
 
-/// Text that no browser takes for HTML.
+/// Text that browsers do not interpret as HTML.
 fn sanitized(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

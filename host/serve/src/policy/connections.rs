@@ -1,43 +1,43 @@
-//! Which connections stay open when there are too many.
+//! Decides which connections stay open when there are too many.
 //!
 //! Invariants:
-//! 1. There are at most [`MAX_CONNECTIONS`], and at most [`MAX_OF_PEER`] of one client: an IPv4 address, or the /64 of an IPv6 address,
-//!    which is what one machine may choose its addresses from.
-//! 2. A new connection takes the place of one that waits for its client: the one that has waited longest, of the same client if
-//!    that has too many. So clients that send nothing, or one byte at a time, keep no other client out.
-//! 3. A connection whose request is being answered is never closed for another one.
+//! 1. There are at most [`MAX_CONNECTIONS`], and at most [`MAX_OF_PEER`] of one client: an IPv4 address, or the /64 of
+//!    an IPv6 address, because one machine may choose any address in it.
+//! 2. A new connection replaces one that waits for its client: the one that has waited longest, of the same client if
+//!    that has too many. So clients that send nothing, or one byte at a time, do not lock out other clients.
+//! 3. A connection with a request in progress is never closed for another one.
 //!
-//! Not here: sockets, and times after which a connection ends without need.
+//! Not here: sockets, and timeouts of connections.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Connections at once.
+/// Most concurrent connections.
 pub const MAX_CONNECTIONS: usize = 256;
-/// Connections of one client at once.
+/// Most concurrent connections of one client.
 pub const MAX_OF_PEER: usize = 64;
 
 /// A connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
-/// What is done about a new connection.
+/// The decision on a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It stays.
+    /// It is accepted.
     Open(ConnectionId),
-    /// It stays, and another one is closed.
+    /// It is accepted, and another one is closed.
     InPlaceOf(ConnectionId, ConnectionId),
-    /// It is closed: all others are being answered.
+    /// It is closed: all others have requests in progress.
     Refused,
 }
 
 #[derive(Debug)]
 struct Entry {
     peer: IpAddr,
-    /// Requests that are being answered.
+    /// Requests in progress.
     n_busy: usize,
-    /// Since when it waits for its client, as a number that only grows.
+    /// Start of the wait for its client, as an increasing number.
     waits_since: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// A new connection.
+    /// Decides on a new connection.
     pub fn admit(&mut self, peer: IpAddr) -> Admission {
         let peer = client_of(peer);
         let n_of_peer = self.entries.values().filter(|entry| entry.peer == peer).count();
@@ -82,14 +82,14 @@ impl Connections {
         candidates.min_by_key(|(_, entry)| entry.waits_since).map(|(id, _)| *id)
     }
 
-    /// The headers of a request have arrived.
+    /// Records that the headers of a request have arrived.
     pub fn begin(&mut self, id: ConnectionId) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.n_busy += 1;
         }
     }
 
-    /// The answer to a request is there.
+    /// Records that a response is complete.
     pub fn end(&mut self, id: ConnectionId) {
         self.next += 1;
         let next = self.next;
@@ -99,7 +99,7 @@ impl Connections {
         }
     }
 
-    /// It is closed.
+    /// Records that it is closed.
     pub fn remove(&mut self, id: ConnectionId) {
         self.entries.remove(&id);
     }
@@ -109,13 +109,13 @@ impl Connections {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// The addresses that one client may have, as the first of them.
+/// The first of the addresses that one client may have.
 fn client_of(peer: IpAddr) -> IpAddr {
     const NETWORK: u128 = !0 << 64;
     match peer.to_canonical() {
@@ -151,7 +151,7 @@ mod tests {
         let Admission::InPlaceOf(_, closed) = connections.admit(of(2, 999)) else { panic!("no limit") };
         assert_eq!(closed, first);
         assert!(connections.entries.contains_key(&probe));
-        // One that is written as IPv6 is an IPv4 address.
+        // An IPv4 address mapped to IPv6 counts as IPv4.
         let mapped = |last: u8| IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x0a00, u16::from(last)]);
         assert_ne!(client_of(mapped(1)), client_of(mapped(2)));
     }
@@ -179,7 +179,7 @@ mod tests {
         let all: Vec<_> = (0..MAX_CONNECTIONS).map(|n| open(&mut connections, peer(n))).collect();
         connections.begin(all[0]);
         connections.begin(all[1]);
-        // It waits again, and for the shortest time.
+        // It waits again, for the shortest time.
         connections.end(all[1]);
         let Admission::InPlaceOf(new, closed) = connections.admit(peer(999)) else { panic!("no limit") };
         assert_eq!(closed, all[2]);

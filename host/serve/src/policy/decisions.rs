@@ -1,35 +1,35 @@
-//! Answers that are remembered for a time.
+//! A cache with expiration.
 //!
 //! Invariants:
-//! 1. An answer is used only before its end.
-//! 2. There are at most as many answers as the capacity: then those that end first are forgotten.
+//! 1. An entry is used only before it expires.
+//! 2. At capacity, the entries that expire first are evicted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// Answers by what was asked.
+/// Cached results by request.
 #[derive(Debug)]
 pub struct Decisions<K, V> {
     by_key: HashMap<K, (V, Instant, u64)>,
-    /// End, and the number of the entry, which makes it unique.
+    /// Expiration, and the number of the entry, which makes it unique.
     ends: BTreeMap<(Instant, u64), K>,
     capacity: usize,
     next: u64,
 }
 
 impl<K: Clone + Eq + Hash, V: Clone> Decisions<K, V> {
-    /// At most so many answers.
+    /// A cache with this capacity.
     pub fn new(capacity: usize) -> Self {
         Self { by_key: HashMap::new(), ends: BTreeMap::new(), capacity, next: 0 }
     }
 
-    /// The answer, unless it is too old.
+    /// The cached result, unless it has expired.
     pub fn get(&self, key: &K, now: Instant) -> Option<V> {
         self.by_key.get(key).filter(|(_, end, _)| now < *end).map(|(value, ..)| value.clone())
     }
 
-    /// Remembers an answer for a time; with zero it is not remembered.
+    /// Caches a result for a time; with zero it is not cached.
     pub fn put(&mut self, key: K, value: V, ttl: Duration, now: Instant) {
         if let Some((_, end, n)) = self.by_key.remove(&key) {
             self.ends.remove(&(end, n));
@@ -49,12 +49,12 @@ impl<K: Clone + Eq + Hash, V: Clone> Decisions<K, V> {
         self.by_key.insert(key, (value, end, self.next));
     }
 
-    /// Number of answers, those that are too old included.
+    /// Number of entries, including expired ones.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of everything that was put.
+        /// Compares with a list of all entries.
         #[test]
         fn an_answer_is_the_last_one_that_was_put(
             steps in prop::collection::vec((0..6_u8, 0..40_u64, 0..8_u64), 0..60), capacity in 1..5_usize,

@@ -1,24 +1,25 @@
-//! The text forms of metrics: OpenMetrics, as the host's library writes it, and Prometheus' own, as kube-controller-manager serves it.
+//! Text formats of metrics: OpenMetrics, as the host's library writes it, and Prometheus' own, as
+//! kube-controller-manager serves it.
 //!
-//! A client that accepts both gets Prometheus' form, although Prometheus would rather have the other one: the labels `le` of histograms
-//! differ (`1` and `1.0`), and rules and dashboards are written for those of kube-controller-manager.
+//! A client that accepts both gets Prometheus' format, although Prometheus prefers the other one: the `le` labels of
+//! histograms differ (`1` and `1.0`), and rules and dashboards are written for those of kube-controller-manager.
 //!
 //! Source: `promhttp.HandlerOpts.EnableOpenMetrics`, which k8s.io/component-base leaves off; `expfmt/text_create.go` of
 //! github.com/prometheus/common.
 
 use std::borrow::Cow;
 
-/// A text form of metrics.
+/// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposition {
-    /// Prometheus' text form.
+    /// Prometheus' text format.
     Prometheus,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl Exposition {
-    /// The form for a client with this `Accept`: OpenMetrics only for one that accepts nothing else of what there is.
+    /// The format for this `Accept` header: OpenMetrics only if the client does not accept Prometheus' format.
     pub fn negotiate(accept: &str) -> Self {
         let accepted = |media_types: &[&str]| {
             accept.split(',').any(|alternative| {
@@ -43,7 +44,7 @@ impl Exposition {
         }
     }
 
-    /// A text of OpenMetrics in this form.
+    /// Converts OpenMetrics text to this format.
     pub fn write(self, openmetrics: String) -> String {
         match self {
             Self::Prometheus => prometheus(&openmetrics),
@@ -52,14 +53,14 @@ impl Exposition {
     }
 }
 
-/// Prometheus' form: a counter has its suffix in its description too, a backslash in a help text is escaped, bounds of buckets are
-/// written as Go writes them, and there is no end marker.
+/// Prometheus' format: a counter also has its suffix in its description, a backslash in a help text is escaped, bucket
+/// bounds are written as in Go, and there is no end marker.
 fn prometheus(openmetrics: &str) -> String {
     let mut out = String::with_capacity(openmetrics.len() + openmetrics.len() / 16);
     let mut lines = openmetrics.lines().peekable();
     while let Some(line) = lines.next() {
         if let Some(help) = line.strip_prefix("# HELP ") {
-            // The type follows.
+            // The type is in the next line.
             let suffix = match lines.peek() {
                 Some(kind) if kind.starts_with("# TYPE ") && kind.ends_with(" counter") => "_total",
                 _ => "",
@@ -84,10 +85,10 @@ fn push(out: &mut String, parts: &[&str]) {
     out.push('\n');
 }
 
-/// A sample; `le`, which the library writes first, as Go writes it.
+/// A sample; `le`, which the library writes first, in Go's format.
 fn sample(line: &str) -> Cow<'_, str> {
     const LE: &str = "_bucket{le=\"";
-    // Labels come after the first brace, so that no value of another label can be taken for this one.
+    // Searches after the first brace, so that the value of another label is never matched.
     let at = line.find('{').and_then(|brace| line.get(..brace + LE.len() - "_bucket{".len() + 1)).unwrap_or_default();
     if !at.ends_with(LE) {
         return Cow::Borrowed(line);
@@ -101,8 +102,8 @@ fn sample(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// A number as Go's `strconv.FormatFloat(number, 'g', -1, 64)` writes it: the shortest digits, with an exponent if that is below -4
-/// or above 5.
+/// A number in the format of Go's `strconv.FormatFloat(number, 'g', -1, 64)`: the shortest digits, with an exponent if
+/// that is below -4 or above 5.
 fn go(number: f64) -> String {
     let scientific = format!("{number:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_go_writes_them() {
-        // Printed by `strconv.FormatFloat(number, 'g', -1, 64)`.
+        // Output of `strconv.FormatFloat(number, 'g', -1, 64)`.
         for (number, text) in [
             (1e-8, "1e-08"),
             (9.999_999_999_999_999e-6, "9.999999999999999e-06"),

@@ -1,8 +1,9 @@
-//! Answers of `/healthz`, `/livez` and `/readyz`, and the metrics about them.
+//! Responses of `/healthz`, `/livez` and `/readyz`, and their metrics.
 //!
 //! Invariants:
-//! 1. The answer for everybody names checks, and never the reason of a failure.
-//! 2. A check that does not count (that of one plugin) is shown, and never fails a probe: a plugin must not restart the host.
+//! 1. The response without authorization has the names of checks, but never the reason of a failure.
+//! 2. A check that does not count (that of one plugin) is shown, and never fails a probe, because a plugin must not
+//!    restart the host.
 //!
 //! Source: `handleRootHealth` in k8s.io/apiserver/pkg/server/healthz/healthz.go; k8s.io/component-base/metrics/prometheus/slis.
 //! Deliberate difference: checks that do not count.
@@ -10,12 +11,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// What a client asks.
+/// A probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
     /// `/healthz`, which kubelets use for kube-controller-manager's liveness.
     Healthz,
-    /// `/livez`: whether a restart would help.
+    /// `/livez`: whether the host needs no restart.
     Livez,
     /// `/readyz`: whether the host can do its work.
     Readyz,
@@ -38,15 +39,15 @@ impl Probe {
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckResult {
-    /// Its name in paths and answers.
+    /// Its name in paths and responses.
     pub name: String,
-    /// The reason of a failure, for clients with permission and for the log.
+    /// The reason of a failure, for authorized clients and for the log.
     pub result: Result<(), String>,
     /// Whether a failure fails the probe.
     pub counts: bool,
 }
 
-/// An answer to a probe.
+/// The response to a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeAnswer {
     /// Whether all checks that count succeeded.
@@ -57,8 +58,8 @@ pub struct ProbeAnswer {
     pub failed: Option<String>,
 }
 
-/// Answers a probe from the results of its checks. `excluded` are the values of `exclude`; `verbose`: whether the answer lists the
-/// checks although none failed.
+/// Answers a probe from the results of its checks. `excluded` are the values of `exclude`; `verbose`: whether to list
+/// the checks even if none failed.
 pub fn answer(probe: Probe, results: &[CheckResult], excluded: &BTreeSet<String>, verbose: bool) -> ProbeAnswer {
     let name = probe.as_str();
     let mut lines = String::new();
@@ -94,7 +95,7 @@ pub fn answer(probe: Probe, results: &[CheckResult], excluded: &BTreeSet<String>
     ProbeAnswer { ok, body, failed: (!ok).then(|| failed.join("; ")) }
 }
 
-/// The answer to a single check: whether it succeeded, and the body, which gives the reason.
+/// The response for a single check: whether it succeeded, and the body, which contains the reason.
 pub fn single(check: &CheckResult) -> (bool, String) {
     match &check.result {
         Ok(()) => (true, "ok".to_owned()),
@@ -102,10 +103,10 @@ pub fn single(check: &CheckResult) -> (bool, String) {
     }
 }
 
-/// Checks whose results are remembered at most.
+/// Most checks with recorded results.
 pub const MAX_OBSERVED: usize = 1_000;
 
-/// Counts results of checks, for `/metrics/slis`.
+/// Records check results, for `/metrics/slis`.
 #[derive(Clone, Debug, Default)]
 pub struct HealthMetrics {
     by_check: BTreeMap<(String, Probe), Observed>,
@@ -119,7 +120,7 @@ struct Observed {
 }
 
 impl HealthMetrics {
-    /// Counts the results of a probe. Checks beyond [`MAX_OBSERVED`] are not counted.
+    /// Records the results of a probe. Checks beyond [`MAX_OBSERVED`] are ignored.
     pub fn observe<'c>(&mut self, probe: Probe, results: impl IntoIterator<Item = &'c CheckResult>) {
         for check in results {
             let key = (check.name.clone(), probe);
@@ -135,12 +136,12 @@ impl HealthMetrics {
         }
     }
 
-    /// Forgets everything.
+    /// Resets all results.
     pub fn reset(&mut self) {
         self.by_check.clear();
     }
 
-    /// The metrics in the text form of Prometheus (`text/plain; version=0.0.4`).
+    /// The metrics in Prometheus' text format (`text/plain; version=0.0.4`).
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut family = |name: &str, help: &str, kind: &str, lines: &mut dyn Iterator<Item = String>| {
@@ -254,7 +255,7 @@ kubernetes_healthchecks_total{name=\"ping\",status=\"error\",type=\"livez\"} 1
         metrics.observe(Probe::Healthz, &results);
         let gauges = metrics.text().lines().filter(|line| line.starts_with("kubernetes_healthcheck{")).count();
         assert_eq!(gauges, MAX_OBSERVED);
-        // Those that are known are still counted.
+        // Known checks are still recorded.
         metrics.observe(Probe::Healthz, &results[..1]);
         assert!(metrics.text().contains("name=\"00000\",status=\"success\",type=\"healthz\"} 2\n"));
     }

@@ -1,4 +1,4 @@
-//! Who sends a request: by the answer to a TokenReview, or by the headers of a front proxy.
+//! The user of a request: from a TokenReview, or from the headers of a front proxy.
 //!
 //! Source: k8s.io/apiserver/pkg/authentication: `request/bearertoken`, `request/headerrequest`, `group/authenticated_group_adder.go`,
 //! `request/anonymous`; `plugin/pkg/authenticator/token/webhook`.
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub const ANONYMOUS: &str = "system:anonymous";
 /// Its group.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The group of everybody else.
+/// The group of all other users.
 pub const AUTHENTICATED: &str = "system:authenticated";
 
 /// A user, in the fields of a SubjectAccessReview.
@@ -27,7 +27,7 @@ pub struct UserInfo {
     pub uid: String,
     /// Groups.
     pub groups: Vec<String>,
-    /// Anything else that authorizers may look at.
+    /// Other attributes for authorizers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
@@ -53,7 +53,7 @@ impl UserInfo {
     }
 }
 
-/// The token of an `Authorization` header. An empty one counts as none.
+/// The token of an `Authorization` header. An empty one counts as absent.
 pub fn bearer_token(authorization: &str) -> Option<&str> {
     let mut parts = authorization.trim().splitn(3, ' ');
     let is_bearer = parts.next()?.eq_ignore_ascii_case("bearer");
@@ -66,10 +66,10 @@ pub fn token_review(token: &str) -> Value {
     json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}})
 }
 
-/// The user of an answered TokenReview; none if the token is not valid.
+/// The user of a TokenReview response; `None` if the token is invalid.
 ///
 /// # Errors
-/// The answer is none, or the API server could not decide.
+/// The response does not parse, or the API server could not decide.
 pub fn reviewed(answer: &str) -> Result<Option<UserInfo>, String> {
     #[derive(Deserialize)]
     struct Review {
@@ -93,18 +93,18 @@ pub fn reviewed(answer: &str) -> Result<Option<UserInfo>, String> {
     }
 }
 
-/// The headers in which a front proxy passes on the authenticated user. Header names are lower-case.
+/// The headers with which a front proxy passes on the authenticated user. Header names are lower-case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrontProxy {
     /// Common names of its certificate; any if empty.
     pub allowed_names: Vec<String>,
-    /// Headers with the user's name; the first that is present counts.
+    /// Headers with the user's name; the first one present is used.
     pub username_headers: Vec<String>,
-    /// Headers with the user's uid; the first that is present counts.
+    /// Headers with the user's uid; the first one present is used.
     pub uid_headers: Vec<String>,
-    /// Headers with the user's groups; all count.
+    /// Headers with the user's groups; all are used.
     pub group_headers: Vec<String>,
-    /// Beginnings of the names of headers with anything else.
+    /// Prefixes of header names with other attributes.
     pub extra_header_prefixes: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ impl FrontProxy {
         self.allowed_names.is_empty() || self.allowed_names.iter().any(|allowed| allowed == common_name)
     }
 
-    /// The user that the headers name. `headers` are pairs of a lower-case name and a value.
+    /// The user in the headers. `headers` are pairs of a lower-case name and a value.
     pub fn user(&self, headers: &[(&str, &str)]) -> Option<UserInfo> {
         let values = |name: &str| {
             headers.iter().filter(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned()).collect::<Vec<_>>()
@@ -137,7 +137,7 @@ impl FrontProxy {
     }
 }
 
-/// Decodes `%XX`; text that is not encoded correctly stays as it is.
+/// Decodes `%XX`; invalid encodings stay unchanged.
 fn unescape(text: &str) -> String {
     let decode = || {
         let mut bytes = Vec::new();
@@ -158,7 +158,7 @@ fn unescape(text: &str) -> String {
     decode().unwrap_or_else(|| text.to_owned())
 }
 
-/// How the API server authenticates clients, as it publishes it for others.
+/// The client authentication configuration that the API server publishes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PublishedConfig {
     /// Authorities of client certificates, in PEM; absent if there are none.
@@ -167,7 +167,7 @@ pub struct PublishedConfig {
     pub front_proxy: Option<(String, FrontProxy)>,
 }
 
-/// Reads the `data` of the ConfigMap `kube-system/extension-apiserver-authentication`.
+/// Parses the `data` of the ConfigMap `kube-system/extension-apiserver-authentication`.
 ///
 /// # Errors
 /// It does not parse.

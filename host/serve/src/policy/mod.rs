@@ -1,5 +1,4 @@
-//! What is decided about clients of the port without waiting: whether the host is healthy, who may read what, and which connections stay
-//! open.
+//! Decisions about clients of the port, without I/O: health, authorization, and open connections.
 
 pub mod access;
 pub mod connections;

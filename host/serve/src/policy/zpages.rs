@@ -1,7 +1,9 @@
-//! `/flagz` and `/statusz`: their forms, and which of them a client accepts.
+//! `/flagz` and `/statusz`: formats and content negotiation.
 //!
 //! Source: k8s.io/apiserver/pkg/server/flagz, .../statusz (texts, and objects of `config.k8s.io`), and
-//! .../pkg/endpoints/handlers/negotiation. Upstream separates names from values with one of four separators by chance, so that no client
+//! .../pkg/endpoints/handlers/negotiation. Upstream separates names from values with one of four random separators, so
+//! that no client parses the text; here it is always the same one of them. A host is not written in Go, so there is no
+//! Go version.
 //! parses the text; here it is always the same one of them. A host is not written in Go, so there is no version of it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +14,12 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 const GROUP: &str = "config.k8s.io";
-/// The deprecated version, and the present one.
+/// The deprecated and the current version.
 const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
-/// Alternatives of a client that count.
+/// Most alternatives of an `Accept` header that are considered.
 const MAX_ALTERNATIVES: usize = 32;
 
-/// The form of an answer.
+/// The format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// For humans.
@@ -35,20 +37,20 @@ impl Form {
     }
 }
 
-/// The form that an `Accept` header prefers, of an object of this kind. None is acceptable without one: the client accepts neither text
-/// nor the object.
+/// The preferred format of an `Accept` header, for an object of this kind. `None`: the client accepts neither text nor
+/// the object.
 pub fn negotiate(accept: &str, kind: &str) -> Option<Form> {
     if accept.trim().is_empty() {
         return Some(Form::Text);
     }
     let mut alternatives: Vec<(f64, Option<Form>)> =
         accept.split(',').take(MAX_ALTERNATIVES).map(|one| alternative(one, kind)).collect();
-    // Stable: of equal ones the first.
+    // Stable: the first of equal ones.
     alternatives.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     alternatives.into_iter().find_map(|(quality, form)| form.filter(|_| quality > 0.0))
 }
 
-/// The quality of an alternative, and its form, if there is one.
+/// The quality of an alternative, and its format, if supported.
 fn alternative(text: &str, kind: &str) -> (f64, Option<Form>) {
     let mut parts = text.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
@@ -72,7 +74,7 @@ fn alternative(text: &str, kind: &str) -> (f64, Option<Form>) {
     (quality, form)
 }
 
-/// The body of an answer 406.
+/// The body of a 406 response.
 pub fn not_acceptable() -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -108,23 +110,23 @@ pub fn flagz_object(version: &str, component: &str, flags: &BTreeMap<String, Str
     object(version, "Flagz", component, json!({ "flags": flags }))
 }
 
-/// What `/statusz` shows.
+/// The content of `/statusz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// When the host started.
     pub started: Timestamp,
-    /// Since then.
+    /// Time since the start.
     pub up: Duration,
     /// Version of the host.
     pub version: String,
-    /// Version of Kubernetes that it behaves as, for example `1.37`.
+    /// The Kubernetes version that it emulates, for example `1.37`.
     pub emulates: String,
-    /// Paths that are served.
+    /// Served paths.
     pub paths: Vec<&'static str>,
 }
 
 impl Status {
-    /// The first parts of the paths, each once.
+    /// The first segments of the paths, without duplicates.
     fn folders(&self) -> Vec<String> {
         let folders = self.paths.iter().filter_map(|path| path.split('/').nth(1)).filter(|folder| !folder.is_empty());
         folders.map(|folder| format!("/{folder}")).collect::<BTreeSet<_>>().into_iter().collect()

@@ -1,4 +1,4 @@
-//! Who may read what.
+//! Authentication and authorization.
 
 use std::fs;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ async fn answers_are_remembered_for_their_time() {
     let reviews = || port.api.n_reviews.swap(0, Ordering::Relaxed);
     assert_eq!(port.get("/metrics", Some("good")).await, secret());
     assert_eq!(reviews(), 2);
-    // The rights are revoked, and the token, too.
+    // The permissions are revoked, and the token, too.
     port.api.readers.lock().clear();
     port.api.tokens.lock().clear();
     assert_eq!(port.get("/metrics", Some("good")).await, secret());
@@ -77,7 +77,7 @@ async fn answers_are_remembered_for_their_time() {
     advance(TTL).await;
     assert_eq!(port.get("/metrics", Some("good")).await.0, UNAUTHORIZED);
     assert_eq!(reviews(), 1);
-    // Refusals are remembered as well.
+    // Denials are cached too.
     port.api.tokens.lock().insert("good".into(), "alice".into());
     assert_eq!(port.get("/metrics", Some("good")).await.0, UNAUTHORIZED);
     advance(TTL).await;
@@ -101,11 +101,11 @@ async fn a_review_that_fails_is_repeated_and_never_a_permission() {
     }
     let reviews = || port.api.n_reviews.swap(0, Ordering::Relaxed);
     reviews();
-    // Of the token.
+    // Of the token review.
     *port.api.failures.lock() = (5, 500);
     assert_eq!(port.get("/metrics", Some("good")).await.0, UNAUTHORIZED);
     assert_eq!(reviews(), 5);
-    // Of the permission, of somebody without a token.
+    // Of the access review, for a client without a token.
     *port.api.failures.lock() = (5, 500);
     let (status, body) = port.get("/metrics", None).await;
     assert_eq!((status.as_u16(), reviews()), (500, 5));
@@ -119,14 +119,14 @@ async fn a_review_that_fails_is_repeated_and_never_a_permission() {
     assert!(
         port.get("/metrics", None).await.1.contains("run, as an administrator, `pintle rbac | kubectl apply -f -`")
     );
-    // No failure is remembered.
+    // Failures are not cached.
     assert_eq!(port.get("/metrics", Some("good")).await, secret());
 }
 
 #[tokio::test(start_paused = true)]
 async fn clients_without_credentials_leave_reviews_for_the_others() {
     let port = Arc::new(Port::start(tls_options()).await);
-    // Time passes only when nothing is left to do.
+    // The clock advances only when all tasks are idle.
     let busy = tokio::spawn(async {
         loop {
             tokio::task::yield_now().await;
@@ -164,10 +164,10 @@ async fn a_client_certificate_is_verified_for_each_request() {
     }
     assert_eq!(get(clients.client("bob"), None).await.0, FORBIDDEN);
     assert_eq!(get(strangers.client("alice"), None).await.0, UNAUTHORIZED);
-    // As upstream: one of the two is enough.
+    // As upstream: either of the two is enough.
     assert_eq!(get(strangers.client("alice"), Some("good")).await, secret());
     assert_eq!(port.send(&strangers.client("alice"), "GET", "/livez", None).await.0, OK);
-    // Headers of a proxy count for nobody here.
+    // Proxy headers are ignored here.
     let header = Client { headers: vec![("x-remote-user", "alice")], ..clients.client("bob") };
     assert_eq!(get(header, None).await.0, FORBIDDEN);
 }
@@ -211,7 +211,7 @@ async fn authorities_are_looked_up_where_the_api_server_publishes_them() {
     let looking = tokio::spawn(async move { access.keep_looking_up().await });
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!((get(&first).await, get(&second).await), (OK, UNAUTHORIZED));
-    // What cannot be read, or is wrong, changes nothing.
+    // Unreadable or invalid configuration changes nothing.
     for published in [Err(500), Ok(json!({"client-ca-file": "garbage"}))] {
         *port.api.published.lock() = Some(published);
         tokio::time::sleep(Duration::from_secs(80)).await;

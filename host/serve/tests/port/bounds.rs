@@ -1,4 +1,4 @@
-//! Clients that want too much, or send too little.
+//! Clients that request too much, or send too little.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::client::{Client, Port, tls_options};
 
-/// For anything on a busy machine.
+/// Timeout for anything on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn is_alive(port: &Port) -> bool {
@@ -20,18 +20,18 @@ async fn is_alive(port: &Port) -> bool {
 #[tokio::test]
 async fn clients_that_send_nothing_keep_nobody_out() {
     let port = Port::start(tls_options()).await;
-    // More than one address may have, half of them in the middle of a handshake.
+    // More than the limit of one address, half of them in the middle of a handshake.
     let mut silent = Vec::new();
     for n in 0..MAX_OF_PEER + 20 {
         let mut stream = port.tcp().await;
         if n % 2 == 0 {
-            // The beginning of a record.
+            // Start of a record.
             stream.write_all(&[0x16, 0x03]).await.unwrap();
         }
         silent.push(stream);
     }
     assert!(is_alive(&port).await);
-    // The first ones have made room.
+    // The first ones were closed for new connections.
     for stream in &mut silent[..20] {
         let end = timeout(PATIENCE, stream.read(&mut [0])).await.unwrap();
         assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
@@ -68,7 +68,7 @@ async fn silence_ends_a_connection() {
             let mut stream = port.connect(&Client::default()).await;
             stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
             stream.flush().await.unwrap();
-            // 408, and the end.
+            // 408, and the end of the connection.
             stream.read_to_end(&mut Vec::new()).await
         };
         assert!(start.elapsed() <= within, "{:?} {read:?}", start.elapsed());
@@ -82,7 +82,7 @@ async fn headers_are_bounded() {
     let status = async |path: String, n_headers: usize| {
         let mut stream = port.connect(&Client::default()).await;
         let headers: String = (0..n_headers).map(|n| format!("h{n}: v\r\n")).collect();
-        // The server may answer, and close, before it has read everything.
+        // The server may respond, and close, before it has read everything.
         let _ = stream.write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes()).await;
         let mut answer = Vec::new();
         let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await;

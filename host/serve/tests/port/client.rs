@@ -1,4 +1,4 @@
-//! A port with an API server that answers reviews as a test wants, and clients of it.
+//! A port with an API server whose reviews are controlled by the test, and clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) struct FakeApiServer {
     pub(crate) readers: Mutex<Vec<String>>,
     /// Fails this many reviews first, with this status code.
     pub(crate) failures: Mutex<(usize, u16)>,
-    /// Whether it never answers about the permissions of clients without credentials.
+    /// Whether it never answers reviews for clients without credentials.
     pub(crate) is_silent: AtomicBool,
     pub(crate) n_reviews: AtomicUsize,
     pub(crate) published: Mutex<Option<Result<Value, u16>>>,
@@ -242,7 +242,7 @@ impl Client {
     }
 }
 
-/// An authority of clients, in PEM, and what makes certificates of it.
+/// A client authority in PEM, and its issuer.
 pub(crate) struct Authority {
     pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,

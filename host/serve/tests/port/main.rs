@@ -1,4 +1,4 @@
-//! The port over real sockets: who may read what, and clients that want too much.
+//! The port over real sockets: authorization, and clients that exceed bounds.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
