@@ -1,11 +1,11 @@
-//! Collects what `pintle new` writes: templates, the contract, and the sources of the SDKs.
+//! Embeds the inputs of `pintle new`: templates, the contract, and the sources of the SDKs.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::{env, fmt::Write as _};
 
-/// Folders of the repository, and where they stand among what is embedded.
+/// Folders of the repository, and their paths among the embedded files.
 const FOLDERS: [(&str, &str); 7] = [
     ("host/build/scaffold", "scaffold"),
     ("wit", "wit"),
@@ -16,7 +16,7 @@ const FOLDERS: [(&str, &str); 7] = [
     ("sdk/vectors", "sdk/vectors"),
 ];
 
-/// A module file that is complete: which libraries the SDK itself needs is known to `go mod tidy` alone.
+/// A complete module file: only `go mod tidy` can determine the SDK's own dependencies.
 const GO_MODULE: [&str; 2] = ["sdk/go/examples/webapp/go.mod", "sdk/go/examples/webapp/go.sum"];
 
 fn main() -> io::Result<()> {
@@ -46,7 +46,8 @@ fn main() -> io::Result<()> {
 }
 
 fn add(folder: &Path, name: &str, files: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
-    // A folder's time changes when a file is added or removed. Tools write files into an SDK's folder, which must not cause a build.
+    // A folder's time changes when a file is added or removed. Tools write files into an SDK's folder, which must not
+    // cause a build.
     let is_sdk = name.strip_prefix("sdk/").is_some_and(|rest| !rest.contains('/'));
     if !is_sdk {
         println!("cargo::rerun-if-changed={}", folder.display());
@@ -67,7 +68,7 @@ fn add(folder: &Path, name: &str, files: &mut Vec<(String, PathBuf)>) -> io::Res
     Ok(())
 }
 
-/// What tools put into a folder, examples, and tests of an SDK itself.
+/// Output of tools, examples, and an SDK's own tests.
 fn is_left_out(file: &str, folder: &str) -> bool {
     let put_there = ["target", "node_modules", "__pycache__"].contains(&file);
     let of_tools = file.starts_with('.') || file.ends_with(".egg-info") || file.ends_with(".wasm");

@@ -1,7 +1,7 @@
-//! `pintle dev`: the CustomResourceDefinitions of a folder are applied to the cluster, again whenever a file changes.
+//! `pintle dev`: applies the CustomResourceDefinitions of a folder to the cluster, and again whenever a file changes.
 //!
 //! *Invariants*:
-//! 1. A definition that cannot be read, or that the API server rejects, changes nothing: the previous one stays.
+//! 1. A definition that is unreadable, or rejected by the API server, changes nothing: the previous one stays.
 //! 2. A definition whose file is removed stays, because its removal would delete the objects of its kind.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,25 +18,25 @@ use serde_json::Value;
 /// Applies one definition to a cluster.
 pub type Apply = Arc<dyn Fn(Value) -> BoxFuture<'static, anyhow::Result<()>> + Send + Sync>;
 
-/// A folder of definitions, and what was applied of it.
+/// A folder of definitions, and those applied from it.
 pub struct Definitions {
     folder: PathBuf,
     apply: Apply,
-    /// The text of each file, or why it could not be read; and the names of the definitions that it had.
+    /// The text of each file, or why it is unreadable; and the names of its definitions.
     seen: BTreeMap<PathBuf, (Result<String, String>, BTreeSet<String>)>,
-    /// Why the folder could not be read the last time.
+    /// Why the last read of the folder failed.
     unreadable: Option<String>,
-    /// The definitions that the cluster has from here.
+    /// The definitions applied from this folder.
     applied: BTreeSet<String>,
 }
 
 impl Definitions {
-    /// The folder `crds` of a plugin: in its folder, or beside its component.
+    /// The folder `crds` of a plugin: in its folder, or next to its component.
     pub fn of_plugin(plugin: &Path, apply: Apply) -> Self {
         Self::new(crds::beside(plugin), apply)
     }
 
-    /// A folder that `--crds` names.
+    /// The folder in `--crds`.
     ///
     /// # Errors
     /// It is not a folder.
@@ -50,7 +50,7 @@ impl Definitions {
     }
 
     fn new(folder: PathBuf, apply: Apply) -> Self {
-        // Messages show the same path wherever it comes from.
+        // Messages show the same path whatever its origin.
         let folder = std::path::absolute(&folder).unwrap_or(folder);
         Self { folder, apply, seen: BTreeMap::new(), unreadable: None, applied: BTreeSet::new() }
     }
@@ -60,10 +60,10 @@ impl Definitions {
         &self.folder
     }
 
-    /// Applies the definitions of files that have changed. Returns a message for each definition and each problem.
+    /// Applies the definitions of changed files. Returns a message for each definition and each problem.
     ///
     /// # Cancel safety
-    /// A file whose definitions were being applied is not read again before it changes.
+    /// A file whose definitions were being applied is read again only after it changes.
     pub async fn sync(&mut self) -> Vec<String> {
         let files = match crds::files(&self.folder) {
             Ok(files) => files,
@@ -132,7 +132,7 @@ impl Definitions {
         (lines, names)
     }
 
-    /// Forgets files that are gone. Returns a message for each definition that no file has any more.
+    /// Drops removed files. Returns a message for each definition that no file has any more.
     fn forget(&mut self, files: &[PathBuf]) -> Vec<String> {
         let mut gone = BTreeSet::new();
         self.seen.retain(|file, (_, names)| {
@@ -155,7 +155,7 @@ impl Definitions {
             .collect()
     }
 
-    /// Applies what changes, for as long as it is polled, and reports it in lines. Does not end.
+    /// Applies changes while polled, and reports them in lines. Never returns.
     pub fn follow(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> BoxFuture<'static, ()> {
         async move {
             let mut watch = FolderWatch::of_entries(&self.folder);
@@ -184,7 +184,7 @@ metadata: {name: teams.example.org}
 spec: {group: example.org}
 ";
 
-    /// A folder, its definitions, and the groups that were applied. The group `bad` is rejected.
+    /// A folder, its definitions, and the applied groups. The group `bad` is rejected.
     struct Fixture {
         folder: tempfile::TempDir,
         definitions: Definitions,
@@ -275,7 +275,7 @@ spec: {group: example.org}
         let mut fixture = fixture();
         fixture.write("team.yaml", TEAM);
         fixture.sync().await;
-        // Another name for the same definition.
+        // Another file name for the same definition.
         let folder = fixture.folder.path().join("crds");
         std::fs::rename(folder.join("team.yaml"), folder.join("other.yaml")).unwrap();
         assert_eq!(fixture.sync().await, ["crds/other.yaml: applied teams.example.org"]);

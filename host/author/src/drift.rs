@@ -1,4 +1,4 @@
-//! `pintle dev`: whether the definitions in `crds` are those of the types, checked after saves while everything else continues.
+//! `pintle dev`: compares the definitions in `crds` with the types after each save, in the background.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ type Compare = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 pub(crate) struct DriftCheck {
     compare: Compare,
     running: Option<JoinHandle<Option<String>>>,
-    /// Whether something changed while a comparison ran.
+    /// Whether something changed during a comparison.
     is_outdated: bool,
-    /// What was reported.
+    /// The last report.
     last: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl DriftCheck {
         Self { compare, running: None, is_outdated: false, last: None }
     }
 
-    /// Compares now, or once more after the comparison that runs.
+    /// Compares now, or again after the running comparison.
     pub(crate) fn start(&mut self) {
         if self.running.is_some() {
             self.is_outdated = true;
@@ -45,7 +45,7 @@ impl DriftCheck {
         self.running = Some(tokio::task::spawn_blocking(move || compare()));
     }
 
-    /// Waits for a result that was not reported before, and returns it as a line. Does not end if no comparison runs.
+    /// Waits for a new result, and returns it as a line. Never returns if no comparison is running.
     ///
     /// # Cancel safety
     /// The comparison continues, and the next call waits for it.

@@ -1,4 +1,4 @@
-//! What authors of plugins use: packages, cases, definitions. None of it needs a cluster.
+//! Tools of plugin authors: packages, cases, definitions. None of them needs a cluster.
 //!
 //! ```text
 //! folder ──pintle-build──> component ──┬──> package     a file that a host loads
@@ -8,9 +8,11 @@
 //! crds/ ──────────────────────────────────> definitions into the cluster of `pintle dev`, on each save
 //! ```
 //!
-//! *Invariant*: a component is looked at, compiled and run with the host's own parts, so that what passes here is what a host loads.
+//! *Invariant*: components are inspected, compiled and run with the host's own code, so that a component that passes
+//! here loads in a host.
 //!
-//! *Not here*: how components are made (`pintle-build`), what operators see of them (`pintle-inspect`), and the arguments of commands (`host/src`).
+//! *Not here*: building components (`pintle-build`), inspection for operators (`pintle-inspect`), and the arguments of
+//! commands (`host/src`).
 
 pub mod cases;
 pub mod crds;

@@ -12,25 +12,25 @@ use serde_json::{Map, json};
 
 use crate::crds::{self, DIFF_LINES};
 
-/// The API server's limit for the values of a ConfigMap together (`MaxSecretSize` in `pkg/apis/core`).
+/// The API server's limit for all values of a ConfigMap (`MaxSecretSize` in `pkg/apis/core`).
 const MAX_CONFIG_MAP_BYTES: usize = 1 << 20;
 
-/// Builds a plugin, and looks at the component as a host does that loads it.
+/// Builds a plugin, and inspects the component as a host does when it loads it.
 ///
 /// # Errors
-/// It does not build, or no host would load what was built.
+/// It does not build, or no host would load the result.
 pub fn component(project: &Project) -> anyhow::Result<Built> {
     let built = pintle_build::build(project)?;
     pintle_wasm::inspect(&built.name, &built.bytes)?;
     Ok(built)
 }
 
-/// The component of a plugin's folder, which is built, or of a component file. `manifest`: the file of a manifest that is added to a
-/// component file without one.
+/// The component of a plugin's folder, which is built, or of a component file. `manifest`: the file of a manifest to
+/// add to a component file without one.
 ///
 /// # Errors
-/// It does not build, its definitions are not what its types give, no host would load it, it has a manifest already, or a file cannot
-/// be read.
+/// It does not build, its definitions differ from its types, no host would load it, it has a manifest already, or a
+/// file cannot be read.
 pub fn package(plugin: &Path, manifest: Option<&Path>) -> anyhow::Result<(Vec<u8>, Inspection)> {
     let shown = plugin.display().to_string();
     let bytes = if let Some(manifest) = manifest {
@@ -46,7 +46,7 @@ pub fn package(plugin: &Path, manifest: Option<&Path>) -> anyhow::Result<(Vec<u8
     Ok((bytes, found))
 }
 
-/// A component file with a manifest, which it must not have already.
+/// A component file with an added manifest; it must not have one already.
 fn with_manifest(plugin: &Path, manifest: &Path) -> anyhow::Result<Vec<u8>> {
     let shown = plugin.display().to_string();
     ensure!(
@@ -95,11 +95,11 @@ impl FromStr for ConfigMapName {
     }
 }
 
-/// A ConfigMap, in YAML, with a compressed component under the key `NAME.wasm`, with the name of its plugin, and with its signature, if it has one
-/// (base64, as `pintle sign` writes it), under `NAME.wasm.sig`.
+/// A ConfigMap, in YAML, with a compressed component under the key `NAME.wasm`, with the name of its plugin, and with
+/// its optional signature (base64, as written by `pintle sign`), under `NAME.wasm.sig`.
 ///
 /// # Errors
-/// It has no place in a ConfigMap.
+/// It does not fit into a ConfigMap.
 pub fn config_map(
     to: &ConfigMapName,
     component: &[u8],
@@ -112,7 +112,7 @@ pub fn config_map(
     if let Some(signature) = signature {
         data.insert(format!("{key}.sig"), signature.into());
     }
-    // The API server counts the values.
+    // The API server limits the size of the values.
     let size = compressed.len() + signature.map_or(0, str::len);
     ensure!(
         size <= MAX_CONFIG_MAP_BYTES,

@@ -1,10 +1,10 @@
-//! `pintle dev --plugin`: a running plugin is rebuilt and swapped whenever its author saves it.
+//! `pintle dev --plugin`: rebuilds and swaps a running plugin whenever its author saves it.
 //!
 //! *Flow*: a save -> the language's tools (for a folder of sources) -> component -> the plugin with its name is swapped, or
 //! loaded.
 //!
 //! *Invariants*: 1. a failed build or a rejected component leaves the running version in place;
-//! 2. what was saved runs, whatever its runs end with: an author looks for the fault in the version on the disk.
+//! 2. the saved version runs, however its runs end, because authors debug the version on disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use pintle_sources::wire::Overrides;
 use crate::definitions::Definitions;
 use crate::drift::DriftCheck;
 
-/// A plugin whose source, or component, is followed.
+/// A followed plugin: sources or a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Followed {
     /// A folder with `manifest.yaml` and sources.
@@ -29,7 +29,7 @@ pub enum Followed {
     File(PathBuf),
 }
 
-/// A version that no fault and no error takes back. The bound on its deletions stays.
+/// A version that is never rolled back because of faults or errors. The bound on its deletions stays.
 const KEPT: Overrides = Overrides { max_faults: Some(u32::MAX), max_error_percent: Some(u32::MAX), ..Overrides::NONE };
 
 /// Wakes after a change.
@@ -43,7 +43,7 @@ impl Followed {
     /// The plugin at a path.
     ///
     /// # Errors
-    /// One line that says what is missing.
+    /// One line with the missing file.
     pub fn new(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let there = std::fs::metadata(path).with_context(|| format!("read --plugin {shown}"))?;
@@ -66,8 +66,8 @@ impl Followed {
         }
     }
 
-    /// Swaps the plugin after each save, and reports it in one line. `renewed` gets the line as an error if it does not build or
-    /// load. Applies its definitions first, and reports when they are not those of the types. Does not end.
+    /// Swaps the plugin after each save, and reports it in one line. `renewed` gets the line as an error if it does not
+    /// build or load. Applies its definitions first, and reports when they differ from the types. Never returns.
     pub async fn follow(
         self,
         control: Arc<Control>,
@@ -85,7 +85,7 @@ impl Followed {
         loop {
             let applied = definitions.sync().await;
             applied.iter().for_each(|line| report(line));
-            // A component has no types. Wrong sources are reported by their build.
+            // A component has no types. Invalid sources are reported by their build.
             let mut is_comparable = has_run && !applied.is_empty();
             match self.state() {
                 Ok(now) if before.as_ref() != Some(&now) => {
@@ -166,7 +166,7 @@ fn shown(took: Duration) -> String {
     }
 }
 
-/// The result of a save. `has_run`: whether a version of the plugin runs.
+/// The message for a failed save. `has_run`: whether a version of the plugin is running.
 fn failed(path: &Path, has_run: bool, why: &anyhow::Error) -> String {
     let running = if has_run { "the running version stays" } else { "no version runs yet" };
     format!("{}: {running}: {why:#}", path.display())

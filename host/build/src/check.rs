@@ -1,6 +1,6 @@
-//! What a component may import and must export, in messages that show the author what to change.
+//! Checks the imports and exports of a component, with messages that tell the author what to change.
 //!
-//! The host checks the same when it loads a component (`pintle-wasm`); it is independent of languages.
+//! The host repeats these checks when it loads a component (`pintle-wasm`), independent of languages.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use wasmparser::{ComponentExternalKind, ComponentTypeRef, Parser, Payload};
 use crate::component::WASI;
 use crate::{Language, Project, contract};
 
-/// Names that a component, or a core module, imports and exports; types are left out.
+/// Imports and exports of a component, or a core module, without types.
 #[derive(Debug, Default)]
 struct Names {
     imports: Vec<String>,
@@ -21,7 +21,7 @@ struct Names {
 /// Checks that the manifest and the contract of a project have the same version, before anything is compiled.
 ///
 /// # Errors
-/// They have not.
+/// They differ.
 pub(crate) fn manifest(project: &Project) -> anyhow::Result<()> {
     let version = project.contract()?.version()?;
     let (ours, theirs) = (contract::short(&version), &project.contract_version);
@@ -33,8 +33,8 @@ pub(crate) fn manifest(project: &Project) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A warning for each kind that a manifest asks to make for its key, and of which no watch shows what is there: a plugin that compares
-/// makes it again, and a patch or a delete of it is denied.
+/// A warning for each kind that a manifest requests to create for its key, and that no watch shows: a plugin that
+/// compares creates it again, and a patch or a delete of it is denied.
 pub(crate) fn unwatched(manifest: &Manifest) -> Vec<String> {
     let makes = |grant: &&Grant| {
         grant.of == Of::Controlled && grant.subresources.is_empty() && grant.verbs.iter().any(|verb| verb == "create")
@@ -53,7 +53,7 @@ pub(crate) fn unwatched(manifest: &Manifest) -> Vec<String> {
     unwatched.map(warning).collect()
 }
 
-/// Checks a finished component. `ours`: the version of the contract that it was built with.
+/// Checks a finished component. `ours`: the version of the contract it was built with.
 ///
 /// # Errors
 /// If it imports anything but the contract, or lacks an export of its world.
@@ -96,10 +96,10 @@ pub fn component(bytes: &[u8], language: Language, world: &str, ours: &str) -> a
     Ok(())
 }
 
-/// Checks a core module before a component is made of it, because later it is only said that something does not fit.
+/// Checks a core module before it is converted to a component, because later errors are less specific.
 ///
 /// # Errors
-/// If it imports what is neither WASI nor of the contract, or does not export `reconcile`.
+/// If it imports anything other than WASI and the contract, or does not export `reconcile`.
 pub(crate) fn module(bytes: &[u8], language: Language) -> anyhow::Result<()> {
     let names = names(bytes)?;
     for import in &names.imports {
@@ -166,7 +166,7 @@ fn some(names: &[String]) -> String {
     if names.is_empty() { "nothing".into() } else { names.join(", ") }
 }
 
-/// Names of the outermost component or module; for a module's imports with the name of the module they are of.
+/// Names of the outermost component or module; a module's imports include the name of their module.
 fn names(bytes: &[u8]) -> anyhow::Result<Names> {
     let mut names = Names::default();
     let mut depth = 0_usize;
@@ -178,7 +178,7 @@ fn names(bytes: &[u8]) -> anyhow::Result<Names> {
             Payload::ComponentImportSection(section) => {
                 for import in section {
                     let import = import?;
-                    // A world's `use` of a type is an import too, and asks for nothing.
+                    // A world's `use` of a type is an import too, without any capability.
                     if !matches!(import.ty, ComponentTypeRef::Type(_)) {
                         names.imports.push(import.name.name.to_owned());
                     }
@@ -249,7 +249,7 @@ mod tests {
     fn a_component_of_the_contract_is_taken() {
         let log = r#"(import "pintle:controller/log@0.2.0" (instance))"#;
         assert_eq!(wrong(Language::Go, &format!("{log} {RECONCILE}")), "");
-        // A function that tools add is harmless.
+        // An additional function added by tools is harmless.
         let more = format!(r#"{RECONCILE} (export "init" (func $f))"#);
         assert_eq!(wrong(Language::JavaScript, &more), "");
     }

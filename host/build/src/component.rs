@@ -1,4 +1,4 @@
-//! Core module and manifest -> component.
+//! Converts a core module and a manifest to a component.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,13 @@ use wit_component::{ComponentEncoder, StringEncoding};
 
 use crate::{Language, contract, crds};
 
-/// Stands for the operating system that run-time libraries ask things of.
+/// Replaces the operating system for run-time libraries.
 const CLOSED_WASI: &str = include_str!("wasi/closed.wat");
 /// The module of its functions.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
-/// Reads a `manifest.yaml`: its JSON, and the plugin's name. Field paths are checked, also with the definitions in the folder `crds`
-/// beside it.
+/// Reads a `manifest.yaml`: its JSON, and the plugin's name. Field paths are checked, also with the definitions in the
+/// folder `crds` next to it.
 ///
 /// # Errors
 /// If it cannot be read or is not a valid manifest.
@@ -26,11 +26,11 @@ pub fn manifest_json(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     let value: serde_json::Value = serde_norway::from_str(&text).with_context(in_file)?;
     let json = serde_json::to_vec(&value)?;
     let manifest = Manifest::parse(&json).or_else(|why| match (why, serde_norway::from_str::<Manifest>(&text)) {
-        // It knows the lines of the file.
+        // This error has line numbers.
         (_, Err(placed)) => Err(anyhow::Error::new(placed)),
-        // They are looked at below, with those of custom kinds.
+        // They are checked below, with those of custom kinds.
         (ManifestError::Path(_), Ok(manifest)) => Ok(manifest),
-        // It takes a number for text, as YAML allows.
+        // This parser accepts a number for a string, as YAML allows.
         (why, Ok(_)) => Err(wrong_type(&value).unwrap_or_else(|| why.into())),
     });
     let manifest = manifest.with_context(in_file)?;
@@ -39,25 +39,25 @@ pub fn manifest_json(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     Ok((json, manifest.name))
 }
 
-/// The field of a manifest that is not of its type.
+/// The error for a manifest field of the wrong type.
 fn wrong_type(manifest: &serde_json::Value) -> Option<anyhow::Error> {
     let why = serde_path_to_error::deserialize::<_, Manifest>(manifest).err()?;
     Some(anyhow!("{}: {}; text that looks like a number needs quotes", why.path(), why.inner()))
 }
 
-/// Makes a component of a core module that was built with wit-bindgen, and writes the manifest into it.
+/// Converts a core module built with wit-bindgen to a component, and adds the manifest.
 ///
 /// # Errors
-/// If the module does not fit the contract it says it was built for.
+/// If the module does not fit its declared contract.
 pub fn assemble(core: &[u8], manifest: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut bytes = ComponentEncoder::default().validate(true).module(core)?.encode()?;
     finish(&mut bytes, Language::Rust, manifest);
     Ok(bytes)
 }
 
-/// Writes into a component what it is written in, what made it, and its manifest.
+/// Adds the source language, the tools, and the manifest to a component.
 pub(crate) fn finish(component: &mut Vec<u8>, language: Language, manifest: &[u8]) {
-    // Strippers and linkers leave nothing of what compilers say of themselves.
+    // Strippers and linkers remove the entries of compilers.
     let mut languages = ProducersField::new();
     languages.value(&language.to_string(), "");
     let mut tools = ProducersField::new();
@@ -66,7 +66,7 @@ pub(crate) fn finish(component: &mut Vec<u8>, language: Language, manifest: &[u8
     add_manifest(component, manifest);
 }
 
-/// Writes the manifest into a component.
+/// Adds the manifest to a component.
 pub fn add_manifest(component: &mut Vec<u8>, manifest: &[u8]) {
     CustomSection { name: manifest::SECTION.into(), data: manifest.into() }.append_to_component(component);
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::check;
 
-    /// What run-time libraries need, and one thing of the operating system.
+    /// A module with the imports of run-time libraries, and one import from the operating system.
     const MODULE: &str = r#"(module
         (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
         (import "wasi_snapshot_preview1" "path_open"

@@ -10,11 +10,11 @@ use crate::Language;
 
 /// The newest contract.
 const NEWEST: (&str, &str) = (include_str!("../../../wit/controller.wit"), "wit/controller.wit");
-/// The file that holds it.
+/// Its file.
 pub(crate) const FILE: &str = "controller.wit";
 /// Its package.
 pub(crate) const PACKAGE: &str = "pintle:controller";
-/// World of a plugin whose keys follow from the rules of its manifest.
+/// World of a plugin whose keys are mapped by the rules of its manifest.
 pub(crate) const CONTROLLER: &str = "controller";
 /// WIT world of a plugin with its own mapping of changes to keys.
 pub(crate) const MAPPING_CONTROLLER: &str = "mapping-controller";
@@ -25,7 +25,7 @@ pub(crate) const MAPPING: &str = "pintle:controller/mapping";
 /// The interfaces that a plugin may import.
 pub(crate) const IMPORTS: [&str; 3] = ["pintle:controller/log", "pintle:controller/types", "pintle:controller/view"];
 
-/// Whether a folder holds the contract.
+/// Whether a folder contains the contract.
 pub(crate) fn is_in(folder: &Path) -> bool {
     let declares = |text: &str| text.lines().any(|line| line.trim_start().starts_with("package pintle:controller@"));
     fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).any(|entry| {
@@ -38,7 +38,7 @@ pub(crate) fn is_in(folder: &Path) -> bool {
 /// Parses a folder of the contract.
 ///
 /// # Errors
-/// If it is not valid, or has no such world.
+/// If it is invalid, or does not have this world.
 pub(crate) fn parse(folder: &Path, world: &str) -> anyhow::Result<(Resolve, WorldId)> {
     let mut contract = Resolve::default();
     let (package, _) =
@@ -47,7 +47,7 @@ pub(crate) fn parse(folder: &Path, world: &str) -> anyhow::Result<(Resolve, Worl
     Ok((contract, world))
 }
 
-/// The contract that the SDK of a language speaks, and its file below the root of the repository.
+/// The contract of a language's SDK, and its file below the root of the repository.
 #[allow(clippy::match_same_arms, reason = "each SDK moves on its own")]
 pub(crate) fn of(language: Language) -> (&'static str, &'static str) {
     match language {
@@ -64,7 +64,7 @@ pub(crate) fn version(text: &str) -> &str {
     line.unwrap_or_default().trim_end().trim_end_matches(';')
 }
 
-/// The version in a manifest, of that in a text.
+/// The version in the form of a manifest, from that of a text.
 pub(crate) fn short(version: &str) -> &str {
     version.rsplit_once('.').map_or(version, |(short, _)| short)
 }

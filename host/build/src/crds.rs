@@ -19,13 +19,13 @@ pub use generate::{Generated, advice, generate, has_generator};
 /// The folder, inside a plugin's own.
 pub const FOLDER: &str = "crds";
 
-/// The folder of definitions of a plugin: in its own folder, or beside its component.
+/// The folder of definitions of a plugin: in its own folder, or next to its component.
 pub fn beside(plugin: &Path) -> PathBuf {
     let folder = if plugin.is_dir() { plugin } else { plugin.parent().unwrap_or(plugin) };
     folder.join(FOLDER)
 }
 
-/// Maximum size of a file. An API server takes less.
+/// Largest file. The limit of an API server is lower.
 const MAX_FILE_BYTES: u64 = 3 << 20;
 
 /// The YAML and JSON files of a folder, in the order of their names; none if the folder does not exist.
@@ -41,7 +41,7 @@ pub fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     files.retain(|path| {
         let is_text =
             path.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known));
-        // Editors keep hidden files beside those that they write. Reading a pipe would not end.
+        // Editors keep hidden files next to those that they write. Reading a pipe would block.
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         is_text && !is_hidden && path.is_file()
     });
@@ -52,7 +52,7 @@ pub fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 /// Reads a file of definitions.
 ///
 /// # Errors
-/// It cannot be read, or is larger than an API server takes.
+/// It cannot be read, or exceeds the limit of an API server.
 pub fn read(file: &Path) -> anyhow::Result<String> {
     let n_bytes = fs::metadata(file)?.len();
     ensure!(n_bytes <= MAX_FILE_BYTES, "it has {n_bytes} bytes; at most {MAX_FILE_BYTES} are read");
@@ -74,7 +74,7 @@ pub fn is_definition(object: &Value) -> bool {
     object["apiVersion"] == "apiextensions.k8s.io/v1" && object["kind"] == "CustomResourceDefinition"
 }
 
-/// A path as messages show it: relative to the current folder, if it is in it.
+/// A path in messages: relative to the current folder, if it is below it.
 pub fn shown(path: &Path) -> String {
     let current = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(current).unwrap_or(path).display().to_string()
@@ -87,14 +87,14 @@ pub struct ObjectFile {
     pub path: PathBuf,
     /// Its content.
     pub text: String,
-    /// The objects of its documents, in their order.
+    /// The objects of its documents, in order.
     pub objects: Vec<Value>,
 }
 
 /// Reads the [`files`] of a folder.
 ///
 /// # Errors
-/// The folder or a file cannot be read, or a file is not YAML; the text names it.
+/// The folder or a file cannot be read, or a file is not YAML; the message has its path.
 pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<ObjectFile>> {
     let files = files(folder).with_context(|| format!("read {}", shown(folder)))?;
     let read = |path: PathBuf| {
@@ -105,8 +105,8 @@ pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<ObjectFile>> {
     files.into_iter().map(read).collect()
 }
 
-/// Reads the CustomResourceDefinitions in the YAML and JSON files of a folder, and returns the schema of each kind. Returns none if the
-/// folder does not exist.
+/// The schemas of all kinds in the CustomResourceDefinitions of a folder's YAML and JSON files. None if the folder does
+/// not exist.
 ///
 /// # Errors
 /// A file cannot be read or is not YAML.
@@ -127,7 +127,7 @@ pub fn definitions(folder: &Path) -> anyhow::Result<Vec<Value>> {
 /// Checks the kinds and the field paths of a component's manifest, those of custom kinds against the definitions in a folder.
 ///
 /// # Errors
-/// Kinds that Kubernetes does not have, and paths that no object can have; or a definition that cannot be read.
+/// Unknown kinds, and impossible paths; or a definition that cannot be read.
 pub fn check_paths(manifest: &Manifest, folder: &Path) -> anyhow::Result<()> {
     let wrong = wrong(manifest, folder)?;
     if wrong.is_empty() { Ok(()) } else { Err(ManifestError::Path(WrongPaths(wrong)).into()) }
@@ -141,11 +141,11 @@ fn wrong(manifest: &Manifest, folder: &Path) -> anyhow::Result<Vec<WrongPath>> {
     Ok(checked.into_iter().filter_map(Result::err).flat_map(|wrong| wrong.0).collect())
 }
 
-/// Checks the kinds and the field paths of a manifest, also with the definitions of its project. `text` is that of `manifest.yaml`,
-/// and `in_file` its name.
+/// Checks the kinds and the field paths of a manifest, also with the definitions of its project. `text` is the content
+/// of `manifest.yaml`, and `in_file` its name.
 ///
 /// # Errors
-/// What [`check_paths`] finds, with its places; or a definition that cannot be read.
+/// The errors of [`check_paths`], with their locations; or a definition that cannot be read.
 pub(crate) fn check(
     manifest: &Manifest,
     folder: &Path,
@@ -164,7 +164,7 @@ pub(crate) fn check(
     Err(ManifestError::Invalid(several(&wrong))).with_context(in_file)
 }
 
-/// Where the path is written: after the watch of its kind, which is the one of this number.
+/// The location of the path in the text: after the watch of its kind, which has this index.
 fn line_and_column(text: &str, wrong: &WrongPath) -> Option<(usize, usize)> {
     let n_watch: usize = wrong.place.strip_prefix("watches[")?.split(']').next()?.parse().ok()?;
     let is_part = |c: char| c.is_alphanumeric() || "._-[]'/".contains(c);

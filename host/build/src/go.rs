@@ -1,4 +1,4 @@
-//! Go: the standard compiler makes a core module for WASI; a component with a closed WASI is made of it.
+//! Go: the standard compiler builds a core module for WASI, which is converted to a component with a closed WASI.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::component::{finish, wrap};
 use crate::project::Project;
 use crate::{check, process};
 
-/// The linker refuses to let the bindings use the run-time library's allocator unless it does not look.
+/// Disables the linker check that forbids the bindings to use the run-time library's allocator.
 const LINKER_FLAGS: &str = "-ldflags=-s -w -checklinkname=0";
 
 pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! What a component is made of, as a digest.
+//! A digest of a component's inputs.
 
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd as _;
@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 /// Device and inode of a file.
 type FileId = (u64, u64);
 
-/// Digest of a plugin's own folder. What it depends on outside is not in it, nor a file that this process prints to: otherwise
-/// `pintle dev --plugin . > dev.log` would find a change in each of its own lines.
+/// Digest of a plugin's own folder. It excludes outside dependencies, and files that this process prints to: otherwise
+/// `pintle dev --plugin . > dev.log` would detect a change after each of its own lines.
 ///
 /// # Errors
 /// If something in it cannot be read.
@@ -26,7 +26,7 @@ fn of_folder_without(folder: &Path, outputs: &[FileId]) -> anyhow::Result<String
     Ok(hex(hasher))
 }
 
-/// The files that standard output and standard error are.
+/// The files of standard output and standard error.
 fn printed_to() -> Vec<FileId> {
     let (output, errors) = (std::io::stdout(), std::io::stderr());
     let opened = [output.as_fd().try_clone_to_owned(), errors.as_fd().try_clone_to_owned()];

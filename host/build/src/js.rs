@@ -1,9 +1,10 @@
-//! JavaScript and TypeScript: a program of the SDK bundles the sources with esbuild, and puts them and QuickJS into a component with
-//! componentize-qjs. Both tools are libraries of Node.js, so the program that calls them is written for it, too.
+//! JavaScript and TypeScript: a program of the SDK bundles the sources with esbuild, and combines them with QuickJS to
+//! a component with componentize-qjs. Both tools are libraries of Node.js, so the program is written for it, too.
 //!
-//! componentize-qjs starts the engine with the clock and the random numbers of the machine, so the same sources give other bytes each time.
+//! componentize-qjs starts the engine with the machine's clock and random numbers, so the same sources result in
+//! different bytes.
 //!
-//! esbuild drops types unread, so the TypeScript compiler checks them meanwhile.
+//! esbuild ignores types, so the TypeScript compiler checks them in parallel.
 
 use std::fs;
 use std::io::{IsTerminal as _, Write as _};
@@ -16,10 +17,11 @@ use crate::component::finish;
 use crate::process;
 use crate::project::Project;
 
-/// That program, in the SDK's folder.
+/// The program, in the SDK's folder.
 const PROGRAM: &str = "build.js";
 
-/// Settings of the TypeScript compiler. In a project that has them, types are checked, also those in comments of plain JavaScript.
+/// Settings of the TypeScript compiler. Types are checked in projects with this file, including those in comments of
+/// plain JavaScript.
 const SETTINGS: &str = "tsconfig.json";
 
 /// The compiler, in a folder with libraries of Node.js.
@@ -28,7 +30,7 @@ const COMPILER: &str = "node_modules/.bin/tsc";
 pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
     let there = process::succeeds(Command::new("node").arg("--version"));
     ensure!(there, "there is no Node.js: install version 20 or newer (https://nodejs.org) and put it on PATH");
-    // Node looks for libraries in the folders above a program, and follows links first.
+    // Node looks for libraries in the parent folders of a program, and resolves links first.
     let sdk = project.sdk()?.canonicalize().context("find the SDK")?;
     let work = project.work()?;
     let contract = project.contract()?;
@@ -42,14 +44,14 @@ pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
         let types = scope.spawn(|| compiler.map_or(Ok(()), |compiler| check_types(&compiler, &project.folder)));
         (process::run(&mut node), types.join().unwrap_or_else(|_| bail!("the check of types panicked")))
     });
-    // A module that is no JavaScript has no types either.
+    // An invalid JavaScript module has no types either.
     made.and(types)?;
     let mut component = fs::read(&output).with_context(|| format!("read {}", output.display()))?;
     finish(&mut component, project.language, &project.manifest);
     Ok(component)
 }
 
-/// The TypeScript compiler of a project, found as Node.js finds the programs of libraries; or that of the SDK.
+/// The TypeScript compiler of a project, found in the way of Node.js; or that of the SDK.
 fn compiler(folder: &Path, sdk: &Path) -> anyhow::Result<PathBuf> {
     let found = folder.ancestors().chain([sdk]).map(|folder| folder.join(COMPILER)).find(|path| path.is_file());
     found.with_context(|| {
@@ -61,7 +63,7 @@ fn compiler(folder: &Path, sdk: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Checks the types of a project, and shows what is wrong as the compiler writes it.
+/// Checks the types of a project, and shows the compiler's errors.
 fn check_types(compiler: &Path, folder: &Path) -> anyhow::Result<()> {
     let mut tsc = Command::new(compiler);
     tsc.current_dir(folder).args([
@@ -69,9 +71,9 @@ fn check_types(compiler: &Path, folder: &Path) -> anyhow::Result<()> {
         "--pretty",
         if std::io::stderr().is_terminal() { "true" } else { "false" },
     ]);
-    // The next check reads only what has changed since.
+    // The next check reads only changed files.
     tsc.args(["--incremental", "--tsBuildInfoFile", ".pintle/build/types.tsbuildinfo"]);
-    // At once, because another program writes meanwhile.
+    // The output is collected, because another program writes at the same time.
     let told = tsc.output().with_context(|| format!("start {}", compiler.display()))?;
     if !told.status.success() {
         let _ = std::io::stderr().write_all(&[told.stdout, told.stderr].concat());
@@ -112,7 +114,8 @@ mod tests {
     fn the_compiler_runs_in_the_folder_of_the_project_and_decides() {
         let root = tempfile::tempdir().unwrap();
         let tsc = root.path().join("tsc");
-        // By another process: a child of another test may have a file open that this one writes, and nothing executes it then.
+        // By another process: a child of another test may inherit an open file descriptor of a file written here, which
+        // prevents its execution.
         let write = "printf '#!/bin/sh\ntest -e right\n' > \"$0\" && chmod 755 \"$0\"";
         assert!(Command::new("/bin/sh").args(["-c", write]).arg(&tsc).status().unwrap().success());
         let project = root.path().join("a");

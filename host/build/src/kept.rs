@@ -1,4 +1,4 @@
-//! The last component of a project whose build takes long, and what it was made of: sources that have not changed are not built again.
+//! Caches the last component of a project with a slow build: unchanged sources are not built again.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,27 +12,27 @@ use tempfile::NamedTempFile;
 
 use crate::inputs;
 
-/// Begins the name of its file; the digest of what it was made of follows.
+/// Prefix of the file name, before the digest of the inputs.
 const PREFIX: &str = "kept-";
 
-/// The place of a component.
+/// The cache entry of a component.
 pub(crate) struct Kept {
     folder: PathBuf,
     name: String,
 }
 
 impl Kept {
-    /// In this folder, of a component with this digest of all that it is made of.
+    /// The entry in this folder for this digest of all inputs.
     pub(crate) fn new(folder: PathBuf, made_of: Sha256) -> Self {
         Self { folder, name: format!("{PREFIX}{}.wasm", inputs::hex(made_of)) }
     }
 
-    /// The component, if it is there.
+    /// The component, if cached.
     pub(crate) fn read(&self) -> Option<Vec<u8>> {
         fs::read(self.folder.join(&self.name)).ok()
     }
 
-    /// Keeps a component in the place of the last one.
+    /// Replaces the cached component.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -50,7 +50,7 @@ impl Kept {
     }
 }
 
-/// Adds the names, sizes and times of the files of an installed library: a tool puts them there at once.
+/// Adds the names, sizes and times of the files of an installed library, which a tool installs together.
 ///
 /// # Errors
 /// Something cannot be read.

@@ -1,4 +1,4 @@
-//! Which language a folder is written in.
+//! The language of a plugin.
 
 use std::fmt;
 use std::fs;
@@ -28,10 +28,10 @@ pub(crate) const NPM_INSTALL: &str = "npm install";
 pub(crate) const PIP_INSTALL: &str = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt";
 
 impl Language {
-    /// All of them, in the order in which a folder is searched for their files.
+    /// All languages, in the order of detection.
     pub const ALL: [Self; 5] = [Self::Rust, Self::Go, Self::TypeScript, Self::JavaScript, Self::Python];
 
-    /// As it is written on the command line.
+    /// Its name on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Rust => "rust",
@@ -42,7 +42,7 @@ impl Language {
         }
     }
 
-    /// Other words for it on the command line.
+    /// Other names on the command line.
     pub fn aliases(self) -> &'static [&'static str] {
         match self {
             Self::Rust => &["rs"],
@@ -69,7 +69,7 @@ impl Language {
     /// The language of a folder, by the files in it.
     ///
     /// # Errors
-    /// If the folder cannot be read, or holds none of the files.
+    /// If the folder cannot be read, or has none of the files.
     pub fn of(folder: &Path) -> anyhow::Result<Self> {
         let has = |file: &str| folder.join(file).is_file();
         fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;

@@ -1,9 +1,11 @@
 //! Builds plugins, in any supported language, into components.
 //!
-//! *Flow*: a folder with `manifest.yaml` and sources -> its language -> that language's tools -> component, with the manifest in it, which
-//! imports the contract alone. Rust and Go come as core modules, which are wrapped here; the tools of the others make components.
+//! *Flow*: a folder with `manifest.yaml` and sources -> its language -> that language's tools -> a component that
+//! includes the manifest and imports only the contract. Rust and Go build core modules, which are wrapped here; the
+//! tools of the others build components.
 //!
-//! *Not here*: which folders, and where the components go (`cargo xtask guests`, `pintle build`, `pintle dev --plugin`).
+//! *Not here*: the folders to build, and where components are stored (`cargo xtask guests`, `pintle build`,
+//! `pintle dev --plugin`).
 
 pub mod check;
 mod component;
@@ -35,7 +37,7 @@ pub use project::{Contract, Project};
 pub use scaffold::{CustomKind, Scaffold};
 pub use toolchain::{Compiling, compile};
 
-/// A component that was just built.
+/// A built component.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// Name of the plugin.
@@ -55,10 +57,10 @@ pub struct Packages {
     pub target: PathBuf,
 }
 
-/// Asks cargo for the packages of the workspace that a folder is in.
+/// Reads the packages of a folder's workspace with cargo.
 ///
 /// # Errors
-/// If there is none, or its manifest is wrong.
+/// If there is none, or its manifest is invalid.
 pub fn packages(folder: &Path) -> anyhow::Result<Packages> {
     let mut cargo = process::cargo(folder);
     cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -76,7 +78,7 @@ pub fn packages(folder: &Path) -> anyhow::Result<Packages> {
     })
 }
 
-/// The file that cargo makes of a package.
+/// The file name of a package's output.
 pub fn file_of(package: &str) -> String {
     format!("{}.wasm", package.replace('-', "_"))
 }

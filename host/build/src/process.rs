@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-/// How often a program with a time limit is looked at.
+/// Polling interval of a program with a time limit.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Cargo in a folder, as a user would start it there.
+/// Cargo in a folder, as started by a user.
 ///
-/// `cargo xtask` itself sets variables such as `CARGO_MANIFEST_DIR` for this process. Build scripts that look at them
-/// (`ring`'s does) would run again whenever a user's own `cargo build` takes turns with a chore, and all that depends on them.
+/// `cargo xtask` itself sets variables such as `CARGO_MANIFEST_DIR` for this process. Build scripts that depend on them
+/// (as `ring`'s does) would run again whenever a user's `cargo build` alternates with a chore, and so would all
+/// dependents.
 pub fn cargo(folder: &Path) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(folder);
@@ -27,10 +28,10 @@ pub fn cargo(folder: &Path) -> Command {
     cargo
 }
 
-/// Runs a command to its end. What it prints goes to standard error: standard output is the caller's.
+/// Runs a command to its end. Its output goes to standard error, because standard output belongs to the caller.
 ///
 /// # Errors
-/// If it cannot be started or does not succeed; the text holds the command line.
+/// If it cannot be started or fails; the message has the command line.
 pub fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command.stdout(std::io::stderr()).status().with_context(|| format!("start {}", line(command)))?;
     check(command, status)
@@ -41,7 +42,7 @@ fn check(command: &Command, status: ExitStatus) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns what it printed; standard error passes through.
+/// Runs a command and returns its output; standard error passes through.
 ///
 /// # Errors
 /// As for [`run`].
@@ -51,19 +52,19 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What a command that did not succeed has printed.
+/// The output of a failed command.
 #[derive(Debug)]
 pub struct Failed {
-    /// Names the command line.
+    /// The error with the command line.
     pub why: anyhow::Error,
     /// Standard error.
     pub errors: String,
 }
 
-/// Runs a command, shows nothing of it, and returns what it printed on standard output.
+/// Runs a command quietly, and returns its standard output.
 ///
 /// # Errors
-/// If it cannot be started or does not succeed; with what it printed on standard error.
+/// If it cannot be started or fails; with its standard error.
 pub fn told(command: &mut Command) -> Result<String, Failed> {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let done = command.stdin(Stdio::null()).output().with_context(|| format!("start {}", line(command)));
@@ -72,7 +73,7 @@ pub fn told(command: &mut Command) -> Result<String, Failed> {
     checked.map(|()| text(done.stdout)).map_err(|why| Failed { why, errors: text(done.stderr) })
 }
 
-/// As [`run`], but what it prints on standard output is shown only if it fails.
+/// As [`run`], but its standard output is shown only if it fails.
 ///
 /// # Errors
 /// As for [`run`].
@@ -81,7 +82,7 @@ pub fn run_silently(command: &mut Command) -> anyhow::Result<()> {
     check(command, done.status).inspect_err(|_| drop(std::io::stderr().write_all(&done.stdout)))
 }
 
-/// Runs a command quietly. Whether it succeeded.
+/// Runs a command quietly. Returns whether it succeeded.
 pub fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -91,7 +92,7 @@ pub fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Runs a command quietly, for at most `limit`. Whether it succeeded.
+/// Runs a command quietly, for at most `limit`. Returns whether it succeeded.
 pub fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut child) = quiet.spawn() else { return false };
@@ -101,7 +102,7 @@ pub fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
             Ok(Some(status)) => return status.success(),
             Ok(None) if Instant::now() < end => std::thread::sleep(POLL),
             Ok(None) | Err(_) => {
-                // Nothing can be done about a child that can neither be waited for nor stopped.
+                // A child that can neither be waited for nor stopped is ignored.
                 let _ = child.kill();
                 let _ = child.wait();
                 return false;
@@ -110,7 +111,8 @@ pub fn succeeds_within(command: &mut Command, limit: Duration) -> bool {
     }
 }
 
-/// Installs packages of Debian, if this is Debian and the user is root. Whether they are there now; why not goes to standard error.
+/// Installs Debian packages, if this is Debian and the user is root. Returns whether they are installed; errors go to
+/// standard error.
 pub fn install_debian_packages(packages: &[&str]) -> bool {
     let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
     if !root || !Path::new("/usr/bin/apt-get").exists() {

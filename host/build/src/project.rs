@@ -1,4 +1,4 @@
-//! A plugin's folder, and what it refers to: its manifest, the contract, its SDK.
+//! A plugin's folder, and its dependencies: its manifest, the contract, its SDK.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::component::manifest_json;
 use crate::{Language, contract};
 
-/// Folder inside a plugin's own for what `pintle new` copies there, and for intermediate files.
+/// Folder inside a plugin's own for files copied by `pintle new`, and for intermediate files.
 const OURS: &str = ".pintle";
 
 /// A plugin's folder.
@@ -24,14 +24,14 @@ pub struct Project {
     pub manifest: Vec<u8>,
     /// The version of the contract that the manifest declares, for example `0.2`.
     pub contract_version: String,
-    /// What it is written in.
+    /// Its language.
     pub language: Language,
     /// The WIT world of its component.
     pub world: &'static str,
 }
 
 impl Project {
-    /// Reads the manifest of a folder, and finds out its language unless that is given.
+    /// Reads the manifest of a folder, and detects its language unless it is given.
     ///
     /// # Errors
     /// The folder is not a plugin, or its manifest is invalid.
@@ -51,8 +51,8 @@ impl Project {
         Ok(Self { folder, world: world(&parsed), name: parsed.name, manifest, contract_version, language })
     }
 
-    /// The folder of the contract: the project's own copy, that of the repository it lies in, or the one that this program was built
-    /// with, written to a folder that goes when the answer is dropped.
+    /// The folder of the contract: the project's own copy, that of the enclosing repository, or the embedded one,
+    /// written to a folder that is removed when the result is dropped.
     ///
     /// # Errors
     /// If that folder cannot be written.
@@ -72,7 +72,7 @@ impl Project {
         Ok(Contract::Written(folder))
     }
 
-    /// The folder of the SDK of the project's language: its own copy, or that of the repository it lies in.
+    /// The folder of the SDK of the project's language: its own copy, or that of the enclosing repository.
     ///
     /// # Errors
     /// If there is neither.
@@ -89,16 +89,16 @@ impl Project {
         })
     }
 
-    /// The folder for files that lead to its component.
+    /// The folder for intermediate files.
     pub(crate) fn intermediate(&self) -> PathBuf {
         self.folder.join(OURS).join("build")
     }
 
-    /// A folder inside the project for files that lead to its component, emptied when the answer is dropped. Inside, because tools
-    /// look for libraries in the folders above a source.
+    /// A temporary folder inside the project, removed when the result is dropped. It is inside because tools look for
+    /// libraries in the parent folders of a source.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub(crate) fn work(&self) -> anyhow::Result<TempDir> {
         let parent = self.intermediate();
         fs::create_dir_all(&parent).with_context(|| format!("create {}", parent.display()))?;
@@ -106,10 +106,10 @@ impl Project {
     }
 }
 
-/// A folder that holds the contract.
+/// A folder with the contract.
 #[derive(Debug)]
 pub enum Contract {
-    /// One that was there.
+    /// An existing one.
     There(PathBuf),
     /// One for this build.
     Written(TempDir),
@@ -135,7 +135,7 @@ impl Contract {
     }
 }
 
-/// The WIT world that fits a manifest.
+/// The WIT world of a manifest.
 fn world(manifest: &Manifest) -> &'static str {
     let mut rules = manifest.watches.iter().flat_map(|watch| &watch.enqueue);
     if rules.any(|rule| rule.to == To::Plugin) { contract::MAPPING_CONTROLLER } else { contract::CONTROLLER }
@@ -200,7 +200,7 @@ mod tests {
             ("sdk/go/go.mod", ""),
             ("sdk/go/examples/web/manifest.yaml", &manifest),
             ("sdk/go/examples/web/go.mod", ""),
-            // Somebody else's contract is none.
+            // Another package's contract is ignored.
             ("sdk/go/examples/web/wit/other.wit", "package acme:other@0.1.0;\n"),
         ]);
         let root = folder.path().canonicalize().unwrap();

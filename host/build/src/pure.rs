@@ -1,7 +1,8 @@
-//! Warns of a clock or a network in the sources of a plugin, which has neither.
+//! Warns of clocks and networks in the sources of a plugin, which has neither.
 //!
-//! Run-time libraries need both, so a component looks the same with and without them: a clock stands still, and a connection fails when
-//! it is opened. This reads lines of the plugin's own files and has no notion of scopes, so what it finds is a warning.
+//! Run-time libraries need both, so components look the same with and without them: a clock stands still, and a
+//! connection fails when it is opened. This scans lines of the plugin's own files and ignores scopes, so its findings
+//! are warnings.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +10,14 @@ use std::path::Path;
 use crate::Language;
 use crate::crds::source_files;
 
-/// What a plugin does not have.
+/// A missing capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lack {
     Clock,
     Network,
 }
 
-/// What a line of a language must not contain, and its calls of the SDK for the same.
+/// Words that indicate a capability in a line, and the SDK's replacements.
 struct Words {
     endings: &'static [&'static str],
     /// An import of these modules.
@@ -75,7 +76,8 @@ const PYTHON: Words = Words {
 };
 
 impl Words {
-    /// Of a language whose components contain clocks and sockets that do nothing. In Rust, a clock panics with its place.
+    /// For languages whose components contain clocks and sockets without effect. In Rust, a clock panics with its
+    /// location.
     fn of(language: Language) -> Option<Self> {
         match language {
             Language::Rust => None,
@@ -85,7 +87,7 @@ impl Words {
         }
     }
 
-    /// The first thing in a line that a plugin does not have.
+    /// The first use of a missing capability in a line.
     fn found(&self, line: &str) -> Option<(&'static str, Lack)> {
         let line = line.trim_start();
         if ["//", "/*", "*", "#"].iter().any(|comment| line.starts_with(comment)) {
@@ -122,7 +124,7 @@ impl Words {
     }
 }
 
-/// Whether a line has this word, which is not the end of a longer one, a member of something, or being defined.
+/// Whether a line contains this word, not as the end of a longer one, a member or a definition.
 fn is_called(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = &line[..at];
@@ -137,7 +139,7 @@ pub(crate) fn warnings(folder: &Path, language: Language) -> Vec<String> {
     let mut warnings = Vec::new();
     let is_test = |file: &Path| file.iter().any(|part| part.to_string_lossy().contains("test"));
     for file in source_files(folder, words.endings).iter().filter(|file| !is_test(file)) {
-        // What cannot be read here, its compiler reports.
+        // The compiler reports unreadable files.
         let Ok(text) = fs::read_to_string(folder.join(file)) else { continue };
         for (i, line) in text.lines().enumerate() {
             if let Some((word, lack)) = words.found(line) {

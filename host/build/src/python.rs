@@ -1,8 +1,8 @@
-//! Python: componentize-py puts the interpreter and all modules that are imported into a component.
+//! Python: componentize-py combines the interpreter and all imported modules to a component.
 //!
-//! It compiles the interpreter and starts it each time, which takes ten seconds and more, with the hash seed and the times of that start:
-//! the same sources give other bytes each time. So the last component of a project is kept, and is built again when something that it is
-//! made of has changed.
+//! It compiles and starts the interpreter each time, which takes ten seconds or more, with the hash seed and the times
+//! of that start, so the same sources result in different bytes. So the last component of a project is cached, and is
+//! built again when one of its inputs has changed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -19,9 +19,9 @@ use crate::language::PIP_INSTALL;
 use crate::project::Project;
 use crate::{inputs, process};
 
-/// Version that is asked for where there is none.
+/// Suggested version if it is missing.
 const COMPONENTIZE_PY: &str = "0.25.1";
-/// The generated module that the interpreter begins with. It is none of the author's, nor of the SDK's.
+/// The generated module that the interpreter starts with. It belongs neither to the author nor to the SDK.
 const ENTRY: &str = "pintle_entry";
 
 pub(crate) fn build(project: &Project) -> anyhow::Result<Vec<u8>> {
@@ -56,7 +56,7 @@ fn componentize(
     fs::write(generated.join(format!("{ENTRY}.py")), entry).context("write the entry")?;
     let output = work.join("component.wasm");
     let mut componentize = Command::new(program);
-    // Its own insides are of no use to an author; a traceback of Python comes before.
+    // Its own backtrace does not help authors; a Python traceback precedes it.
     componentize.env_remove("RUST_BACKTRACE");
     componentize.current_dir(&project.folder).arg("-d").arg(contract).args(["-w", project.world]);
     componentize.args(["componentize", "--stub-wasi", "-o"]).arg(&output);
@@ -67,7 +67,7 @@ fn componentize(
     fs::read(&output).with_context(|| format!("read {}", output.display()))
 }
 
-/// All that a component is made of.
+/// All inputs of a component.
 fn made_of(project: &Project, entry: &str, contract: &Path, program: &OsStr) -> anyhow::Result<Sha256> {
     let folder = &project.folder;
     let version = process::output(Command::new(program).arg("--version"))?;
@@ -83,7 +83,7 @@ fn made_of(project: &Project, entry: &str, contract: &Path, program: &OsStr) -> 
     Ok(hasher)
 }
 
-/// The text of the module that ties the author's to the SDK.
+/// The text of the module that connects the author's to the SDK.
 fn entry(module: &str, world: &str) -> String {
     let mapping = if world == MAPPING_CONTROLLER { "Mapping = component.mapping(author)\n" } else { "" };
     format!(
@@ -114,7 +114,7 @@ fn author_module(folder: &Path) -> anyhow::Result<String> {
     Ok(module.to_owned())
 }
 
-/// The folder that the author's module lies in: the project, or `src` in it.
+/// The folder of the author's module: the project, or `src` in it.
 fn sources(folder: &Path, module: &str) -> anyhow::Result<PathBuf> {
     let relative = module.replace('.', "/");
     let found = [folder.to_path_buf(), folder.join("src")].into_iter().find(|base| {

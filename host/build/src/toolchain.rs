@@ -1,9 +1,9 @@
-//! Compiles guests to core modules with whatever compiler for `wasm32-unknown-unknown` there is.
+//! Compiles guests to core modules with any available compiler for `wasm32-unknown-unknown`.
 //!
-//! Tried in turn:
+//! Tried in this order:
 //! 1. the active toolchain, if it has the target;
 //! 2. `rustup target add`;
-//! 3. Debian's `rustc-web`, which has no library for the target but the library's source: it is built along.
+//! 3. Debian's `rustc-web`, which has no library for the target but the library's source, which is built too.
 
 use std::env;
 use std::fs;
@@ -17,10 +17,10 @@ use crate::process;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// For the download of 20 MB by rustup. An environment without its server mostly refuses at once.
+/// Timeout for rustup's download of 20 MB. Without access to its server, it usually fails immediately.
 const RUSTUP_LIMIT: Duration = Duration::from_secs(120);
 
-/// Packages of Debian that compile for the target.
+/// Debian packages with a compiler for the target.
 const DEBIAN_PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld-22"];
 
 enum Toolchain {
@@ -30,21 +30,21 @@ enum Toolchain {
     Debian { linker: PathBuf },
 }
 
-/// How to compile.
+/// Parameters of a compilation.
 #[derive(Clone, Copy, Debug)]
 pub struct Compiling<'a> {
     /// Target folder of cargo.
     pub work: &'a Path,
-    /// Folder that messages of panics leave out of the names of files, with the name that stands for it.
+    /// Folder that panic messages omit from file names, with its replacement.
     pub sources: (&'a Path, &'a str),
-    /// Install a compiler where there is none.
+    /// Whether to install a missing compiler.
     pub install: bool,
 }
 
-/// Compiles packages of a workspace; returns the folder of the `.wasm` files. What cargo says goes to standard error.
+/// Compiles packages of a workspace; returns the folder of the `.wasm` files. Cargo's output goes to standard error.
 ///
 /// # Errors
-/// If there is no compiler for the target (the text says how to get one), or the packages do not compile.
+/// If there is no compiler for the target (the message has the installation), or the packages do not compile.
 pub fn compile(workspace: &Path, packages: &[&str], how: &Compiling<'_>) -> anyhow::Result<PathBuf> {
     let work = how.work;
     let toolchain = Toolchain::find(how.install)?;
@@ -52,7 +52,7 @@ pub fn compile(workspace: &Path, packages: &[&str], how: &Compiling<'_>) -> anyh
         Toolchain::Active => process::cargo(workspace),
         Toolchain::Debian { linker } => debian_cargo(linker),
     };
-    // Settings for the host's own build must not reach the guests'.
+    // Settings of the host's own build must not affect the guests.
     for name in ["RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"]
     {
         cargo.env_remove(name);
@@ -70,7 +70,7 @@ pub fn compile(workspace: &Path, packages: &[&str], how: &Compiling<'_>) -> anyh
     Ok(work.join(TARGET).join("release"))
 }
 
-/// Panic messages name source files; without these flags, by their place on the building machine.
+/// Panic messages contain paths of source files; without these flags, absolute ones of the build machine.
 fn path_flags((sources, name): (&Path, &str)) -> Vec<String> {
     let mut flags = vec![format!("--remap-path-prefix={}={name}", sources.display())];
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
@@ -136,7 +136,7 @@ fn debian_cargo(linker: &Path) -> Command {
     // -Zbuild-std is not stable.
     cargo.env("RUSTC_BOOTSTRAP", "1");
     cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
-    // Set by the outer cargo for its own toolchain, whose libraries do not fit this one.
+    // Set by the outer cargo for its own toolchain, whose libraries are incompatible with this one.
     for name in ["LD_LIBRARY_PATH", "RUSTUP_TOOLCHAIN", "CARGO", "RUSTDOC"] {
         cargo.env_remove(name);
     }

@@ -1,4 +1,5 @@
-//! What operators see of plugins: what a component is and requests, the RBAC roles for it, and a run that failed, as a case.
+//! Inspection of plugins for operators: metadata and requests of components, RBAC roles for them, and failed runs as
+//! cases.
 //!
 //! ```text
 //! component ──> inspected   what it watches and writes, and its ControllerPlugin
@@ -6,7 +7,7 @@
 //! failed run ─> cases       what the run saw, in the form of `pintle test`
 //! ```
 //!
-//! *Not here*: anything that only authors use (`pintle-author`), and the arguments of commands (`host/src`).
+//! *Not here*: tools for authors only (`pintle-author`), and the arguments of commands (`host/src`).
 
 pub mod cases;
 mod inspected;

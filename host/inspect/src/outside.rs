@@ -1,12 +1,12 @@
-//! What a manifest requests outside of the API server, and how an operator binds it: keys, authorities and endpoints. The API server's
-//! roles do not cover any of it.
+//! Requests of a manifest outside of the API server, and how an operator binds them: keys, authorities and endpoints.
+//! The API server's roles do not cover them.
 
 use pintle_core::contract::manifest::{Manifest, SettingType};
 use pintle_core::policy::outside::{authority_flag, endpoint_flag, key_flag};
 
 /// One request.
 pub(crate) struct Request {
-    /// What the plugin requests, for example `key signs tokens`.
+    /// The request, for example `key signs tokens`.
     pub(crate) what: String,
     /// The author's description; may be empty.
     pub(crate) description: String,

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use crate::digest::Digest;
 use crate::signature::Signature;
 
-/// Maximum bytes that are kept: eight components of the largest size.
+/// Most bytes that are kept: eight components of the largest size.
 const MAX_BYTES: u64 = 512 << 20;
 
 /// A folder of blobs, and of signatures by the digest of the manifest that they sign.
@@ -45,7 +45,7 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps a blob.
+    /// Stores a blob.
     pub(crate) fn keep_blob(&self, digest: Digest, bytes: &[u8]) {
         self.keep(&digest.hex(), bytes);
     }
@@ -75,7 +75,7 @@ impl Cache {
         }
     }
 
-    /// Writes atomically: no reader sees half a blob.
+    /// Writes atomically: readers never get a partial blob.
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -126,7 +126,7 @@ fn of_signatures(manifest: Digest) -> String {
 }
 
 fn used(file: &File) {
-    // In a read-only folder, the oldest blobs go first instead of the least recently used.
+    // In a read-only folder, the oldest blobs are removed first instead of the least recently used.
     let _ = file.set_modified(SystemTime::now());
 }
 

@@ -1,7 +1,8 @@
-//! Components compressed with Zstandard (RFC 8878), as they travel in ConfigMaps and registries.
+//! Components compressed with Zstandard (RFC 8878), for ConfigMaps and registries.
 //!
-//! What a host decompresses may be hostile: the decoder is written in Rust, and its output has the limit of a component. What is
-//! compressed is the author's own; the encoder is the reference implementation, whose highest levels make files a fifth smaller.
+//! A host may decompress hostile data: the decoder is written in Rust, and its output is limited to the size of a
+//! component. Compression runs on the author's own data; the encoder is the reference implementation, whose highest
+//! levels make files a fifth smaller.
 
 use std::io::{self, Read as _};
 
@@ -15,7 +16,7 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The highest level without larger windows.
 const LEVEL: i32 = 19;
 
-/// Whether these are the first bytes of something compressed.
+/// Whether these bytes start with the magic number of compressed data.
 pub fn is_compressed(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
@@ -23,15 +24,15 @@ pub fn is_compressed(bytes: &[u8]) -> bool {
 /// Compresses a component. Takes about half a second for each MiB.
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is not enough memory.
 pub fn compressed(component: &[u8]) -> io::Result<Vec<u8>> {
     zstd::bulk::compress(component, LEVEL)
 }
 
-/// The component itself, if it is compressed; other bytes are returned as they are. Errors contain `what`.
+/// Decompresses a compressed component; returns other bytes unchanged. Errors contain `what`.
 ///
 /// # Errors
-/// The bytes are damaged, or contain more than a component may have. A retry does not help.
+/// The bytes are damaged, or exceed the size limit of a component. A retry does not help.
 pub fn decompressed(what: &str, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
     if !is_compressed(&bytes) {
         return Ok(bytes);
@@ -87,7 +88,7 @@ mod tests {
                 "{why}"
             );
         }
-        // Whatever the bytes are, the decoder returns.
+        // The decoder returns, whatever the bytes are.
         for at in (4..whole.len()).step_by(97) {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x55;

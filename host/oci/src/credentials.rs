@@ -1,5 +1,5 @@
-//! Registry credentials from the place where `docker login` stores them: `$DOCKER_CONFIG/config.json` or
-//! `~/.docker/config.json`, and the credential helpers that it names.
+//! Registry credentials from the files of `docker login`: `$DOCKER_CONFIG/config.json` or `~/.docker/config.json`, and
+//! the configured credential helpers.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ impl Credentials {
 /// The credentials for a registry; anonymous if none are configured. May block: helpers are programs.
 ///
 /// # Errors
-/// There are credentials, and they cannot be used.
+/// The credentials are unusable.
 pub(crate) fn of(registry: &str) -> Result<Credentials, Error> {
     let server = if registry == "docker.io" { DOCKER_HUB } else { registry };
     // The library reports a missing, an unreadable and a malformed file with the same error.

@@ -1,4 +1,4 @@
-//! SHA-256 digests as registries write them.
+//! SHA-256 digests in the format of registries.
 
 use std::fmt;
 use std::str::FromStr;

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct Error {
     /// The kind of the error, for programs.
     pub reason: Reason,
-    /// The message, for users: one line that names the component and the next step.
+    /// The message for users: one line with the component and the next step.
     pub message: String,
 }
 
@@ -30,7 +30,7 @@ pub enum Reason {
     DigestMismatch,
     /// The registry is unreachable, or a transfer broke off.
     RegistryUnreachable,
-    /// The registry's answer cannot be used.
+    /// The registry's response is unusable.
     RegistryFailed,
     /// The registry requires other credentials.
     RegistryDenied,
@@ -81,7 +81,7 @@ impl Reason {
     pub fn retry_after(self) -> Option<Duration> {
         match self {
             Self::RegistryUnreachable => Some(Duration::from_secs(30)),
-            // An operator may push, sign or log in meanwhile; no event reports it.
+            // An operator may push, sign or log in in the meantime; no event reports it.
             Self::RegistryDenied | Self::NoSuchArtifact | Self::Unsigned | Self::Untrusted => {
                 Some(Duration::from_secs(300))
             }

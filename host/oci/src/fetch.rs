@@ -37,7 +37,7 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Creates a fetcher; sends nothing yet. `cache` keeps blobs, for starts while the registry is down.
+    /// Creates a fetcher; sends nothing yet. `cache` stores blobs, for starts while the registry is down.
     ///
     /// # Errors
     /// A file of keys or certificates is unreadable or invalid.
@@ -101,7 +101,7 @@ impl Fetcher {
         Ok(Pulled { origin, bytes, proof: Proof::of_artifact(&manifest, signatures) })
     }
 
-    /// A host without keys needs no signatures; a command sends them to a host, which has keys of its own.
+    /// A host without keys needs no signatures; a command sends them to a host, which has its own keys.
     fn needs_signatures(&self) -> bool {
         self.trust.demands() || self.cache.is_none()
     }

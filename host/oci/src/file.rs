@@ -1,4 +1,4 @@
-//! Reads whole files of limited length, and writes files whole.
+//! Reads whole files of limited size, and writes files atomically.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -10,24 +10,25 @@ use rustix::fs::OFlags;
 
 use crate::error::{Error, Reason};
 
-/// Largest component that a host accepts from any source: 64 MiB. The largest known language runtimes that can contain
-/// controllers have a third of it.
+/// Largest component that a host accepts from any source: 64 MiB. The largest known language runtimes for controllers
+/// have a third of that.
 pub const MAX_COMPONENT_BYTES: usize = 64 << 20;
 
-/// Opens a regular file for reading. Follows links. Anything else is rejected at once: opening a pipe would block until another process
-/// writes to it, and a device has no end.
+/// Opens a regular file for reading. Follows links. Anything else is rejected immediately: opening a pipe would block
+/// until another process writes to it, and a device is endless.
 ///
 /// # Errors
 /// The file is unreadable, or not a regular file. A retry helps only after the file changes.
 pub fn open(path: &Path) -> Result<File, Error> {
     let unreadable = |why: &str| Error::new(Reason::Unreadable, format!("read {}: {why}", path.display()));
-    // Opening a device may do something. The file may be another one afterwards, so what was opened is checked as well.
+    // Opening a device may have side effects. The file may be replaced before it is opened, so the opened file is
+    // checked as well.
     let is_file = |about: io::Result<Metadata>| match about.map_err(|why| unreadable(&why.to_string()))? {
         about if about.is_file() => Ok(()),
         _ => Err(unreadable("it is not a regular file")),
     };
     is_file(fs::metadata(path))?;
-    // With this flag, opening a pipe does not wait; for regular files it has no effect.
+    // With this flag, opening a pipe does not block; for regular files it has no effect.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let opened = File::options().read(true).custom_flags(flags).open(path);
     let file = opened.map_err(|why| unreadable(&why.to_string()))?;
@@ -44,7 +45,7 @@ pub fn read(path: &Path, limit_bytes: usize) -> Result<Vec<u8>, Error> {
     read_opened(&file, path, limit_bytes)
 }
 
-/// Reads an opened file of at most `limit_bytes`, whatever length it reports. Errors contain `path`.
+/// Reads an opened file of at most `limit_bytes`, whatever its reported size. Errors contain `path`.
 ///
 /// # Errors
 /// As [`read`].
@@ -68,7 +69,7 @@ pub fn read_component(path: &Path) -> Result<Vec<u8>, Error> {
     read(path, MAX_COMPONENT_BYTES)
 }
 
-/// Writes a file. It appears whole or not at all: a host may be watching it.
+/// Writes a file atomically, because a host may be watching it.
 ///
 /// # Errors
 /// It cannot be written.
@@ -77,7 +78,7 @@ pub fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let in_file = || format!("write {}", file.display());
     let mut whole = tempfile::Builder::new().prefix(".pintle-").tempfile_in(folder).with_context(in_file)?;
     whole.write_all(bytes).with_context(in_file)?;
-    // A temporary file is its owner's alone.
+    // A temporary file is accessible to its owner only.
     let readable = Permissions::from_mode(0o644);
     whole.as_file().set_permissions(readable).with_context(in_file)?;
     whole.persist(file).with_context(in_file)?;

@@ -1,7 +1,7 @@
-//! The artifact format of a component: the OCI layout that Wasm tools share.
+//! The artifact format of a component: the OCI layout shared by Wasm tools.
 //!
-//! An artifact has one manifest, a config that lists the component's imports and exports, and one layer that is the
-//! component.
+//! An artifact has one manifest, a config that lists the component's imports and exports, and the component as its only
+//! layer.
 //!
 //! *Source*: CNCF TAG Runtime, "Wasm OCI Artifact layout".
 
@@ -24,7 +24,7 @@ pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// Media type of components.
 pub(crate) const COMPONENT: &str = "application/wasm";
-/// Media type of a layer that is a compressed component. Other tools read only the one above.
+/// Media type of a layer with a compressed component. Other tools read only the one above.
 pub(crate) const COMPRESSED: &str = "application/wasm+zstd";
 /// Annotation of a compressed layer: the digest of the component itself.
 const COMPONENT_DIGEST: &str = "dev.pintle.component.digest";
@@ -42,14 +42,14 @@ pub struct About<'a> {
     pub exports: &'a [String],
 }
 
-/// The documents that are pushed with the component.
+/// The documents pushed with the component.
 #[derive(Clone, Debug)]
 pub struct Artifact {
     /// The OCI manifest: JSON.
     pub manifest: Vec<u8>,
     /// The config: JSON.
     pub config: Vec<u8>,
-    /// The layer: the component, compressed if that was asked for.
+    /// The layer: the component, compressed on request.
     pub layer: Vec<u8>,
 }
 
@@ -57,7 +57,7 @@ impl Artifact {
     /// Describes `component` as an artifact. The same arguments give the same bytes. `compress`: with Zstandard, which only Pintle reads.
     ///
     /// # Errors
-    /// There is no memory to compress it.
+    /// There is not enough memory to compress it.
     pub fn new(
         component: Vec<u8>,
         about: About<'_>,
@@ -95,7 +95,7 @@ impl Artifact {
             "mediaType": COMPONENT,
             "digest": Digest::of(&layer).to_string(),
             "size": layer.len(),
-            // The file name that other tools use when they save the component.
+            // The file name used by other tools when they save the component.
             "annotations": {"org.opencontainers.image.title": format!("{}.wasm", manifest.name)},
         });
         if compress {
@@ -137,7 +137,7 @@ pub(crate) struct Descriptor {
 
 impl Manifest {
     /// # Errors
-    /// The kind of document it is instead; a retry does not help.
+    /// The kind of the document; a retry does not help.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(bytes).map_err(|why| format!("its manifest is not JSON: {why}"))?;
         if value["manifests"].is_array() {
@@ -166,7 +166,7 @@ pub struct Layer {
     pub component: Digest,
 }
 
-/// The component that a manifest names. Errors contain `what`.
+/// The component of a manifest. Errors contain `what`.
 ///
 /// # Errors
 /// The manifest does not describe a Wasm artifact with one component that this host accepts; a retry does not help.

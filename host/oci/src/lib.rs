@@ -7,12 +7,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Pulled content has the digests that its reference, its manifest and its descriptor name, from the registry and from the
-//!    cache.
-//! 2. A host with trusted keys runs only components that one of them signed, whatever their source: the proof accompanies the
-//!    component to the decision ([`Trust`]).
-//! 3. A component is recorded by the digest of its manifest, even if the request named a tag.
-//! 4. Everything has a maximum length, answers of registries that are errors included.
+//! 1. Pulled content, from the registry or the cache, matches the digests in its reference, its manifest and its
+//!    descriptor.
+//! 2. A host with trusted keys runs only components signed by one of them, whatever their source: the proof accompanies
+//!    the component to the decision ([`Trust`]).
+//! 3. A component is recorded by the digest of its manifest, even if the request had a tag.
+//! 4. Everything has a maximum length, including error responses of registries.
 //!
 //! Not here: arguments of commands, and which component a host runs (`host/src`, `host/sources`).
 //!

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct ConnectOptions {
     /// Registries (`HOST` or `HOST:PORT`) without TLS.
     pub plain_http: Vec<String>,
-    /// Hosts that are token servers of registries on other hosts, and may see the credentials for them.
+    /// Token servers on other hosts than their registries, which may receive the credentials.
     pub token_servers: Vec<String>,
     /// Certificate authorities in PEM, trusted in addition to those of the system.
     pub ca_file: Option<PathBuf>,
@@ -16,7 +16,7 @@ pub struct ConnectOptions {
 /// Connection options for registries, and trusted keys.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Public keys in PEM (ECDSA on P-256). If there are any, only components that one of them signed are trusted.
+    /// Public keys in PEM (ECDSA on P-256). If there are any, only components signed by one of them are trusted.
     pub verify_keys: Vec<PathBuf>,
     /// Connection options.
     pub connect: ConnectOptions,

@@ -9,7 +9,7 @@ use crate::error::{Error, Reason};
 use crate::reference::ArtifactRef;
 use crate::transport::Failure;
 
-/// Longest registry message that an error repeats, in characters.
+/// Most characters of a registry message in an error.
 const MAX_QUOTED: usize = 300;
 
 /// The error for content with a wrong digest.
@@ -66,7 +66,7 @@ pub(crate) fn of_request(why: &Failure, reference: &ArtifactRef, known: bool) ->
     }
 }
 
-/// The codes of an answer, as the distribution specification has them, and their messages; else the text itself.
+/// The error codes of a response, as in the distribution specification, with their messages; else the text itself.
 fn errors(text: &str) -> (Vec<String>, String) {
     #[derive(Deserialize)]
     struct Envelope {
@@ -94,7 +94,7 @@ pub(crate) fn too_slow(reference: &ArtifactRef) -> Error {
     Error::new(Reason::RegistryUnreachable, format!("{reference}: {registry} did not answer in time"))
 }
 
-/// The error for a request without an answer, or a transfer that broke off.
+/// The error for a request without a response, or an interrupted transfer.
 pub(crate) fn of_transport(why: &(dyn StdError + 'static), reference: &ArtifactRef) -> Error {
     let registry = &reference.registry;
     let mut cause = why.to_string();

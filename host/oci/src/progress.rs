@@ -11,7 +11,7 @@ pub type Report = fn(&str);
 
 /// Reports to standard error, for commands.
 pub fn stderr(text: &str) {
-    // Without standard error there is no place left for reports.
+    // Without standard error, there is nowhere to report.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `what` names the transfer, for example `pulling oci://...`.
+    /// `what` describes the transfer, for example `pulling oci://...`.
     pub(crate) fn new(report: Report, what: String, total_bytes: u64) -> Self {
         Self { report, what, total_bytes, done_bytes: 0, last: Instant::now() }
     }
 
-    /// Counts transferred bytes; reports if it is time.
+    /// Counts transferred bytes; reports if the interval has passed.
     pub(crate) fn add(&mut self, n_bytes: usize) {
         self.done_bytes += n_bytes as u64;
         let now = Instant::now();

@@ -12,7 +12,7 @@ use crate::digest::Digest;
 
 const SCHEME: &str = "oci://";
 
-/// An artifact in a registry, by tag, digest or both. With both, the digest decides and the tag is informative.
+/// An artifact in a registry, by tag, digest or both. With both, the digest is used and the tag is informative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactRef {
     /// Host, and port unless it is the default one.
@@ -28,7 +28,7 @@ impl ArtifactRef {
         self.tag.is_some() && self.digest.is_none()
     }
 
-    /// The digest of its manifest, if the reference names one.
+    /// The digest of its manifest, if the reference has one.
     pub fn digest(&self) -> Option<Digest> {
         self.digest
     }
@@ -43,7 +43,7 @@ impl ArtifactRef {
         Self { tag: Some(format!("sha256-{}.sig", digest.hex())), digest: None, ..self.clone() }
     }
 
-    /// The host that serves the registry: that of Docker Hub has another name.
+    /// The host of the registry, which has another name for Docker Hub.
     pub(crate) fn host(&self) -> &str {
         if self.registry == "docker.io" { "index.docker.io" } else { &self.registry }
     }

@@ -1,7 +1,7 @@
 //! The registry client: manifests and blobs of one repository.
 //!
-//! *Invariants*: plain HTTP is used only for registries that the operator names; credentials go only to their registry, or to its
-//! token server; every request has a timeout, every answer a maximum length.
+//! *Invariants*: plain HTTP is used only for registries set by the operator; credentials go only to their registry, or
+//! to its token server; every request has a timeout, every response a maximum length.
 
 use std::path::Path;
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl Registries {
     /// receives the progress of long transfers.
     ///
     /// # Errors
-    /// The configured credentials cannot be used.
+    /// The configured credentials are unusable.
     pub async fn open(&self, reference: &ArtifactRef, report: Report) -> Result<Session, Error> {
         let failed = |why: String| Error::new(Reason::RegistryFailed, why);
         let registry = reference.registry.clone();
@@ -143,7 +143,7 @@ impl Session {
         let (mut answer, elsewhere) = self.in_time(SMALL, of, asking).await?;
         let mut progress = Progress::new(self.report, format!("pulling {of}"), size);
         let reading = async {
-            // The length is the manifest's word, so memory is taken as the content comes.
+            // The length is unverified, so memory is allocated as the content arrives.
             let mut bytes = Vec::new();
             while let Some(part) = answer.chunk().await.map_err(|why| problem::of_transport(&why, of))? {
                 if (bytes.len() + part.len()) as u64 > size {
@@ -175,7 +175,7 @@ impl Session {
         let digest = Digest::of(&bytes).to_string();
         let path = format!("blobs/{digest}");
         let asking = async {
-            // A registry that has it may keep it elsewhere. What cannot be had there is sent again.
+            // The registry may store it elsewhere. If it is unavailable there, it is sent again.
             match self.registry.get(Method::HEAD, &path, None, Redirects::Elsewhere).await {
                 Ok(_) => Ok(None),
                 Err(Failure::Status(404, _) | Failure::Elsewhere(_)) => self.registry.start_upload().await.map(Some),

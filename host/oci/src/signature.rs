@@ -1,5 +1,5 @@
-//! Signatures of artifacts in cosign's format: the signed payload names the manifest's digest and is a layer of a separate
-//! artifact.
+//! Signatures of artifacts in cosign's format: the signed payload contains the manifest's digest and is a layer of a
+//! separate artifact.
 //!
 //! *Source*: cosign's `specs/SIGNATURE_SPEC.md`; keyless signatures (certificates, transparency logs) are not supported.
 
@@ -23,7 +23,7 @@ const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 /// The type that payloads declare.
 const TYPE: &str = "cosign container image signature";
-/// Maximum signatures that are read of one artifact.
+/// Most signatures of one artifact that are read.
 const MAX_SIGNATURES: usize = 32;
 /// Longest payload that is read, in bytes.
 const MAX_PAYLOAD_BYTES: u64 = 64 << 10;
@@ -80,7 +80,7 @@ fn names(payload: &[u8], manifest: Digest) -> bool {
     critical["type"] == TYPE && critical["image"]["docker-manifest-digest"] == manifest.to_string()
 }
 
-/// The artifact that contains signatures: its manifest, and the blobs that it names.
+/// The artifact with signatures: its manifest, and its blobs.
 pub(crate) fn artifact(signatures: &[Signature]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
     let mut payloads = Vec::new();
     let mut layers = Vec::new();
@@ -111,7 +111,7 @@ pub(crate) fn artifact(signatures: &[Signature]) -> anyhow::Result<(Vec<u8>, Vec
     Ok((manifest, payloads))
 }
 
-/// Digests and lengths of payloads with their signatures, from the artifact that contains them. Other layers are skipped.
+/// Digests and lengths of payloads with their signatures, from their artifact. Other layers are skipped.
 pub(crate) fn stored_in(manifest: &[u8]) -> Result<Vec<(Digest, u64, String)>, String> {
     let layers = Manifest::parse(manifest)?.layers;
     let ours = layers.iter().filter(|layer| layer.media_type == PAYLOAD && layer.size <= MAX_PAYLOAD_BYTES);

@@ -1,16 +1,16 @@
-//! Requests to one registry, by the distribution specification, with bounds that its library lacks.
+//! Requests to one registry, by the distribution specification, with limits that its library lacks.
 //!
 //! ```text
 //! Session ──> Registry ──challenge, token──> credentials ──> request ──redirects──> answer of limited length
 //! ```
 //!
 //! *Invariants*:
-//! 1. No more of an answer is read than its kind may have, whatever its headers promise.
-//! 2. Credentials and tokens go to the registry's own origin; credentials also to a token server on its host, or one that the
-//!    operator names.
-//! 3. A redirect stays at the origin. Only a blob may lie elsewhere: it is fetched over TLS, without credentials. Whatever the other host
-//!    does or sends, there is one error: a registry must not learn by it what this machine reaches. The same holds for a token server that
-//!    the operator does not name.
+//! 1. A response is read up to the limit of its kind, whatever its headers claim.
+//! 2. Credentials and tokens go to the registry's own origin; credentials also to a token server on its host, or one
+//!    set by the operator.
+//! 3. A redirect stays at the origin. Only a blob may be on another host: it is fetched over TLS, without credentials.
+//!    All failures of the other host result in the same error, so that a registry cannot probe the network of this
+//!    machine. The same applies to a token server that the operator has not set.
 //!
 //! *Source*: OCI distribution specification 1.1, and "Token Authentication" of the Distribution project.
 
@@ -25,50 +25,50 @@ use tokio::time::Instant;
 
 use crate::credentials::Credentials;
 
-/// Longest answer of a token server.
+/// Largest response of a token server.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
-/// How much of an error's body is read.
+/// Most bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 8 << 10;
 /// Most redirects of one request.
 const MAX_REDIRECTS: usize = 5;
-/// How long a token is used. The specification lets tokens expire after 60 seconds if the server names no time.
+/// Lifetime of a token. By the specification, tokens may expire after 60 seconds if the server sets no time.
 const TOKEN_AGE: Duration = Duration::from_secs(45);
-/// Token servers on other hosts than their registry that everybody uses.
+/// Token servers on other hosts than well-known registries.
 const TOKEN_SERVERS: [(&str, &str); 2] = [("index.docker.io", "auth.docker.io"), ("registry.gitlab.com", "gitlab.com")];
 
-/// How long another host than the registry may take for the head of an answer: less than the whole request may.
+/// Timeout for the response head of another host than the registry: shorter than that of the whole request.
 const ELSEWHERE_PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a request needs to be permitted.
+/// The required permission of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Pull,
     Push,
 }
 
-/// Where an answer may come from.
+/// Allowed origins of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Redirects {
-    /// From the registry alone.
+    /// The registry only.
     Own,
-    /// From other hosts over TLS, too.
+    /// Also other hosts, over TLS.
     Elsewhere,
 }
 
-/// A request that did not succeed.
+/// A failed request.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The registry answered with this status; the beginning of its text.
+    /// The registry returned this status; the start of its text.
     Status(u16, String),
-    /// The token server did not accept the credentials.
+    /// The token server rejected the credentials.
     Denied,
-    /// The answer is longer than this.
+    /// The response exceeds this limit.
     TooLong(usize),
-    /// The answer cannot be used, for this reason.
+    /// The response is unusable, for this reason.
     Unusable(String),
-    /// Another host that the registry names does not give what it should.
+    /// Another host in a response of the registry does not return the expected content.
     Elsewhere(String),
-    /// No answer, or a part of one.
+    /// No response, or a partial one.
     Transport(reqwest::Error),
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Registry {
     origin: Url,
     repository: String,
     credentials: Credentials,
-    /// Hosts that may see the credentials besides the registry's.
+    /// Hosts that may receive the credentials besides the registry's.
     token_servers: Vec<String>,
     tokens: Mutex<Vec<(Scope, Instant, Option<HeaderValue>)>>,
 }
@@ -111,8 +111,8 @@ impl Registry {
         Ok(Self { client, origin, repository, credentials, token_servers, tokens })
     }
 
-    /// Sends a request for `path` below the repository, and follows its redirects. The answer has a status of success; with the error for all
-    /// that may be wrong with its body, if it comes from elsewhere.
+    /// Sends a request for `path` below the repository, and follows its redirects. Returns a successful response; with
+    /// the error for any failure of its body, if it comes from another host.
     pub(crate) async fn get(
         &self,
         method: Method,
@@ -177,7 +177,7 @@ impl Registry {
         Err(failure())
     }
 
-    /// Starts an upload; returns where the content is to be sent.
+    /// Starts an upload; returns the URL for the content.
     pub(crate) async fn start_upload(&self) -> Result<Url, Failure> {
         let start = self.url("blobs/uploads/")?;
         let request = self.client.post(start.clone()).header(header::CONTENT_LENGTH, 0);
@@ -192,20 +192,20 @@ impl Registry {
         Ok(url)
     }
 
-    /// Sends content to a place at the registry.
+    /// Sends content to a URL of the registry.
     pub(crate) async fn put(&self, url: Url, headers: HeaderMap, body: impl Into<Body>) -> Result<(), Failure> {
         let request = self.client.put(url).headers(headers).body(body);
         let answer = self.authorize(request, Scope::Push).await?.send().await?;
         if answer.status().is_success() { Ok(()) } else { Err(failed(answer).await) }
     }
 
-    /// The address of `path` below the repository.
+    /// The URL of `path` below the repository.
     pub(crate) fn url(&self, path: &str) -> Result<Url, Failure> {
         let path = format!("/v2/{}/{path}", self.repository);
         self.origin.join(&path).map_err(|why| Failure::Unusable(format!("{path} is not a path: {why}")))
     }
 
-    /// The address that an answer names.
+    /// The URL in a response.
     fn target(&self, from: &Url, headers: &HeaderMap) -> Result<Url, Failure> {
         let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
         let location = location.ok_or_else(|| Failure::Unusable("it redirects to nowhere".to_owned()))?;
@@ -234,7 +234,8 @@ impl Registry {
         })
     }
 
-    /// The value of `Authorization` that the registry asks for; `None` if it asks for none, or there are no credentials.
+    /// The value of `Authorization` that the registry requires; `None` if it requires none, or there are no
+    /// credentials.
     async fn token(&self, scope: Scope) -> Result<Option<HeaderValue>, Failure> {
         let version = self.origin.join("/v2/").map_err(|why| Failure::Unusable(why.to_string()))?;
         let answer = self.client.get(version).send().await?;
@@ -247,10 +248,10 @@ impl Registry {
         }
     }
 
-    /// Asks a token server.
+    /// Requests a token.
     async fn ask(&self, mut realm: Url, service: Option<String>, scope: Scope) -> Result<HeaderValue, Failure> {
         let host = realm.host_str().unwrap_or_default().to_owned();
-        // Without TLS nothing distinguishes one port of a host from another.
+        // Without TLS, the ports of a host are not authenticated.
         let is_host = self.is_own(&realm) || (realm.scheme() == "https" && realm.host_str() == self.origin.host_str());
         if !is_host && realm.scheme() != "https" {
             return Err(Failure::Unusable(format!("its token server {} does not use TLS", place(&realm))));
@@ -304,15 +305,15 @@ impl Registry {
     }
 }
 
-/// The authentication that a registry asks for.
+/// The required authentication of a registry.
 enum Challenge {
-    /// With a token of this server.
+    /// With a token from this server.
     Bearer { realm: Url, service: Option<String> },
     /// With the credentials themselves.
     Basic,
 }
 
-/// The challenge of an answer that this client can meet; a token takes precedence.
+/// The first supported challenge of a response; a token takes precedence.
 fn challenge(headers: &HeaderMap) -> Result<Option<Challenge>, Failure> {
     let mut is_basic = false;
     let texts = headers.get_all(header::WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
@@ -351,13 +352,13 @@ fn sensitive(value: &str) -> Result<HeaderValue, Failure> {
     Ok(value)
 }
 
-/// Host and port of an address.
+/// Host and port of a URL.
 fn place(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// The whole body, if it is not longer than this.
+/// The whole body, up to a limit.
 pub(crate) async fn body(mut answer: Response, limit_bytes: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(part) = answer.chunk().await? {
@@ -373,7 +374,7 @@ async fn failed(answer: Response) -> Failure {
     Failure::Status(answer.status().as_u16(), error_text(answer).await)
 }
 
-/// The beginning of the text; what breaks off is an error anyway.
+/// The start of the text; it is an error in any case.
 async fn error_text(mut answer: Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(part)) = answer.chunk().await {

@@ -1,8 +1,8 @@
 //! The trust decision: which components may run.
 //!
-//! Without keys, every component may run. With keys, a component from a registry needs a signature of its manifest by one of
-//! them, and a component from a file or a ConfigMap a signature of itself: `FILE.sig` next to it, as `cosign sign-blob`
-//! creates it. Built-in components need none.
+//! Without keys, every component may run. With keys, a component from a registry needs a signature of its manifest by
+//! one of them, and a component from a file or a ConfigMap a signature of itself: `FILE.sig` next to it, as created by
+//! `cosign sign-blob`. Built-in components need none.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::signature::Signature;
 /// Longest signature file, in bytes; a base64 signature has about a hundred.
 const MAX_SIGNATURE_BYTES: usize = 4096;
 
-/// Trusted keys. One of them must have signed.
+/// Trusted keys, one of which must have signed.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     keys: Vec<VerifyingKey>,
@@ -34,7 +34,7 @@ pub struct Proof {
     /// A signature of the component itself: DER in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     detached: Option<String>,
-    /// The manifest that names the component, in base64.
+    /// The manifest of the component, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     manifest: Option<String>,
     /// The signatures of that manifest.
@@ -92,7 +92,7 @@ impl Trust {
         !self.keys.is_empty()
     }
 
-    /// Checks whether a component may run. `origin` names it in the error.
+    /// Checks whether a component may run. `origin` appears in the error.
     ///
     /// # Errors
     /// [`Error`]: the component is not signed, or not by a trusted key. A retry helps only after it is signed.

@@ -1,4 +1,4 @@
-//! What is asked of a plugin besides the right outcomes: the same outcome each time, whatever ran before.
+//! Checks of a plugin beyond the expected outcomes: the same outcome each time, whatever ran before.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::plugin::Guests;
 use super::settle::{self, Settled};
 use super::{order, render};
 
-/// Calls of one run, as in the host.
+/// Most calls of one run, as in the host.
 const MAX_ROUNDS: usize = 8;
 
 /// The result of a case.
@@ -31,34 +31,34 @@ pub(crate) struct Tried {
     pub(crate) expected: Value,
     /// Absent after a fault.
     pub(crate) seen: Option<Value>,
-    /// What was seen, in the form of what is expected.
+    /// The seen outcome, in the form of the expected one.
     pub(crate) shown: Option<Value>,
-    /// It is not what is expected.
+    /// It differs from the expected one.
     pub(crate) differs: bool,
-    /// What is wrong, in sentences. Empty if the case passed.
+    /// Problems, in sentences. Empty if the case passed.
     pub(crate) problems: Vec<String>,
-    /// What another run gave for the same input, if it was not the same.
+    /// The outcome of another run with the same input, if it differs.
     pub(crate) other: Option<Value>,
     pub(crate) usage: Usage,
-    /// What came of carrying it out, if it was.
+    /// The result of settling, if the case settles.
     pub(crate) settled: Option<Settled>,
     /// The expected end; null if there is none.
     pub(crate) expected_end: Value,
-    /// The end is not what is expected.
+    /// The end differs from the expected one.
     pub(crate) end_differs: bool,
-    /// It differed, and what is expected has been written anew.
+    /// It differed, and the expectation was updated.
     pub(crate) is_new: bool,
 }
 
 impl Tried {
-    /// What is expected is what was seen, from now on.
+    /// Makes the seen outcome the expected one.
     pub(crate) fn updated(&mut self) {
         (self.differs, self.end_differs, self.is_new) = (false, false, true);
         self.problems
             .retain(|problem| ![DIFFERS, UNWRITTEN, UNWRITTEN_ROW, ENDS_OTHERWISE, NO_END].contains(&&**problem));
     }
 
-    /// What was there in the end.
+    /// The objects at the end.
     pub(crate) fn end(&self) -> Option<&Value> {
         self.settled.as_ref()?.result.as_ref().ok()
     }
@@ -78,33 +78,33 @@ impl Tried {
     }
 }
 
-/// The first of a case's problems, unless it ended with a fault.
+/// The first problem of a case, unless it ended with a fault.
 const DIFFERS: &str = "the outcome is not the expected one";
 const UNWRITTEN: &str = "the case has no expected outcome; --update writes this one after a line `---`";
 
-/// Of a row of a table.
+/// For a row of a table.
 const UNWRITTEN_ROW: &str = "the row has no `expect`; --update writes it";
 
-/// Of a case that settles.
+/// For a case that settles.
 const ENDS_OTHERWISE: &str = "the plugin settles, and the objects in the end are not the expected ones";
 const NO_END: &str =
     "the plugin settles, and the case has no expected end; --update writes it after a second line `---`";
 
-/// Of a case that gives another outcome on an instance that is not new.
+/// For a case with another outcome on a reused instance.
 const KEEPS: &str = "the outcome depends on earlier runs of the instance, or on a clock or random numbers other than the lister's: look for a global \
     variable, a cache or a counter, and take the time from lister.now. Random numbers of WASI depend on earlier runs if the run-time \
     library of the language draws some in the first run of an instance";
 
-/// What many runs on one instance have cost.
+/// Cost of many runs on one instance.
 pub(crate) struct Cost {
     pub(crate) n_runs: u32,
-    /// Linear memory after every case has run once, after a quarter of the runs, and at the end.
+    /// Linear memory after the first run of every case, after a quarter of the runs, and at the end.
     pub(crate) memory_bytes: Memory,
     /// Median time of a run on the instance.
     pub(crate) live: Duration,
-    /// Median time of a run on an instance of its own, the making of it included.
+    /// Median time of a run on a separate instance, including its creation.
     pub(crate) fresh: Duration,
-    /// Why that is not good, if it is not.
+    /// Why the cost is a problem, if it is.
     pub(crate) problem: Option<String>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Memory {
     pub(crate) last: u64,
 }
 
-/// One run with all its rounds: what is shown of it, or the fault that ended it.
+/// One run with all its rounds: its rendered outcome, or the fault that ended it.
 struct Ran {
     shown: Result<Value, PluginFault>,
     /// Absent after a fault.
@@ -124,19 +124,19 @@ struct Ran {
     usage: Usage,
 }
 
-/// The writes of a run, with all that decides whether they are granted.
+/// The writes of a run, with everything that determines whether they are granted.
 struct Wanted {
     answers: Answers,
     asked: Vec<Need>,
     outcome: Option<Outcome>,
 }
 
-/// The lines of a first run are shown, and those of its repetitions would be the same.
+/// Log lines of a first run are shown; those of its repetitions would be the same.
 fn silently<F: Future>(run: F) -> WithDispatch<F> {
     run.with_subscriber(NoSubscriber::default())
 }
 
-/// Opens the cluster of each case, in their order.
+/// Opens the clusters of the cases, in order.
 ///
 /// # Errors
 /// A case does not fit the manifest.
@@ -151,12 +151,12 @@ pub(crate) async fn open(guests: &Guests, cases: &[Case]) -> anyhow::Result<Vec<
 
 /// Runs every case on a fresh instance, twice, and then all of them on one instance, forwards and backwards.
 ///
-/// `clusters` are those of the cases. What a run does wrong is a problem of its case.
+/// `clusters` are those of the cases. Errors of a run are problems of its case.
 pub(crate) async fn run(guests: &Guests, cases: &[Case], clusters: &[CaseCluster]) -> Vec<Tried> {
     let mut all = Vec::new();
     for (case, cluster) in cases.iter().zip(clusters) {
         let mut tried = tried(case, cluster, once(&guests.fresh, cluster).await);
-        // What ended with a fault gives nothing to compare.
+        // After a fault there is nothing to compare.
         if tried.seen.is_some() {
             let again = silently(once(&guests.fresh, cluster)).await;
             tried.differs_from(
@@ -180,11 +180,11 @@ pub(crate) async fn run(guests: &Guests, cases: &[Case], clusters: &[CaseCluster
     all
 }
 
-/// Carries out the cases that settle, with the definitions of a folder, and all others if `all`: these are only reported.
+/// Settles the cases with `settle`, with the definitions of a folder, and all others if `all`: these are only reported.
 pub(crate) async fn settle(guests: &Guests, crds: &Path, cases: &[Case], tried: &mut [Tried], all: bool) {
     for (case, tried) in cases.iter().zip(tried) {
         let demands = case.input.settle.is_some();
-        // What ended with a fault would again.
+        // A fault would occur again.
         if !(demands || all) || tried.seen.is_none() {
             continue;
         }
@@ -204,10 +204,10 @@ pub(crate) async fn settle(guests: &Guests, crds: &Path, cases: &[Case], tried: 
     }
 }
 
-/// Runs on instances of their own are slow in some languages, and a median needs no more.
+/// Runs on separate instances are slow in some languages, and a median needs no more.
 const MAX_FRESH_RUNS: u32 = 100;
 
-/// Runs the cases in turn on one instance, `n_runs` runs in all; and some on instances of their own, to compare.
+/// Runs the cases in turn on one instance, `n_runs` runs in total; and some on separate instances, for comparison.
 pub(crate) async fn endure(guests: &Guests, clusters: &[CaseCluster], n_runs: u32) -> Cost {
     let n_first = u32::try_from(clusters.len()).unwrap_or(u32::MAX);
     let mut cost =
@@ -295,7 +295,7 @@ fn tried(case: &Case, cluster: &CaseCluster, ran: Ran) -> Tried {
     }
 }
 
-/// Runs the case once, and answers the recorded reads of its last call. The fault, if it ended with one.
+/// Runs the case once, and returns the recorded reads of its last call, and the fault, if it ended with one.
 pub(crate) async fn record(
     guest: &Arc<dyn Guest>,
     cluster: &CaseCluster,
@@ -314,7 +314,7 @@ async fn once(guest: &Arc<dyn Guest>, cluster: &CaseCluster) -> Ran {
     once_with(guest, cluster, |view| view).await
 }
 
-/// Calls until there are no more needs; `show` makes the view of each call.
+/// Calls until there are no more needs; `show` creates the view of each call.
 async fn once_with(
     guest: &Arc<dyn Guest>,
     cluster: &CaseCluster,
@@ -338,7 +338,7 @@ async fn once_with(
         }
         for need in needs {
             let answer = cluster.answer(&need).await;
-            // What is asked for again is answered again.
+            // Repeated needs are answered again.
             answers.retain(|(answered, _)| *answered != need);
             answers.push((need.clone(), answer));
             if !asked.contains(&need) {

@@ -1,4 +1,4 @@
-//! The cluster of a case: an API server that holds the case's objects, behind the host's own caches.
+//! The cluster of a case: an API server with the case's objects, behind the host's own caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use serde_json::{Value, json};
 use super::input::{Case, Input, InputCall, InputResource, InputReview, InputSignature, InputSubresource};
 use super::render::Originals;
 
-/// The caches are filled from memory: whatever takes longer, also on a busy machine, is never filled.
+/// Timeout for filling the caches from memory, even on a busy machine.
 const FILL_LIMIT: Duration = Duration::from_secs(60);
 
-/// Version of everything: nothing ever changes.
+/// Version of every object: nothing ever changes.
 const VERSION: &str = "1";
 
-/// A case that is ready to be run.
+/// A case that is ready to run.
 pub(crate) struct CaseCluster {
     pub(crate) key: Key,
     server: Arc<Server>,
@@ -43,7 +43,7 @@ pub(crate) struct CaseCluster {
 }
 
 impl CaseCluster {
-    /// Fills the caches with what the case says.
+    /// Fills the caches with the content of the case.
     ///
     /// # Errors
     /// The case does not fit the manifest.
@@ -78,7 +78,7 @@ impl CaseCluster {
         Ok(Self { key, server, caches, subscription, context, manifest: manifest.clone() })
     }
 
-    /// Before each run: what an earlier one has discovered is not known any more.
+    /// Called before each run: forgets what an earlier run has discovered.
     pub(crate) async fn begin(&self) {
         if self.server.rediscovered.swap(false, Ordering::Relaxed) {
             self.discover().await;
@@ -90,25 +90,25 @@ impl CaseCluster {
         let _ = self.caches.refreshed(Duration::ZERO).await;
     }
 
-    /// What the run sees, with the answers that there are.
+    /// The view of the run, with the answers so far.
     pub(crate) fn view(&self, answers: &Answers) -> Arc<dyn View> {
         self.subscription.snapshot().view(RunContext { answers: answers.clone(), ..self.context.clone() })
     }
 
-    /// What of a run a host would refuse: one sentence each.
+    /// Requests of a run that a host would reject: one sentence each.
     pub(crate) fn denials(&self, answers: &Answers, asked: &[Need], outcome: Option<&Outcome>) -> Vec<String> {
         let nothing = Outcome::default();
         let (view, outcome) = (self.view(answers), outcome.unwrap_or(&nothing));
         let mut denials = pintle_runtime::denials(&self.manifest, &self.key, &*view, asked, outcome, |kind| {
             self.server.resource(kind)
         });
-        // Many alike are one mistake.
+        // Equal ones are reported once.
         let mut told = BTreeSet::new();
         denials.retain(|denial| told.insert(denial.clone()));
         denials
     }
 
-    /// Answers a need as its API server does.
+    /// Answers a need as its API server would.
     pub(crate) async fn answer(&self, need: &Need) -> Result<Arc<str>, NeedError> {
         if *need == Need::Discovery && self.server.discovery_error.is_none() {
             self.server.rediscovered.store(true, Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl Originals for CaseCluster {
     }
 }
 
-/// The kinds that a case or the manifest names, as its API server has them.
+/// The kinds in a case or the manifest, as served by its API server.
 ///
 /// # Errors
 /// An object has no kind or name.
@@ -182,7 +182,7 @@ impl Stored {
     }
 }
 
-/// An API server with nothing but the objects of a case.
+/// An API server with just the objects of a case.
 struct Server {
     /// For the caches.
     objects: Vec<Stored>,
@@ -226,7 +226,7 @@ impl Server {
         })
     }
 
-    /// Only of kinds with objects: of others it is guessed whether they are namespaced.
+    /// Only for kinds with objects: for others, whether they are namespaced is only guessed.
     fn resource(&self, kind: &Kind) -> Option<Arc<ApiResource>> {
         self.objects.iter().find(|stored| stored.kind == *kind)?;
         self.resources.iter().find(|resource| resource.kind == *kind).cloned().map(Arc::new)
@@ -288,7 +288,7 @@ impl Server {
         }
     }
 
-    /// What the plugin's watch of the kind keeps of an object.
+    /// The fields of an object that the plugin's watch of the kind keeps.
     fn projected(&self, stored: &Stored) -> Result<Value, String> {
         let watch = self.manifest.watches.iter().find(|watch| watch.kind.as_ref() == Some(&stored.kind));
         let paths = watch.iter().flat_map(|watch| &watch.fields).map(|path| path.parse());
@@ -320,7 +320,7 @@ impl Server {
     }
 }
 
-/// What a case says of resources; what it does not say follows from the manifest and the objects.
+/// The resources of a case; missing ones are derived from the manifest and the objects.
 fn resources(said: &[InputResource], manifest: &Manifest, objects: &[Stored]) -> Vec<ApiResource> {
     let mut resources: Vec<ApiResource> = said.iter().map(InputResource::resource).collect();
     let known: BTreeSet<Kind> = resources.iter().map(|resource| resource.kind.clone()).collect();
@@ -334,7 +334,7 @@ fn resources(said: &[InputResource], manifest: &Manifest, objects: &[Stored]) ->
     resources
 }
 
-/// As an API server would have it, if it has one of the usual names.
+/// The resource of an API server, with the usual name.
 fn guessed(kind: &Kind, namespaced: bool) -> ApiResource {
     let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     ApiResource {
@@ -366,7 +366,7 @@ struct Field<'a> {
 impl Field<'_> {
     fn fits(&self, object: &Value) -> bool {
         let found = self.path.iter().try_fold(object, |value, name| value.get(name));
-        // As the API server: a field that is not there is empty.
+        // As in the API server: a missing field is empty.
         let found = match found {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Null) | None => String::new(),

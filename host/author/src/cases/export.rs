@@ -1,7 +1,8 @@
-//! One case as JSON, with the answer to each read of its run: what a native `reconcile` needs under a debugger.
+//! One case as JSON, with the answer to each read of its run: the input for a native `reconcile` under a debugger.
 //!
-//! *Flow*: the run of the case in the component -> a view that records -> the document. The helpers of the SDKs (`pintletest.Debug`,
-//! `debugCase`, `pintle.testing.debug`) answer each read with what is recorded for it, so they have neither selectors nor indexes.
+//! *Flow*: the run of the case in the component -> a view that records -> the document. The helpers of the SDKs
+//! (`pintletest.Debug`, `debugCase`, `pintle.testing.debug`) answer each read with the recorded answer, so they have
+//! neither selectors nor indexes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +69,7 @@ impl Recorder {
     }
 }
 
-/// An object of the cache. What the host cuts is valid JSON.
+/// An object of the cache. The host's projections are valid JSON.
 fn object(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -86,7 +87,7 @@ fn resources(all: &[ApiResource]) -> Value {
     json!(all.iter().map(InputResource::from).collect::<Vec<_>>())
 }
 
-/// The members of an object that are set: neither null, nor empty, nor false.
+/// The set members of an object: neither null, nor empty, nor false.
 fn set(object: Value) -> Map<String, Value> {
     let Value::Object(members) = object else { return Map::new() };
     members.into_iter().filter(|(_, value)| !(value.is_null() || value == "" || value == false)).collect()
@@ -304,7 +305,7 @@ calls: [{endpoint: desk, operation: look-up, answer: {place: here}}]
         ]
     }
 
-    /// The SDKs' own tests answer the same reads with this file. `UPDATE_EXPECT=1` writes it again.
+    /// The SDKs' own tests answer the same reads with this file. `UPDATE_EXPECT=1` rewrites it.
     #[tokio::test]
     async fn the_file_that_the_sdks_are_tested_with_has_every_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -335,7 +336,7 @@ calls: [{endpoint: desk, operation: look-up, answer: {place: here}}]
         assert_eq!(recorder.selecting(&service, "default", &[("app".into(), "web".into())]).unwrap().len(), 1);
         assert_eq!(recorder.dependents("r").unwrap().len(), 1);
         assert!(recorder.by_uid("uid-web").unwrap().is_some());
-        // A read that is a fault has no answer, and one that is repeated has one.
+        // A read that is a fault has no answer, and a repeated one has one.
         assert!(recorder.get(&Kind::new("", "v1", "Secret"), &ObjectKey::new("default", "web")).is_err());
         recorder.dependents("r").unwrap();
         for need in needs() {

@@ -1,4 +1,4 @@
-//! The file of a case: two YAML documents, what a run sees and what is expected of it.
+//! The file of a case: two YAML documents, the input of a run and its expected outcome.
 
 use std::path::{Path, PathBuf};
 
@@ -18,19 +18,19 @@ pub(crate) use pintle_inspect::cases::{
 /// The first document of a case.
 pub(crate) type Input = pintle_inspect::cases::Input<Settle>;
 
-/// A case, as its file says.
+/// A case from a file.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) file: PathBuf,
     pub(crate) input: Input,
-    /// The first document, merge keys resolved.
+    /// The first document, with resolved merge keys.
     pub(crate) raw: Value,
     /// The second document; null if there is none yet.
     pub(crate) expected: Value,
-    /// The third document, of a case that settles; null if there is none yet.
+    /// The third document, for a case that settles; null if there is none yet.
     pub(crate) end: Value,
-    /// How outcomes are shown, if the case is a row of a table.
+    /// How outcomes are rendered, if the case is a row of a table.
     pub(super) shown: Option<table::Shown>,
 }
 
@@ -93,7 +93,7 @@ fn read(name: String, file: PathBuf) -> anyhow::Result<Vec<Case>> {
         return table::read(&name, &file, &raw);
     }
     let input: Input = serde_path_to_error::deserialize(&raw).with_context(|| shown.to_string())?;
-    // One that is still to be written is no mistake: --update writes it.
+    // A missing outcome is not an error: --update writes it.
     let expected = documents.next().transpose()?.unwrap_or_default();
     let end = documents.next().transpose()?.unwrap_or_default();
     ensure!(
@@ -108,7 +108,7 @@ fn read(name: String, file: PathBuf) -> anyhow::Result<Vec<Case>> {
 }
 
 impl Case {
-    /// An outcome as the case shows it: as a document, or as the lines of a row.
+    /// Renders an outcome in the form of the case: as a document, or as the lines of a row.
     pub(crate) fn shown(&self, outcome: Value) -> Value {
         match &self.shown {
             Some(shown) => shown.text(&outcome).into(),
@@ -116,7 +116,8 @@ impl Case {
         }
     }
 
-    /// Replaces the expected outcome in the file, and the end if the case settles. The rest of the file stays as it is.
+    /// Replaces the expected outcome in the file, and the end if the case settles. The rest of the file stays
+    /// unchanged.
     ///
     /// # Errors
     /// The file cannot be read or written.

@@ -1,13 +1,12 @@
 //! `pintle test`: the cases of a plugin, run as the host would run them.
 //!
-//! *Flow*: folder -> component ([`pintle_build`]) -> each case: its input -> a cluster behind the host's own caches ([`cluster`])
-//! -> the component in the sandbox -> its outcome as YAML ([`render`]) -> compared with the expected one, and with what the same
-//! component gives in other circumstances ([`checks`]).
+//! *Flow*: folder -> component ([`pintle_build`]) -> each case: its input -> a cluster behind the host's own caches
+//! ([`cluster`]) -> the component in the sandbox -> its outcome as YAML ([`render`]) -> compared with the expected one,
+//! and with the outcomes of the same component in other circumstances ([`checks`]).
 //!
-//! *Invariants*: what a case sees comes from the caches that a cluster would fill, so projections, indexes and refusals are the
-//! host's.
+//! *Invariants*: a case reads from caches filled as in a cluster, so projections, indexes and errors are the host's.
 //!
-//! A case with `settle` is also carried out on the embedded API server, again and again ([`settle`]).
+//! A case with `settle` also runs repeatedly on the embedded API server ([`settle`]).
 //!
 //! *Not here*: anything that writes to a real cluster.
 
@@ -32,22 +31,22 @@ use self::checks::{Cost, Tried};
 use self::input::Case;
 use self::plugin::Plugin;
 
-/// Which cases, of which plugin.
+/// Selects cases of a plugin.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Folder of the plugin, which is built, or a component file.
     pub plugin: PathBuf,
     /// Folder of the cases; `cases` in the plugin's folder if absent.
     pub cases: Option<PathBuf>,
-    /// Folder of CustomResourceDefinitions; `crds` in the plugin's folder, or beside the component, if absent.
+    /// Folder of CustomResourceDefinitions; `crds` in the plugin's folder, or next to the component, if absent.
     pub crds: Option<PathBuf>,
     /// Only cases whose names contain this text.
     pub filter: Option<String>,
-    /// What was seen becomes what is expected.
+    /// Whether the seen outcomes replace the expected ones.
     pub update: bool,
-    /// How often to run the cases on one instance afterwards, in total.
+    /// Total number of additional runs of the cases on one instance.
     pub n_runs: Option<u32>,
-    /// Cases without `settle` are carried out as well, and only reported.
+    /// Whether to settle and report cases without `settle`, too.
     pub settle: bool,
 }
 
@@ -125,7 +124,7 @@ fn definitions(options: &Options) -> PathBuf {
     options.crds.clone().unwrap_or_else(|| crds::beside(&options.plugin))
 }
 
-/// Checks the field paths of the manifest against definitions that the build has not seen.
+/// Checks the field paths of the manifest against definitions that the build has not used.
 fn check_paths(plugin: &Plugin, options: &Options) -> anyhow::Result<()> {
     let folder = definitions(options);
     ensure!(
@@ -137,7 +136,7 @@ fn check_paths(plugin: &Plugin, options: &Options) -> anyhow::Result<()> {
     crds::check_paths(plugin.manifest(), &folder).with_context(of)
 }
 
-/// Writes what was seen as what is expected.
+/// Writes the seen outcomes as the expected ones.
 fn update(cases: &[Case], tried: &mut [Tried]) -> anyhow::Result<()> {
     for (case, tried) in cases.iter().zip(tried) {
         let seen = tried.shown.as_ref().filter(|_| tried.differs);
@@ -150,8 +149,8 @@ fn update(cases: &[Case], tried: &mut [Tried]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs each case once, and writes it to `NAME.json` in a folder, with the answer to each of its reads: for a native `reconcile` under a
-/// debugger. Answers one line for each case: its file, and the fault that ended its run.
+/// Runs each case once, and writes it to `NAME.json` in a folder, with the answer to each of its reads: for a native
+/// `reconcile` under a debugger. Returns one line for each case: its file, and the fault that ended its run.
 ///
 /// # Errors
 /// The plugin does not build or load, a case cannot be read, or a file cannot be written.

@@ -1,11 +1,11 @@
-//! In which order the members of an outcome are shown.
+//! The order of an outcome's members.
 //!
-//! Each language has another order of an object's members, and none of them matters. So what was seen follows what is expected: a
-//! difference shows what differs, and what is written anew leaves the rest of the file as it is.
+//! The member order differs between languages, and does not matter. So the seen outcome is ordered like the expected
+//! one: a diff then shows only differences, and an update leaves the rest of the file unchanged.
 
 use serde_json::{Map, Value};
 
-/// `seen`, with its members in the order of `model`'s; those that `model` has not come after them, in their own order.
+/// `seen`, with its members in the order of `model`; additional members follow in their own order.
 pub(super) fn like(model: &Value, seen: Value) -> Value {
     match (model, seen) {
         (Value::Object(model), Value::Object(mut seen)) => {

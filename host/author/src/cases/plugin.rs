@@ -1,4 +1,4 @@
-//! The plugin under test: its component, and guests of it with instances of either kind.
+//! The plugin under test: its component, and guests with fresh and reused instances.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use crate::crds::{self, DIFF_LINES};
 
-/// Compiled code of larger components of folders is kept for the next test: they contain a run-time library, and most of it stays the
-/// same. Others compile in less time than the file of functions is read.
+/// Compiled code of larger components from folders is cached for the next test: they contain a run-time library, which
+/// rarely changes. Smaller ones compile faster than the cache file is read.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// A component that has been built or read.
+/// A built or loaded component.
 pub(crate) struct Plugin {
     folder: Option<PathBuf>,
     origin: String,
@@ -47,7 +47,7 @@ impl Plugin {
         Ok(Self { folder, origin, bytes, found, built_in })
     }
 
-    /// The author's folder, if that is what was named.
+    /// The author's folder, if the plugin is one.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -56,7 +56,7 @@ impl Plugin {
         &self.found.manifest
     }
 
-    /// The manifest as the component carries it.
+    /// The manifest in the component.
     pub(crate) fn raw_manifest(&self) -> Value {
         serde_json::to_value(&**self.manifest()).unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl Plugin {
     }
 }
 
-/// The cache folder of compiled code: the one that the environment names, or the user's.
+/// The cache folder of compiled code: from the environment, or the user's.
 fn cache_folder() -> Option<PathBuf> {
     let named = std::env::var_os("PINTLE_CACHE_DIR").map(PathBuf::from);
     named.or_else(|| pintle_wasm::user_cache(|name| std::env::var_os(name)))
@@ -84,11 +84,11 @@ fn is_kept(is_of_folder: bool, n_bytes: usize) -> bool {
     is_of_folder && n_bytes > KEPT_BYTES
 }
 
-/// An engine that keeps compiled code in a folder.
+/// An engine that caches compiled code in a folder.
 fn engine(cache_dir: Option<PathBuf>) -> anyhow::Result<WasmEngine> {
     let keep_functions = cache_dir.is_some();
     let kept = WasmEngine::new(WasmConfig { cache_dir, keep_functions, ..WasmConfig::default() });
-    // The folder may be anything, and nothing depends on it.
+    // The folder may be unusable, and the cache is optional.
     let made = kept.or_else(|why| {
         tracing::debug!("compiled code is not kept: {:#}", anyhow::Error::from(why));
         WasmEngine::new(WasmConfig::default())
@@ -96,11 +96,11 @@ fn engine(cache_dir: Option<PathBuf>) -> anyhow::Result<WasmEngine> {
     made.context("start the sandbox")
 }
 
-/// The plugin, with instances of either kind whatever its manifest says.
+/// The plugin, with both kinds of instances whatever its manifest requests.
 pub(crate) struct Guests {
     /// An instance for each run.
     pub(crate) fresh: Arc<dyn Guest>,
-    /// One instance for runs one after the other.
+    /// One instance for successive runs.
     pub(crate) live: Arc<dyn Guest>,
 }
 

@@ -1,4 +1,4 @@
-//! Outcomes in the form of the expected ones of cases, which is that of the SDKs' own tests.
+//! Renders outcomes in the format of the expected ones of cases, which is that of the SDKs' own tests.
 
 use pintle_core::contract::outcome::{
     Action, CertificateRequest, Event, LiveDetail, Moment, Mutation, Need, Order, Outcome, PatchType, Preconditions,
@@ -96,7 +96,7 @@ fn outcome(outcome: &Outcome, cluster: &dyn Originals) -> Map<String, Value> {
     shown
 }
 
-/// Equal ones in a row are shown once.
+/// Consecutive equal ones are shown once.
 fn mutations(mutations: &[Mutation], cluster: &dyn Originals) -> Value {
     let shown = mutations.chunk_by(|a, b| a == b).map(|same| {
         let mut shown = mutation(&same[0], cluster);
@@ -186,7 +186,7 @@ fn target(kind: &Kind, object: &ObjectKey, subresource: Option<&str>) -> Value {
     format!("{kind}{subresource} {object}").trim_end().into()
 }
 
-/// JSON that the plugin wrote. What does not parse is shown as text: it will not be what is expected.
+/// JSON written by the plugin. Invalid JSON is shown as text: it will differ from the expectation.
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| format!("not JSON ({why}): {text}").into())
 }
@@ -244,7 +244,7 @@ fn need(need: &Need) -> Value {
     }
 }
 
-/// What changes, in the form of a merge patch (RFC 7386).
+/// The difference, as a merge patch (RFC 7386).
 pub(super) fn difference(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
     let mut changes = Map::new();

@@ -47,7 +47,7 @@ pub(crate) fn text(plugin: &Plugin, tried: &[Tried], cost: Option<&Cost>) -> Str
                 Ok(end) if case.end_differs => {
                     indent(&mut text, &difference(&case.expected_end, end, ["expected end", "this component"]));
                 }
-                // Its problem is one of the case's, unless the case does not demand it.
+                // Its problem is one of the case's, unless settling is optional for the case.
                 Err(unsettled) => {
                     if !case.problems.contains(&unsettled.problem) {
                         indent(&mut text, &format!("--settle: {}", unsettled.problem));
@@ -156,7 +156,7 @@ fn indent(text: &mut String, lines: &str) {
 }
 
 fn difference(expected: &Value, seen: &Value, [one, other]: [&str; 2]) -> String {
-    // What came from JSON becomes YAML.
+    // JSON values are shown as YAML.
     let yaml = |value: &Value| match value {
         Value::String(lines) => format!("{lines}\n"),
         other => serde_norway::to_string(other).unwrap_or_default(),

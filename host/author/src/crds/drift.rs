@@ -1,4 +1,4 @@
-//! The first difference between a definition in a file and that of the types.
+//! The first difference between a definition in a file and the one generated from the types.
 
 use serde_json::{Map, Value};
 use similar::TextDiff;
@@ -16,20 +16,20 @@ pub(super) struct Difference {
     pub(super) place: String,
     /// The value in the file.
     pub(super) file: String,
-    /// The value that the types give.
+    /// The value from the types.
     pub(super) types: String,
     /// A diff of the first lines.
     pub(super) diff: String,
 }
 
-/// Compares a definition in a file with that of the types. What the API server and tools add to a definition does not count.
+/// Compares a definition in a file with that from the types. Additions by the API server and tools are ignored.
 pub(super) fn difference(file: &Value, types: &Value, max_lines: usize) -> Option<Difference> {
     let [file, types] = [file, types].map(|definition| sorted(&without_status(definition)));
     let (place, in_file, of_types) = first(&file, &types, "")?;
     Some(Difference { place, file: short(in_file), types: short(of_types), diff: diff(&file, &types, max_lines) })
 }
 
-/// Members in the order of their names.
+/// Members sorted by name.
 pub(super) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -50,7 +50,7 @@ fn without_status(definition: &Value) -> Value {
     definition
 }
 
-/// Place and values of the first difference; a value that is absent is `None`.
+/// Path and values of the first difference; an absent value is `None`.
 fn first<'a>(file: &'a Value, types: &'a Value, place: &str) -> Option<(String, Option<&'a Value>, Option<&'a Value>)> {
     match (file, types) {
         (Value::Object(a), Value::Object(b)) => {

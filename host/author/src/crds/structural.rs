@@ -1,16 +1,16 @@
-//! JSON Schema -> the structural schema that a CustomResourceDefinition needs.
+//! Converts JSON Schema to the structural schema of a CustomResourceDefinition.
 //!
-//! Generators of JSON Schema write references, constants, `null` as a type and annotations, which a definition does not have. What has
-//! the same meaning in a definition is translated; what has none is an error with its place.
+//! JSON Schema generators write references, constants, `null` as a type and annotations, which a definition does not
+//! have. Equivalents are translated; anything else is an error with its path.
 //!
 //! *Source*: `apiextensions-apiserver/pkg/apiserver/schema/{structural,complete,validation}.go`, and KEP-1847 (structural schemas).
 
 use serde_json::{Map, Value, json};
 
-/// Depth at which a schema is taken to refer to itself.
+/// Depth at which a schema counts as recursive.
 const MAX_DEPTH: usize = 64;
 
-/// Keywords that a definition takes as they are.
+/// Keywords that are valid in a definition.
 const KEPT: [&str; 15] = [
     "description",
     "format",
@@ -29,7 +29,7 @@ const KEPT: [&str; 15] = [
     "not",
 ];
 
-/// Keywords that say nothing about objects.
+/// Keywords without effect on objects.
 const ANNOTATIONS: [&str; 12] = [
     "title",
     "$id",
@@ -48,7 +48,7 @@ const ANNOTATIONS: [&str; 12] = [
 /// Translates the schemas of all versions of a definition.
 ///
 /// # Errors
-/// What a definition cannot express, with its place.
+/// Parts that a definition cannot express, with their paths.
 pub(super) fn definition(mut definition: Value) -> Result<Value, String> {
     let versions = definition["spec"]["versions"].as_array_mut().into_iter().flatten();
     for (i, version) in versions.enumerate() {
@@ -62,7 +62,7 @@ pub(super) fn definition(mut definition: Value) -> Result<Value, String> {
 }
 
 struct Translation<'a> {
-    /// What references are relative to, unless a subschema has its own definitions.
+    /// Base of references, unless a subschema has its own definitions.
     root: &'a Value,
 }
 
@@ -71,7 +71,7 @@ impl Translation<'_> {
         if depth > MAX_DEPTH {
             return Err(format!("{place}: the type contains itself; a definition cannot describe that"));
         }
-        // pydantic and schemars put definitions beside the schema that uses them.
+        // pydantic and schemars put definitions next to the schema that uses them.
         if depth > 0 && (schema.get("$defs").is_some() || schema.get("definitions").is_some()) {
             let mut inner = schema.clone();
             let translation = Translation { root: schema };
@@ -85,13 +85,13 @@ impl Translation<'_> {
             other => return Err(format!("{place}: {other} is not a schema that a definition can have")),
         }
         let schema = self.merged(schema, place, depth)?;
-        // What is left of a choice may be one schema.
+        // The remaining choice may be a single schema.
         let schema = self.merged(&Value::Object(without_null(schema, place)?), place, depth)?;
         let schema = without_null(schema, place)?;
         self.keywords(&schema, place, depth)
     }
 
-    /// The schema with what it refers to in place of references, and of lists with one schema.
+    /// The schema with resolved references and single-schema lists.
     fn merged(&self, schema: &Value, place: &str, depth: usize) -> Result<Map<String, Value>, String> {
         let mut members = schema.as_object().cloned().unwrap_or_default();
         for _ in 0..=MAX_DEPTH {
@@ -106,7 +106,7 @@ impl Translation<'_> {
                     None => return Ok(members),
                 }
             };
-            // What stands beside a reference is more specific.
+            // Keywords next to a reference are more specific.
             let mut merged = inner.as_object().cloned().unwrap_or_default();
             merged.extend(members);
             members = merged;
@@ -169,7 +169,7 @@ impl Translation<'_> {
         Ok(Value::Object(out))
     }
 
-    /// `anyOf` and the like: constants become an enumeration, an integer or a text its own type; restrictions stay.
+    /// `anyOf` and similar: constants become an enumeration, integer-or-string its own type; restrictions stay.
     fn choices(&self, schema: &Map<String, Value>, out: &mut Map<String, Value>, place: &str) -> Result<(), String> {
         for name in ["anyOf", "oneOf", "allOf"] {
             let Some(schemas) = schema.get(name).and_then(Value::as_array) else { continue };
@@ -192,7 +192,7 @@ impl Translation<'_> {
         Ok(())
     }
 
-    /// The type, and what is in it.
+    /// The type, and its content.
     fn structure(
         &self,
         schema: &Map<String, Value>,
@@ -227,7 +227,7 @@ impl Translation<'_> {
         self.additional(schema, out, place, depth)
     }
 
-    /// Members whose names are not known.
+    /// Members with unknown names.
     fn additional(
         &self,
         schema: &Map<String, Value>,
@@ -262,7 +262,7 @@ impl Translation<'_> {
     }
 }
 
-/// A bound that is not in the range: a number in JSON Schema, a flag of the bound in OpenAPI 3.0.
+/// An exclusive bound: a number in JSON Schema, a flag of the bound in OpenAPI 3.0.
 fn exclusive(name: &str, value: &Value, out: &mut Map<String, Value>) {
     if value.is_number() {
         out.insert(name.replace("exclusiveM", "m"), value.clone());
@@ -281,7 +281,7 @@ fn constants(schema: &Value) -> Option<Vec<&Value>> {
     }
 }
 
-/// Whether a schema has no types, only what values must fulfil besides.
+/// Whether a schema has no types, only restrictions.
 fn only_restricts(schema: &Value) -> bool {
     let typed = ["type", "$ref", "items", "additionalProperties", "description", "default", "nullable"];
     let Some(members) = schema.as_object() else { return false };
@@ -290,7 +290,7 @@ fn only_restricts(schema: &Value) -> bool {
         && in_properties.is_none_or(|properties| properties.values().all(only_restricts))
 }
 
-/// The enumeration, and the type that follows from it.
+/// The enumeration, and its type.
 fn enumeration(schema: &Map<String, Value>, out: &mut Map<String, Value>, place: &str) -> Result<(), String> {
     if let Some(value) = schema.get("const") {
         out.insert("enum".to_owned(), json!([value]));
@@ -312,7 +312,7 @@ fn enumeration(schema: &Map<String, Value>, out: &mut Map<String, Value>, place:
     }
 }
 
-/// `null` as a type, a value or a choice becomes `nullable`.
+/// Converts `null` as a type, a value or a choice to `nullable`.
 fn without_null(mut schema: Map<String, Value>, place: &str) -> Result<Map<String, Value>, String> {
     let mut nullable = false;
     if let Some(types) = schema.get("type").and_then(Value::as_array).cloned() {

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What no version of the tests looks at.
+/// A definition with this schema.
 fn team(schema: Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -137,7 +137,7 @@ fn what_a_definition_cannot_express_is_an_error_with_its_place() {
     assert!(structural(circle).unwrap_err().contains("the type contains itself"));
 }
 
-/// The definitions of types, for a folder.
+/// The definitions of types, in a folder.
 fn definitions(folder: &Path, objects: &[Value]) -> Definitions {
     let all = objects.iter().map(|object| Definition::new(object.clone()).unwrap()).collect();
     Definitions { folder: folder.join("crds"), sources: "api/team.go".to_owned(), all }
@@ -191,7 +191,7 @@ fn files_are_written_once_compared_and_removed_when_no_type_defines_them() {
     after.write().unwrap();
     after.check(4).unwrap();
 
-    // The author's own file stays; one that this command wrote does not.
+    // The author's own file stays; one written by this command does not.
     fs::write(folder.join("crds/mine.yaml"), "kind: ConfigMap\nmetadata: {name: mine}\n").unwrap();
     let other =
         json!({"spec": {"names": {"kind": "Club", "plural": "clubs"}}, "metadata": {"name": "clubs.example.org"}});
@@ -221,7 +221,7 @@ fn a_definition_in_a_file_of_another_name_is_the_same_definition() {
     definitions.write().unwrap();
     assert_eq!(fs::read_dir(root.path().join("crds")).unwrap().count(), 1);
     assert!(fs::read_to_string(&file).unwrap().starts_with(MARK));
-    // Not one of several objects.
+    // A file with several objects is not overwritten.
     let two =
         format!("{}---\nkind: ConfigMap\nmetadata: {{name: a}}\n", serde_norway::to_string(&team(spec(1))).unwrap());
     fs::write(&file, two).unwrap();

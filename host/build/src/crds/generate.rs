@@ -1,4 +1,4 @@
-//! Definitions that follow from the types of a project: the program of each language that prints them.
+//! Generates definitions from the types of a project, with the program of its language.
 //!
 //! | language | types | program |
 //! | --- | --- | --- |
@@ -21,7 +21,7 @@ use crate::language::{NPM_INSTALL, PIP_INSTALL};
 use crate::project::Project;
 use crate::{Language, process};
 
-/// Definitions as the program of a language prints them.
+/// The output of a language's program.
 #[derive(Clone, Debug)]
 pub struct Generated {
     /// The objects. Their schemas may be any JSON Schema.
@@ -30,7 +30,7 @@ pub struct Generated {
     pub sources: String,
 }
 
-/// How a project is made to print its definitions.
+/// How a project prints its definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Generator {
     /// Go packages, relative to the project.
@@ -40,7 +40,7 @@ enum Generator {
     Python,
 }
 
-/// How to begin in a project without a generator.
+/// Instructions for a project without a generator.
 pub fn advice(language: Language) -> &'static str {
     match language {
         Language::Go => "package of types with the marker +groupName=GROUP",
@@ -50,15 +50,15 @@ pub fn advice(language: Language) -> &'static str {
     }
 }
 
-/// Runs the program that prints the definitions of the types. `None` if the project has no such program.
+/// Runs the program that prints the definitions of the types. `None` if the project has none.
 ///
 /// # Errors
-/// A tool is missing (the message names the installation), the types are wrong, or what is printed is not YAML or JSON.
+/// A tool is missing (the message has the installation), the types are invalid, or the output is not YAML or JSON.
 pub fn generate(project: &Project) -> anyhow::Result<Option<Generated>> {
     let Some(generator) = Generator::of(project)? else { return Ok(None) };
     let mut command = generator.command(project)?;
     let text = match generator {
-        // They show what they download and compile.
+        // They show downloads and compilation.
         Generator::Go(_) | Generator::Rust => process::output(&mut command),
         Generator::Npm | Generator::Python => process::told(&mut command).map_err(|failed| {
             if let Some(missing) = generator.missing(&failed.errors) {
@@ -74,7 +74,7 @@ pub fn generate(project: &Project) -> anyhow::Result<Option<Generated>> {
     Ok(Some(Generated { definitions, sources: sources(project) }))
 }
 
-/// Whether a project makes definitions of its types.
+/// Whether a project generates definitions from its types.
 ///
 /// # Errors
 /// A file of it cannot be read.
@@ -112,7 +112,7 @@ impl Generator {
                     "there is no Go compiler: install Go 1.26 or newer (https://go.dev/dl) and put it on PATH"
                 );
                 let mut go = Command::new("go");
-                // The tool has its own module: its libraries do not become the plugin's.
+                // The tool has its own module, so that its libraries do not become the plugin's.
                 go.current_dir(project.sdk()?.join("crdgen")).args(["run", "."]).arg(folder).args(packages);
                 go.env_remove("GOFLAGS").env("GOWORK", "off");
                 go
@@ -149,7 +149,7 @@ impl Generator {
         })
     }
 
-    /// The error for a module that its program does not find, by what that prints.
+    /// The error for a module missing in the program's environment, from its output.
     fn missing(&self, errors: &str) -> Option<anyhow::Error> {
         let (marks, install): (&[&str], _) = match self {
             Self::Go(_) | Self::Rust => return None,
@@ -181,7 +181,7 @@ fn python(folder: &Path) -> anyhow::Result<Command> {
     bail!("there is no Python: install version 3.11 or newer (https://python.org) and put it on PATH")
 }
 
-/// The packages of a module that say which group their kinds are of.
+/// The packages of a module that declare the group of their kinds.
 fn go_packages(folder: &Path) -> Vec<String> {
     let files = source_files(folder, &["go"]);
     let marked = files.iter().filter(|file| contains(&folder.join(file), "+groupName="));
@@ -212,7 +212,7 @@ fn contains(file: &Path, text: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|content| content.contains(text))
 }
 
-/// Source files of a project, relative to it, in the order of their names. Folders of tools are left out.
+/// Source files of a project, relative to it, sorted by name. Folders of tools are skipped.
 pub(crate) fn source_files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     const NOT_SOURCES: [&str; 5] = ["target", "node_modules", "__pycache__", "vendor", "testdata"];
     const MAX_DEPTH: usize = 6;
@@ -221,7 +221,7 @@ pub(crate) fn source_files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
         for entry in entries.flatten() {
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
-            // A link may lead to a folder above.
+            // A link may point to a parent folder.
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && depth < MAX_DEPTH && !name.starts_with('.') && !NOT_SOURCES.contains(&&*name) {
                 add(root, &path, depth + 1, endings, found);

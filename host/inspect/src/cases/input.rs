@@ -1,4 +1,4 @@
-//! What a run of a plugin sees, as the file of a case says it.
+//! The input of a run, in the format of a case's file.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ pub struct InputDiscovery {
 }
 
 impl InputDiscovery {
-    /// Whether it finds what the caches have, without an error.
+    /// Whether it returns the content of the caches, without an error.
     pub fn is_nothing(&self) -> bool {
         self.resources.is_none() && self.failed.is_empty() && self.error.is_none()
     }
@@ -289,7 +289,7 @@ fn default_now() -> String {
 }
 
 impl InputResource {
-    /// As the host has it.
+    /// Converts to the host's type.
     pub fn resource(&self) -> ApiResource {
         let Self { kind, plural, namespaced, verbs, subresources, preferred } = self.clone();
         ApiResource { kind, plural, namespaced, verbs, subresources, preferred }
@@ -297,7 +297,7 @@ impl InputResource {
 }
 
 impl InputSubresource {
-    /// Of a subresource, and what the API server answers.
+    /// A subresource, and the API server's response.
     pub fn new(kind: &Kind, object: &ObjectKey, subresource: &str, answer: Value) -> Self {
         Self {
             kind: kind.clone(),
@@ -308,13 +308,13 @@ impl InputSubresource {
         }
     }
 
-    /// Subresource and object, as outcomes write them, and the answer.
+    /// Subresource and object, in the form of outcomes, and the answer.
     pub fn target_and_answer(&self) -> (String, Value) {
         let Self { kind, namespace, name, subresource, answer } = self;
         (format!("{kind}/{subresource} {}", ObjectKey::new(namespace, name)), answer.clone())
     }
 
-    /// The answer, if it is that of this subresource.
+    /// The answer, if it is for this subresource.
     pub fn answer(&self, kind: &Kind, object: &ObjectKey, subresource: &str) -> Option<&Value> {
         let is_asked = self.kind == *kind
             && self.subresource == subresource
@@ -324,14 +324,14 @@ impl InputSubresource {
 }
 
 impl InputReview {
-    /// Of a review and the API server's answer.
+    /// A review and the API server's response.
     pub fn new(kind: &Kind, namespace: &str, object: &str, answer: &Value) -> Self {
         let asked: Value = serde_json::from_str(object).unwrap_or_default();
         let (kind, namespace) = (kind.clone(), namespace.to_owned());
         Self { kind, namespace, spec: asked["spec"].clone(), status: answer["status"].clone() }
     }
 
-    /// The verdict, if it is about this review.
+    /// The status, if it is for this review.
     pub fn status(&self, kind: &Kind, namespace: &str, review: &Value) -> Option<&Value> {
         let fits = self.kind == *kind && self.namespace == namespace && contains(&review["spec"], &self.spec);
         fits.then_some(&self.status)
@@ -339,13 +339,13 @@ impl InputReview {
 }
 
 impl InputSignature {
-    /// Of a signature that was refused.
+    /// A failed signature.
     pub fn refused(need: &Need, error: &NeedError) -> Option<Self> {
         let signature = Self::new(need, "")?;
         Some(Self { answer: None, error: Some(InputError::from(error)), ..signature })
     }
 
-    /// Of a signature that was made.
+    /// A successful signature.
     pub fn new(need: &Need, answer: &str) -> Option<Self> {
         let (by, claims) = match need {
             Need::SignJwt { key, claims } => (key, serde_json::from_str(claims).unwrap_or_default()),
@@ -355,7 +355,7 @@ impl InputSignature {
         Some(Self { by: by.clone(), claims, answer: Some(answer.to_owned()), error: None })
     }
 
-    /// The answer to a need, if it is about it.
+    /// The answer, if it is for this need.
     pub fn answer(&self, need: &Need) -> Option<Result<String, NeedError>> {
         let fits = match need {
             Need::SignJwt { key, claims } => {
@@ -370,19 +370,19 @@ impl InputSignature {
 }
 
 impl InputCall {
-    /// Of a call that was refused.
+    /// A failed call.
     pub fn refused(endpoint: &str, operation: &str, body: &str, error: &NeedError) -> Self {
         let call = Self::new(endpoint, operation, body, Value::Null);
         Self { error: Some(InputError::from(error)), ..call }
     }
 
-    /// Of a call that was made.
+    /// A successful call.
     pub fn new(endpoint: &str, operation: &str, body: &str, answer: Value) -> Self {
         let (endpoint, operation) = (endpoint.to_owned(), operation.to_owned());
         Self { endpoint, operation, body: serde_json::from_str(body).unwrap_or_default(), answer, error: None }
     }
 
-    /// The answer, if it is about this call.
+    /// The answer, if it is for this call.
     pub fn answer(&self, endpoint: &str, operation: &str, body: &str) -> Option<Result<String, NeedError>> {
         let fits = self.endpoint == endpoint
             && self.operation == operation
@@ -392,7 +392,7 @@ impl InputCall {
     }
 }
 
-/// Whether a value has all that another one has; null asks for nothing.
+/// Whether a value contains another one; null matches anything.
 fn contains(value: &Value, wanted: &Value) -> bool {
     match (value, wanted) {
         (_, Value::Null) => true,
@@ -404,7 +404,7 @@ fn contains(value: &Value, wanted: &Value) -> bool {
 }
 
 impl InputError {
-    /// As the host has it.
+    /// Converts to the host's type.
     pub fn error(&self) -> NeedError {
         let Self { code, reason, message } = self.clone();
         NeedError { code, reason, message }
@@ -412,7 +412,7 @@ impl InputError {
 }
 
 impl<S> Input<S> {
-    /// Of a run that sees nothing but its key.
+    /// The input of a run with just its key.
     pub fn of(key: &Key, now: &str) -> Self {
         let key = InputKey {
             queue: Some(key.queue.to_string()),
@@ -474,7 +474,7 @@ impl From<&MutationFailure> for InputFailure {
 }
 
 impl InputFailure {
-    /// As the host has it.
+    /// Converts to the host's type.
     pub fn failure(&self) -> MutationFailure {
         let verb = match self.verb {
             Verb::Create => "create",

@@ -1,23 +1,23 @@
 //! Masks the parts of an input that are shown only on request: values of Secrets, and tokens.
 //!
-//! *Not here*: whatever else a plugin takes for secret: its state, its log, fields of other kinds.
+//! *Not here*: other data that may be secret: a plugin's state, its log, fields of other kinds.
 
 use pintle_core::text::without_tokens;
 use serde_json::Value;
 
-/// Stands in the place of a text.
+/// Replacement of a text.
 const TEXT: &str = "********";
-/// The same in base64, which readers of `data` expect.
+/// The same in base64, as expected in `data`.
 const BASE64: &str = "KioqKioqKio=";
-/// What `kubectl apply` keeps of an object, its values included.
+/// The copy of an object kept by `kubectl apply`, including its values.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Masks a text; says how many values that were.
+/// Masks a text; returns the number of masked values.
 pub(super) fn text(value: &mut Value) -> usize {
     put(value, TEXT)
 }
 
-/// Masks what belongs to Secrets, wherever they stand in a document; says how many values that were.
+/// Masks the content of Secrets anywhere in a document; returns the number of masked values.
 pub(super) fn secrets(document: &mut Value) -> usize {
     let is = |document: &Value, kind: &str| document["kind"] == kind && document["apiVersion"] == "v1";
     if is(document, "Secret") {
@@ -25,7 +25,7 @@ pub(super) fn secrets(document: &mut Value) -> usize {
     }
     let is_list = is(document, "SecretList");
     match document {
-        // Items of a list do not say what they are.
+        // List items have no kind.
         Value::Object(fields) if is_list => {
             let items = fields.get_mut("items").and_then(Value::as_array_mut);
             items.into_iter().flatten().map(secret).sum()
@@ -47,8 +47,8 @@ fn secret(secret: &mut Value) -> usize {
     n_masked + applied.map_or(0, text)
 }
 
-/// Masks tokens, wherever they stand in a document; says how many texts that were. A review without its token is still about the
-/// same review.
+/// Masks tokens anywhere in a document; returns the number of masked texts. A review without its token still identifies
+/// the same review.
 pub(super) fn tokens(document: &mut Value) -> usize {
     let reviewed = match document["kind"].as_str() {
         Some("authentication.k8s.io/v1/TokenReview") => document["spec"].as_object_mut(),

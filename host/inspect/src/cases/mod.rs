@@ -1,6 +1,6 @@
-//! Cases of plugins, as far as a host writes them: what a run sees, and a run that failed.
+//! Cases written by a host: the input of a run, and failed runs.
 //!
-//! *Not here*: how cases are read and run (`pintle-author`).
+//! *Not here*: reading and running cases (`pintle-author`).
 
 mod input;
 mod mask;

@@ -1,4 +1,4 @@
-//! A run that failed in a host, as a case that `pintle test` plays again.
+//! Converts a failed run of a host to a case that `pintle test` replays.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use super::input::{
 };
 use super::mask;
 
-/// The case of a run. Values of Secrets, of settings that may come from files, and tokens, are masked unless `secrets` are to be shown.
+/// The case of a run. Values of Secrets, of settings that may come from files, and tokens, are masked unless `secrets`
+/// is set.
 ///
 /// # Errors
-/// What was seen cannot be said in JSON.
+/// An input cannot be represented in JSON.
 pub fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
     let mut input = Input::<()>::of(&run.identity.key, &run.now);
     let mut left_out = Vec::new();
@@ -46,10 +47,10 @@ pub fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
     Ok(SavedRun { input, n_masked, left_out })
 }
 
-/// Puts the answer to a need where a case has it; says what has no place there.
+/// Adds the answer of a need to the case; returns a description if it cannot be represented.
 fn take_in(input: &mut Input, need: &Need, answer: Result<&Arc<str>, &NeedError>) -> Option<String> {
     if matches!(need, Need::LiveObject { .. } | Need::LiveList { .. }) {
-        // What was not found is not there, although the caches may have it.
+        // A missing object is absent there, even if the caches have it.
         input.live.get_or_insert_default();
     }
     if let Some(refused) = answer.err().and_then(|error| InputSignature::refused(need, error)) {
@@ -87,7 +88,7 @@ fn take_in(input: &mut Input, need: &Need, answer: Result<&Arc<str>, &NeedError>
         Need::Review { kind, namespace, object } => {
             input.reviews.push(InputReview::new(kind, namespace, object, &answer))
         }
-        // Their answers are no JSON; see above.
+        // Their answers are not JSON; see above.
         Need::SignJwt { .. } | Need::SignCertificate(_) => {}
         Need::Call { endpoint, operation, body, .. } => {
             input.calls.push(InputCall::new(endpoint, operation, body, answer));
@@ -103,7 +104,7 @@ fn take_in(input: &mut Input, need: &Need, answer: Result<&Arc<str>, &NeedError>
     None
 }
 
-/// Adds a live object, or fills up one that a list has shown the metadata of.
+/// Adds a live object, or completes one whose metadata a list has returned.
 fn add_live(input: &mut Input, object: Value) {
     let name = |object: &Value| {
         let meta = &object["metadata"];
@@ -134,7 +135,7 @@ fn shown(need: &Need) -> String {
     }
 }
 
-/// Texts that the operator may have in a file: such files are often mounted from Secrets.
+/// Settings that may come from files, which are often mounted from Secrets.
 fn mask_settings(config: &mut Map<String, Value>, manifest: &Manifest) -> usize {
     let from_file =
         manifest.config.iter().filter(|(_, setting)| setting.from_file && setting.kind == SettingType::String);

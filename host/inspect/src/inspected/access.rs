@@ -1,19 +1,19 @@
-//! What a plugin reads and writes, by kind: its watches and the grants that it asks for, in one view.
+//! Reads and writes of a plugin, by kind: its watches and its requested grants combined.
 
 use std::collections::BTreeMap;
 
 use pintle_core::contract::manifest::{Grant, Manifest, Of, Watch};
 use serde_json::{Value, json};
 
-/// Verbs that change nothing.
+/// Read-only verbs.
 const READING: [&str; 3] = ["get", "list", "watch"];
 
-/// What is asked for of one kind, or of one path.
+/// The requests for one kind, or one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Access {
     /// `v1/Pod`, `*`, or a path.
     pub(super) target: String,
-    /// By watches, and live.
+    /// With watches, and live.
     pub(super) reads: Vec<String>,
     pub(super) writes: Vec<String>,
 }
@@ -24,7 +24,7 @@ impl Access {
     }
 }
 
-/// By kind; what is about every kind, and paths, among them.
+/// By kind, including requests for every kind, and paths.
 pub(super) fn of(manifest: &Manifest) -> Vec<Access> {
     let mut by_target: BTreeMap<String, Access> = BTreeMap::new();
     for watch in &manifest.watches {
@@ -47,7 +47,7 @@ pub(super) fn of(manifest: &Manifest) -> Vec<Access> {
     by_target.into_iter().map(|(target, access)| Access { target, ..access }).collect()
 }
 
-/// A kind, and what is kept of its objects.
+/// A kind, and the kept fields of its objects.
 fn watched(watch: &Watch) -> (String, String) {
     let target = watch.kind.as_ref().map_or_else(|| "*".to_owned(), ToString::to_string);
     let mut text = String::from("watch");
@@ -67,7 +67,7 @@ fn watched(watch: &Watch) -> (String, String) {
     (target, text)
 }
 
-/// Which of the objects a grant is about.
+/// The objects that a grant covers.
 fn limits(grant: &Grant) -> String {
     let mut text = String::new();
     if !grant.subresources.is_empty() {

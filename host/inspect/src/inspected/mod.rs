@@ -1,4 +1,4 @@
-//! `pintle inspect`: what a component says of itself, without running it.
+//! `pintle inspect`: the metadata of a component, without running it.
 
 mod access;
 mod resource;
@@ -9,16 +9,16 @@ pub use self::resource::Resource;
 use pintle_wasm::{WASI_INTERFACES, WasiInterface, wasi_interface};
 use serde_json::{Value, json};
 
-/// A component that was inspected.
+/// An inspected component.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspected<'a> {
-    /// Where it is from.
+    /// Its origin.
     pub file: &'a str,
-    /// What it says of itself.
+    /// Its metadata.
     pub found: &'a pintle_wasm::Inspection,
     /// Number of its signatures.
     pub n_signatures: usize,
-    /// One of them is by a key that was named.
+    /// Whether one of them is by a given key.
     pub is_verified: bool,
 }
 
@@ -52,14 +52,14 @@ impl Inspected<'_> {
     }
 }
 
-/// The imports beside the contract that a host accepts, in every version 0.2.x.
+/// The imports besides the contract that a host accepts, in every version 0.2.x.
 fn accepted() -> Vec<Value> {
     let json =
         |interface: &WasiInterface| json!({"name": interface.name, "versions": "0.2.x", "gives": interface.gives});
     WASI_INTERFACES.iter().map(json).collect()
 }
 
-/// What a plugin gets from an import of WASI.
+/// The capability of a WASI import for a plugin.
 fn gives(import: &str) -> Option<&'static str> {
     wasi_interface(import).map(|interface| interface.gives)
 }

@@ -10,12 +10,12 @@ use pintle_oci::ComponentSource;
 use pintle_wasm::Inspection;
 use serde_json::{Value, json};
 
-/// The resource of a component: where it comes from, its digest, and the grants that it requests.
+/// The resource of a component: its source, its digest, and the grants that it requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource<'a> {
-    /// What the component says of itself.
+    /// The component's metadata.
     pub found: &'a Inspection,
-    /// Where it was read.
+    /// Where it was read from.
     pub source: &'a ComponentSource,
 }
 
@@ -47,7 +47,7 @@ impl Resource<'_> {
         text + &settings(manifest)
     }
 
-    /// For programs. Settings are left to their defaults.
+    /// For programs. Settings have their defaults.
     pub fn json(&self) -> Value {
         let kind = resource_kind();
         let manifest = &self.found.manifest;
@@ -76,7 +76,7 @@ impl Resource<'_> {
     }
 }
 
-/// The settings as comments, but for those that an operator must set.
+/// The settings as comments, except those that an operator must set.
 fn settings(manifest: &Manifest) -> String {
     if manifest.config.is_empty() {
         return String::new();

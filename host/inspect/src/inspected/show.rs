@@ -1,4 +1,4 @@
-//! A component, for humans. Writing to a String does not fail, so results are dropped here.
+//! Renders a component for humans. Writing to a String does not fail, so results are dropped here.
 
 use std::fmt::Write as _;
 
@@ -37,7 +37,7 @@ pub(super) fn text(inspected: &Inspected<'_>) -> String {
         let _ = writeln!(text, "  import {import};{gives}");
     }
     for export in &found.exports {
-        // A name with a package is an interface, one without a function.
+        // A name with a package is an interface; a name without one is a function.
         let function = if export.contains(':') { "" } else { ": func" };
         let _ = writeln!(text, "  export {export}{function};");
     }
@@ -267,7 +267,7 @@ pub(super) mod tests {
         let json = inspected.json();
         let listed: Vec<&str> =
             json["acceptedImports"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
-        // Whoever adds an interface to the list opens the sandbox for it.
+        // Adding an interface to this list opens the sandbox for it.
         expect_test::expect![[r#"
             wasi:cli/environment
             wasi:cli/exit

@@ -1,4 +1,4 @@
-//! `pintle rbac`: the RBAC roles that controllers need, and the accounts that they are bound to.
+//! `pintle rbac`: the RBAC roles of controllers, and the accounts that they are bound to.
 //!
 //! *Flow*: manifests -> rules of each plugin and of the host -> roles, bindings and service accounts, as YAML or JSON for
 //! `kubectl apply` and `kubectl auth reconcile`.
@@ -18,10 +18,10 @@ use crate::outside;
 
 pub use self::names::Names;
 
-/// The label of the objects that one plugin needs; its value is the name of the plugin.
+/// The label of the objects for one plugin; its value is the name of the plugin.
 const CONTROLLER: &str = "pintle.dev/controller";
 
-/// The label of everything that is removed with Pintle.
+/// The label of everything that is removed together with Pintle.
 const PART_OF: &str = "app.kubernetes.io/part-of";
 
 const LEASES: &str = "coordination.k8s.io";
@@ -42,24 +42,24 @@ pub struct ElectionNames {
     pub namespace: String,
     /// Names of the Leases.
     pub leases: Vec<String>,
-    /// Whether the API server elects, by LeaseCandidates.
+    /// Whether the API server coordinates the election, by LeaseCandidates.
     pub coordinated: bool,
 }
 
-/// The host that needs the roles.
+/// The host for which roles are generated.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// Its service account.
     pub account: Account,
     /// Whether each plugin writes as its own service account.
     pub own_accounts: bool,
-    /// Its leader election; none without one.
+    /// Its leader election, if any.
     pub election: Option<ElectionNames>,
-    /// Whether it looks for a kube-controller-manager when it starts.
+    /// Whether it checks for a kube-controller-manager when it starts.
     pub looks_for_kube_controller_manager: bool,
 }
 
-/// What plugins with these manifests request that no role of the API server covers, one line each, and how an operator binds it.
+/// Requests of these manifests that no role of the API server covers, one line each, with the flag to bind them.
 pub fn notes(manifests: &[&Manifest]) -> Vec<String> {
     let of = |manifest: &&Manifest| {
         let name = manifest.name.clone();
@@ -73,11 +73,11 @@ pub fn notes(manifests: &[&Manifest]) -> Vec<String> {
 
 /// Roles, bindings and service accounts for plugins with these manifests.
 ///
-/// What an object contains depends on its name and on the manifest of its plugin alone, so that applying the objects for one set of plugins
-/// and flags takes no permission from a host with others.
+/// The content of an object depends only on its name and on the manifest of its plugin, so that applying the objects
+/// for one set of plugins and flags takes no permission from a host with others.
 ///
 /// # Errors
-/// A plugin asks for what RBAC cannot say.
+/// A request of a plugin that RBAC cannot express.
 pub fn objects(manifests: &[&Manifest], names: &Names, host: &Host, accounts: &Accounts) -> anyhow::Result<Vec<Value>> {
     let owner = Owner(None);
     let mut objects = vec![owner.account(&host.account)];
@@ -91,25 +91,25 @@ pub fn objects(manifests: &[&Manifest], names: &Names, host: &Host, accounts: &A
     Ok(objects)
 }
 
-/// What a host needs whichever plugins it runs, by role: one for every host, and one for each thing that a flag adds.
+/// The rules of a host, independent of its plugins, by role: one for every host, and one for each addition by a flag.
 fn of_host(host: &Host) -> Vec<(String, Rules)> {
     let mut rules = Rules::default();
     // For faults of plugins that record no events themselves.
     rules.events();
-    // Created and deleted: those that show its built-in controllers.
+    // Created and deleted: resources that show its built-in controllers.
     rules.add("", "pintle.dev", "controllerplugins", &[], &["list", "watch"]);
     rules.add("", "pintle.dev", "controllerplugins/status", &[], &["patch"]);
-    // Whether there are ControllerPlugins: their definition may come later.
+    // To detect ControllerPlugins, whose definition may be created later.
     let definition = ["controllerplugins.pintle.dev".to_owned()];
     rules.add("", "apiextensions.k8s.io", "customresourcedefinitions", &definition, &["list", "watch"]);
-    // Who the clients of its HTTPS port are, and what they may read there.
+    // To authenticate and authorize clients of its HTTPS port.
     rules.add("", "authentication.k8s.io", "tokenreviews", &[], &["create"]);
     rules.add("", "authorization.k8s.io", "subjectaccessreviews", &[], &["create"]);
     let name = ["extension-apiserver-authentication".to_owned()];
     rules.add(account::NAMESPACE, "", "configmaps", &name, &["get"]);
     let mut roles = vec![("pintle:host".to_owned(), rules)];
     if host.looks_for_kube_controller_manager {
-        // Whether kube-controller-manager runs the same controllers.
+        // To detect whether kube-controller-manager runs the same controllers.
         let lease = ["kube-controller-manager".to_owned()];
         let rules = Rules::one(account::NAMESPACE, LEASES, "leases", &lease, &["get"]);
         roles.push(("pintle:look-for-kube-controller-manager".to_owned(), rules));
@@ -136,7 +136,8 @@ fn of_host(host: &Host) -> Vec<(String, Rules)> {
     roles
 }
 
-/// What one plugin adds: a role for what the host reads for it, and one for what it writes, as the host or as an account of its own.
+/// The rules of one plugin: a role for the host's reads on its behalf, and one for its writes, as the host or as a
+/// separate account.
 fn of_plugin(manifest: &Manifest, names: &Names, host: &Host, accounts: &Accounts) -> Result<Vec<Value>, String> {
     let account = accounts.of(&manifest.name);
     let owner = Owner(Some(&manifest.name));
@@ -155,7 +156,7 @@ fn of_plugin(manifest: &Manifest, names: &Names, host: &Host, accounts: &Account
     let own = Account { namespace: account::NAMESPACE.to_owned(), name: account };
     let mut account = owner.account(&own);
     if accounts.is_built_in(&manifest.name) {
-        // kube-controller-manager has this account, too: it is not removed with everything of Pintle.
+        // kube-controller-manager uses this account, too, so it is not removed together with Pintle.
         account["metadata"]["labels"].as_object_mut().map(|labels| labels.remove(PART_OF));
     }
     objects.push(account);
@@ -163,7 +164,7 @@ fn of_plugin(manifest: &Manifest, names: &Names, host: &Host, accounts: &Account
     Ok(objects)
 }
 
-/// Whom objects are for: a plugin, or every host.
+/// The owner of objects: a plugin, or every host.
 struct Owner<'a>(Option<&'a str>);
 
 impl Owner<'_> {
@@ -172,8 +173,9 @@ impl Owner<'_> {
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
     }
 
-    /// A role with this name, and its binding, for the cluster and for each namespace that has rules. The binding has the name of the role if
-    /// nobody else can be its subject, and that of the subject, too, if flags choose it.
+    /// A role with this name, and its binding, for the cluster and for each namespace with rules. The binding has the
+    /// role's name if it has only one possible subject; otherwise, if flags select the subject, also the subject's
+    /// name.
     fn roles(&self, name: &str, rules: &Rules, subject: &Account, is_only_subject: bool) -> Vec<Value> {
         let Account { namespace: of, name: account } = subject;
         let binding_name = if is_only_subject { name.to_owned() } else { format!("{name}:{of}:{account}") };

@@ -18,12 +18,12 @@ const IRREGULAR: [(&str, &str, &str); 3] = [
 /// Resource names.
 #[derive(Default)]
 pub struct Names {
-    /// As a cluster says, by group and name of the kind.
+    /// From a cluster, by group and name of the kind.
     found: BTreeMap<(String, String), ApiResource>,
 }
 
 impl Names {
-    /// As a cluster names them.
+    /// Names from a cluster's discovery.
     pub fn of_cluster(discovery: Discovery) -> Self {
         Self { found: discovery.resources.into_iter().map(|resource| (key(&resource.kind), resource)).collect() }
     }

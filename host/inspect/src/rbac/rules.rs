@@ -1,9 +1,9 @@
 //! Converts the requests of manifests into RBAC rules.
 //!
 //! Invariants:
-//! 1. Rules allow everything that the host allows a plugin, and nothing else that RBAC can distinguish. RBAC cannot express
-//!    ownership or the name of an object that is yet to be created.
-//! 2. A request for namespaces becomes rules of those namespaces, never of the cluster.
+//! 1. Rules allow everything that the host allows a plugin, and nothing else that RBAC can distinguish. RBAC cannot
+//!    express ownership or the name of an object to be created.
+//! 2. A request for namespaces becomes rules in those namespaces, never cluster-wide ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,14 @@ pub(super) struct Rules {
     of: BTreeMap<String, BTreeMap<Scope, BTreeSet<String>>>,
 }
 
-/// The subject of a rule, besides its verbs.
+/// The resources of a rule, without its verbs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     Resource { group: String, resource: String, names: Vec<String> },
     Url(String),
 }
 
-/// Whether RBAC sees the name of the object. A list or watch of one name has a field selector that limits it.
+/// Whether RBAC checks the object's name. A list or watch of one name has a field selector that limits it.
 fn sees_name(verb: &str, resource: &str) -> bool {
     match verb {
         "create" => resource.contains('/'),
@@ -61,7 +61,7 @@ fn resources(kind: &str, subresources: &[String], names: &Names) -> Result<Vec<(
 }
 
 impl Rules {
-    /// Adds what a plugin's own identity needs: writes, events, live reads.
+    /// Adds the rules of a plugin's own identity: writes, events, live reads.
     ///
     /// # Errors
     /// A request that RBAC cannot express.
@@ -75,7 +75,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Adds what the informers of a plugin need.
+    /// Adds the rules of a plugin's informers.
     ///
     /// # Errors
     /// Never: watches have no subresources.
@@ -114,7 +114,7 @@ impl Rules {
         for kind in &grant.kinds {
             for (group, resource) in resources(kind, &grant.subresources, names)? {
                 for verb in verbs {
-                    // RBAC names the signer instead of the request.
+                    // In RBAC, the name is that of the signer, not the request.
                     if matches!(verb.as_str(), "approve" | "sign" | "attest") {
                         self.add("", CERTIFICATES, "signers", &[], &[verb]);
                         continue;
@@ -129,8 +129,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Adds a path of a raw GET, which may end in `*`: a path below `/api/VERSION` and `/apis/GROUP/VERSION` is a resource in
-    /// RBAC, any other is a URL. A pattern that matches both becomes both.
+    /// Adds a path of a raw GET, which may end in `*`: a path below `/api/VERSION` and `/apis/GROUP/VERSION` is a
+    /// resource in RBAC, any other is a URL. A pattern that matches both becomes both.
     fn path(&mut self, path: &str) {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let open = |part: &str| part.is_empty() || part.contains('*');
@@ -179,7 +179,7 @@ impl Rules {
         }
     }
 
-    /// Namespaces with rules; the cluster is the empty name.
+    /// Namespaces with rules; the empty name is the cluster.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.of.keys().map(String::as_str)
     }

@@ -50,7 +50,8 @@ fn the_objects_of_a_plugin_do_not_depend_on_other_plugins() {
     }
 }
 
-/// Else `kubectl apply` of the objects of one host would take from another one, or from the same one with other flags.
+/// Otherwise `kubectl apply` of the objects of one host would remove permissions of another one, or of the same one
+/// with other flags.
 #[test]
 fn an_object_is_the_same_whatever_the_flags() {
     let leases = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();

@@ -16,19 +16,19 @@ use super::*;
 
 /// Part of an endless body.
 static PART: [u8; 64 << 10] = [b' '; 64 << 10];
-/// When even an endless body ends, so that a client without a bound fails a test rather than never ends it.
+/// Most bytes of an endless body, so that a client without a limit fails a test instead of never ending.
 const MAX_SENT: usize = 64 << 20;
 
-/// What is sent for a path.
+/// The response for a path.
 #[derive(Clone, Debug)]
 enum Sent {
     /// Everything from the status line on.
     Whole(String),
-    /// This head, and [`MAX_SENT`] bytes, or as many as somebody reads.
+    /// This head, and up to [`MAX_SENT`] bytes, as far as they are read.
     Endless(String),
 }
 
-/// A server that answers by path, and keeps what it was asked.
+/// A server that responds by path, and records the requests.
 struct Hostile {
     address: String,
     state: Arc<State>,
@@ -40,7 +40,7 @@ struct Hostile {
 #[derive(Default)]
 struct State {
     answers: Mutex<BTreeMap<String, Sent>>,
-    /// Path, and whether it came with credentials.
+    /// Paths, and whether the requests had credentials.
     asked: Mutex<Vec<(String, bool)>>,
     n_sent: AtomicUsize,
 }
@@ -51,7 +51,7 @@ impl State {
         while !head.ends_with(b"\r\n\r\n") {
             let Ok(byte) = stream.read_u8().await else { return };
             if head.is_empty() && !byte.is_ascii_uppercase() {
-                // As servers without TLS answer to its first bytes.
+                // As servers without TLS respond to its first bytes.
                 let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
                 return;
             }
@@ -169,7 +169,7 @@ const MANIFEST_PATH: &str = "/v2/a/manifests/1";
 async fn no_more_of_an_answer_is_read_than_it_may_have() {
     let hostile = Hostile::start().await;
     let session = hostile.session(Credentials::Anonymous, &[]);
-    // What is in buffers of both ends may have been sent.
+    // Data in the buffers of both ends counts as sent.
     let is_bounded = |most: usize| hostile.state.n_sent.swap(0, Ordering::Relaxed) < most + (16 << 20);
 
     hostile.answer(MANIFEST_PATH, endless("200 OK"));
@@ -220,7 +220,7 @@ async fn credentials_stay_at_the_registry_and_the_token_servers_that_the_operato
     assert_eq!(hostile.manifest(&session).await, Ok(()));
     assert_eq!(hostile.asked().len(), 1, "the token is used again");
 
-    // A token server elsewhere: without TLS never, with TLS only if it is named.
+    // A token server on another host: without TLS never, with TLS only if it is configured.
     hostile.answer("/v2/", bearer(&format!("http://{}/token", foreign.address)));
     for credentials in [user(), Credentials::Anonymous] {
         let session = hostile.session(credentials, &[foreign.address.as_str()]);
@@ -261,7 +261,7 @@ async fn a_redirect_stays_at_the_registry() {
         hostile.answer(MANIFEST_PATH, to(&url));
         assert!(hostile.manifest(&session).await.unwrap_err().1.contains("which is not followed"));
     }
-    // Manifests do not lie elsewhere, TLS or not. Blobs may; this host does not speak TLS.
+    // Manifests are never on other hosts, with or without TLS. Blobs may be; this host does not support TLS.
     let url = format!("https://{}/elsewhere", foreign.address);
     hostile.answer(MANIFEST_PATH, to(&url));
     assert!(hostile.manifest(&session).await.unwrap_err().1.contains("which is not followed"));
@@ -280,7 +280,7 @@ async fn a_redirect_stays_at_the_registry() {
     hostile.answer("/5", status("200 OK", "", "blob"));
     assert_eq!(session.blob(digest, 4).await.as_deref(), Ok(b"blob".as_slice()), "five redirects are followed");
 
-    // A place for uploads.
+    // An upload location.
     hostile.answer(&blob, status("404 Not Found", "", ""));
     let place = format!("location: http://{}/upload\r\n", foreign.address);
     hostile.answer("/v2/a/blobs/uploads/", status("202 Accepted", &place, ""));
@@ -304,7 +304,7 @@ async fn another_host_that_is_asked_gets_no_credentials_unless_it_is_named_and_i
     assert_eq!(foreign.asked(), [("/elsewhere".to_owned(), false)]);
     assert_eq!(hostile.asked().last().map(|(_, known)| *known), Some(true));
 
-    // Whatever it does, there is one error.
+    // All failures result in the same error.
     let broken = status("500 Internal Server Error", "", "from inside");
     let failure = format!(
         "oci://{0}/a:1: {0}: it redirects to {1}, which does not send the content; the log has the cause at level debug",
@@ -342,7 +342,7 @@ async fn another_host_that_is_asked_gets_no_credentials_unless_it_is_named_and_i
         }
     }
 
-    // What the registry itself says is quoted.
+    // Messages of the registry itself are quoted.
     hostile.answer("/v2/", status("200 OK", "", ""));
     hostile.answer(MANIFEST_PATH, broken);
     let why = hostile.manifest(&session(&[])).await.unwrap_err();

@@ -1,15 +1,17 @@
-//! `settle`: a case whose outcomes are carried out, again and again, until the plugin writes nothing more.
+//! `settle`: a case whose outcomes are carried out repeatedly, until the plugin writes nothing more.
 //!
-//! *Flow*: objects of the case ──restore──> embedded API server <──HTTP── the host's own runtime (informers, rules, queues, writer,
-//! read-your-writes) ──> the plugin, whose runs [`recorder`] notes ──> rest ──> the next step of the case ──> what is there in the end
-//! ([`end`]).
+//! *Flow*: objects of the case ──restore──> embedded API server <──HTTP── the host's own runtime (informers, rules,
+//! queues, writer, read-your-writes) ──> the plugin, whose runs are recorded by [`recorder`] ──> rest ──> the next step
+//! of the case ──> the objects at the end ([`end`]).
 //!
-//! *Invariants*: 1. time is the cluster's manual clock: it moves when the case says so, and to the moment that a run has asked for;
-//! 2. after each step, the plugin comes to rest (settles), and writes nothing if every key runs once more, a second later (is stable);
-//! 3. keys that write something run again without being enqueued, so that the case shows its end; a plugin that needs this for its end fails;
-//! 4. a plugin that never rests ends the case after a bounded number of runs of one key.
+//! *Invariants*: 1. time is the cluster's manual clock: it advances by steps of the case, and to the time that a run
+//! requested;
+//! 2. after each step, the plugin settles, and writes nothing if every key runs again a second later (is stable);
+//! 3. keys that write something run again without being enqueued, so that the case reaches its end; a plugin that needs
+//!    this to reach it fails;
+//! 4. a plugin that never settles ends the case after a bounded number of runs of one key.
 //!
-//! *Not here*: other controllers, nodes. The steps of a case do what they would do.
+//! *Not here*: other controllers, nodes. The steps of a case simulate them.
 
 mod end;
 mod outside;
@@ -36,22 +38,22 @@ pub(crate) use self::steps::Settle;
 use super::input::{Case, Input};
 use super::plugin::Guests;
 
-/// Runs in a row that write nothing and request another one: time does not bring what they wait for.
+/// Most consecutive runs that write nothing and request another one: time does not bring what they wait for.
 const MAX_IDLE_REQUEUES: u32 = 3;
-/// How much later the runs are that show whether a plugin is stable. A run that depends on the time shows it then.
+/// Delay of the runs that test stability, which reveals runs that depend on the time.
 const MOMENT: SignedDuration = SignedDuration::from_secs(1);
-/// Runs that are shown of a plugin that does not settle.
+/// Runs that are shown if a plugin does not settle.
 const N_SHOWN: usize = 3;
 
 /// The result of a case that settles.
 pub(crate) struct Settled {
-    /// Runs in all, the repetitions included.
+    /// Total number of runs, including repetitions.
     pub(crate) n_runs: usize,
-    /// What was created, changed and deleted; or why the case did not come so far.
+    /// The created, changed and deleted objects; or why the case did not get that far.
     pub(crate) result: Result<Value, Unsettled>,
 }
 
-/// Two runs of a key, of which no host would have begun the second one.
+/// Two runs of a key, the second of which no host would have started.
 struct Stall {
     before: RunRecord,
     after: RunRecord,
@@ -79,12 +81,12 @@ impl Stall {
     }
 }
 
-/// Why a case does not settle.
+/// The reason why a case does not settle.
 #[derive(Debug)]
 pub(crate) struct Unsettled {
     /// One sentence.
     pub(crate) problem: String,
-    /// Runs, fields and refusals, in lines.
+    /// Runs, fields and errors, in lines.
     pub(crate) details: String,
 }
 
@@ -94,10 +96,10 @@ impl From<anyhow::Error> for Unsettled {
     }
 }
 
-/// Carries out a case, with its own `settle` or the default one.
+/// Settles a case, with its own `settle` or the default one.
 ///
 /// # Cancel safety
-/// The case is carried out to its end on another thread.
+/// The case continues to its end on another thread.
 pub(crate) async fn settle(guests: &Guests, crds: &Path, case: &Case) -> Settled {
     let manifest = guests.fresh.manifest();
     // As a host would run it.
@@ -116,7 +118,7 @@ pub(crate) async fn settle(guests: &Guests, crds: &Path, case: &Case) -> Settled
     Settled { n_runs: recorder.n_runs(), result }
 }
 
-/// What a thread needs to carry out one case.
+/// The inputs of a thread that settles one case.
 struct Job {
     input: Input,
     settle: Settle,
@@ -126,9 +128,9 @@ struct Job {
 }
 
 impl Job {
-    /// One thread does everything: between two of its tasks, what a cache shows has been handed over to the plugin's queues.
+    /// One thread does everything: between two of its tasks, all cache changes have reached the plugin's queues.
     fn run(self) -> Result<Value, Unsettled> {
-        // The plugin's lines have been shown by the single run.
+        // The single run has shown the plugin's lines.
         tracing::subscriber::with_default(NoSubscriber::default(), || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.context("start a runtime")?;
@@ -148,7 +150,7 @@ impl Job {
 }
 
 /// # Errors
-/// The case has a field that describes one run, and no cluster.
+/// The case has a field that describes one run, not a cluster.
 fn fits(input: &Input) -> anyhow::Result<()> {
     let single = [
         ("attempt", input.attempt > 0),
@@ -164,7 +166,7 @@ fn fits(input: &Input) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A case that is being carried out.
+/// A case that is being settled.
 struct Story {
     hosted: Hosted,
     recorder: Arc<Recorder>,
@@ -187,7 +189,7 @@ impl Story {
         Ok(end::changes(&self.hosted.cluster.history()[begun..]))
     }
 
-    /// Settles, and is stable. `place` begins the sentences about problems.
+    /// Settles, and checks that it is stable. `place` is the prefix of problems.
     async fn come_to_rest(&self, place: &str, keys: Vec<Key>) -> Result<(), Unsettled> {
         let begun = self.hosted.cluster.history().len();
         self.recorder.begin(self.settle.runs);
@@ -207,7 +209,7 @@ impl Story {
         self.rest(place, begun).await?;
         let again = self.recorder.since(n_before);
         let Some(wanting) = again.iter().find(|run| run.is_hungry()) else {
-            // The times in the end of a case are those of its steps.
+            // The times at the end of a case are those of its steps.
             clock.set(now);
             return Ok(());
         };
@@ -221,20 +223,21 @@ impl Story {
         Err(Unsettled { problem, details })
     }
 
-    /// Keys that are to run later, and when.
+    /// Keys scheduled for later, with their times.
     fn waiting(&self) -> Vec<(Timestamp, Key)> {
         let last = self.recorder.last();
         let requeued = last.into_values().filter_map(|run| Some((run.due?, run.key)));
         requeued.chain(self.recorder.woken()).collect()
     }
 
-    /// Runs keys until none writes anything. Returns the first run that was necessary for it and that no host would have begun.
+    /// Runs keys until none writes anything. Returns the first run that was necessary for this and that no host would
+    /// have started.
     async fn settle_down(&self, place: &str, begun: usize) -> Result<Option<Stall>, Unsettled> {
         let clock = self.hosted.cluster.clock();
         let horizon = later(clock.now(), self.settle.within);
         let mut n_idle: BTreeMap<Key, u32> = BTreeMap::new();
         let mut stall = None;
-        // The last runs of keys that were enqueued although nothing asked for it, and the number of all runs then.
+        // The last runs of keys that were enqueued without a reason, and the number of all runs at that time.
         let mut forced: (Vec<RunRecord>, usize) = (Vec::new(), 0);
         loop {
             self.rest(place, begun).await?;
@@ -243,7 +246,7 @@ impl Story {
             let last = self.recorder.last();
             let hungry: Vec<&RunRecord> = last.values().filter(|run| run.is_hungry()).collect();
             if !hungry.is_empty() {
-                // A retry that was asked for later comes later.
+                // A retry that was requested for later happens later.
                 if let Some(due) = hungry.iter().filter_map(|run| run.due).max().filter(|due| *due > clock.now()) {
                     clock.set(due);
                 }
@@ -266,12 +269,13 @@ impl Story {
         }
     }
 
-    /// The first of the last runs after which nothing would have enqueued its key, although one more run would write something else.
+    /// The first of the last runs after which nothing would have enqueued its key, although one more run would write
+    /// something else.
     fn stall(&self, last: Vec<RunRecord>, again: &[RunRecord]) -> Option<Stall> {
         if !self.hosted.awaits_all_rules() {
             return None;
         }
-        // A later tick or resync goes on.
+        // A later tick or resync continues.
         let is_regular = |key: &Key| {
             let mut queues = self.hosted.manifest.queues.iter().filter(|queue| queue.name == *key.queue);
             queues.any(|queue| queue.resync().is_some() || queue.tick().is_some())
@@ -284,7 +288,7 @@ impl Story {
         })
     }
 
-    /// Waits until nothing runs or is queued, and the caches show everything.
+    /// Waits until nothing is running or queued, and the caches are up to date.
     async fn rest(&self, place: &str, begun: usize) -> Result<(), Unsettled> {
         self.hosted.rest().await?;
         let faulted = self.recorder.fault().map(|(key, fault)| (key.to_string(), fault.to_string()));
@@ -348,7 +352,7 @@ fn case_key(input: &Input, manifest: &Manifest) -> anyhow::Result<Key> {
     Ok(Key { queue: queue.into(), kind: input.key.kind.clone(), object })
 }
 
-/// An object of JSON, as messages name it.
+/// The name of a JSON object in messages.
 fn name_of(object: &Value) -> (Kind, ObjectKey) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let meta = &object["metadata"];

@@ -1,4 +1,4 @@
-//! What a case answers instead of keys, authorities and endpoints: its `signatures` and `calls`.
+//! Answers of a case in place of keys, authorities and endpoints: its `signatures` and `calls`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use pintle_core::ports::outside::{Authority, Bound, Endpoint, Outside, OutsideAn
 use crate::cases::cluster::{called, signed};
 use crate::cases::input::{Input, InputCall, InputSignature};
 
-/// The answers of a case. Everything that a manifest declares is bound, so that an answer that the case lacks is named.
+/// The answers of a case. Everything in a manifest is bound, so that a missing answer is reported by name.
 #[derive(Clone)]
 pub(super) struct Answers(Arc<(Vec<InputSignature>, Vec<InputCall>)>);
 
-/// One thing that is bound, by the name that the manifest declares.
+/// One binding, by its name in the manifest.
 struct Named {
     name: String,
     answers: Answers,

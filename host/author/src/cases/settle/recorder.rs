@@ -1,4 +1,4 @@
-//! The plugin of a case that settles: records the writes of each run, and ends runs without end.
+//! The plugin of a case that settles: records the writes of each run, and stops endless runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::cases::render::{self, Originals};
 #[derive(Clone, Debug)]
 pub(super) struct RunRecord {
     pub(super) key: Key,
-    /// As expected outcomes are written.
+    /// In the format of expected outcomes.
     pub(super) shown: Value,
     /// Whether it has a write. Events do not count.
     wants: bool,
-    /// Whether it asked to be run again because something failed.
+    /// Whether it requested a retry because something failed.
     is_retry: bool,
-    /// When it is to run again, as this run or an earlier one has asked.
+    /// Time of its next run, as requested by this run or an earlier one.
     pub(super) due: Option<Timestamp>,
-    /// What was refused of the key's run before.
+    /// Failed writes of the key's previous run.
     pub(super) refused: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl RunRecord {
         self.wants && !self.is_retry && self.due.is_none()
     }
 
-    /// Whether the key is to run again, whatever else happens.
+    /// Whether the key must run again, whatever else happens.
     pub(super) fn is_hungry(&self) -> bool {
         self.wants || self.is_retry
     }
@@ -49,29 +49,29 @@ impl RunRecord {
 #[derive(Default)]
 struct Notes {
     runs: Vec<RunRecord>,
-    /// Of each key, the index of the last one.
+    /// Index of the last run of each key.
     last: BTreeMap<Key, usize>,
     /// Runs of each key since [`Recorder::begin`].
     counts: BTreeMap<Key, u32>,
     max_runs: u32,
-    /// The first key that exceeded them.
+    /// The first key that exceeded the limit.
     restless: Option<Key>,
-    /// What was refused of its last run.
+    /// Failed writes of its last run.
     last_refused: Vec<String>,
     fault: Option<(Key, PluginFault)>,
-    /// Keys that runs of others wake later, or changes of objects.
+    /// Keys that other runs, or changes of objects, wake later.
     woken: BTreeMap<Key, Timestamp>,
 }
 
 impl Notes {
-    /// The key has run: what it was woken for is done.
+    /// Records that the key has run, which fulfils its wake-up.
     fn ran(&mut self, key: &Key, now: Option<Timestamp>) {
         if now.is_some_and(|now| self.woken.get(key).is_some_and(|due| *due <= now)) {
             self.woken.remove(key);
         }
     }
 
-    /// Keys that are to run later.
+    /// Records keys to run later.
     fn wake(&mut self, later: Vec<Wake>, now: Option<Timestamp>) {
         for Wake { key, after } in later {
             let Some(due) = after.zip(now).map(|(after, now)| super::later(now, after)) else { continue };
@@ -81,11 +81,11 @@ impl Notes {
     }
 }
 
-/// A guest in front of the plugin's own.
+/// A guest that wraps the plugin's own.
 pub(super) struct Recorder {
     guest: Arc<dyn Guest>,
     notes: Mutex<Notes>,
-    /// Set before the first run: they are in the cluster.
+    /// The objects in the cluster; set before the first run.
     originals: Mutex<Option<Arc<dyn Originals + Send + Sync>>>,
 }
 
@@ -98,7 +98,7 @@ impl Recorder {
         *self.originals.lock() = Some(originals);
     }
 
-    /// From now on, each key may run this often.
+    /// From now on, each key may run at most this often.
     pub(super) fn begin(&self, max_runs: u32) {
         let mut notes = self.notes.lock();
         notes.counts.clear();
@@ -115,7 +115,7 @@ impl Recorder {
         notes.last.iter().map(|(key, at)| (key.clone(), notes.runs[*at].clone())).collect()
     }
 
-    /// Keys that others wake later, and when.
+    /// Keys to wake later, with their times.
     pub(super) fn woken(&self) -> Vec<(Timestamp, Key)> {
         self.notes.lock().woken.iter().map(|(key, due)| (*due, key.clone())).collect()
     }
@@ -134,12 +134,12 @@ impl Recorder {
         self.notes.lock().fault.clone()
     }
 
-    /// A key that has run more often than it may.
+    /// A key that has exceeded the limit.
     pub(super) fn restless(&self) -> Option<Key> {
         self.notes.lock().restless.clone()
     }
 
-    /// What was refused of the runs of a key, and how often.
+    /// Failed writes of the runs of a key, with their counts.
     pub(super) fn refusals(&self, key: &Key) -> BTreeMap<String, usize> {
         let notes = self.notes.lock();
         let of_runs = notes.runs.iter().filter(|run| run.key == *key).flat_map(|run| &run.refused);
@@ -150,7 +150,7 @@ impl Recorder {
         counts
     }
 
-    /// Whether a run of the key may begin.
+    /// Whether a run of the key may start.
     fn may_run(&self, key: &Key, view: &dyn View) -> bool {
         let mut notes = self.notes.lock();
         let max_runs = notes.max_runs;
@@ -162,7 +162,7 @@ impl Recorder {
         may
     }
 
-    /// Notes the end of a run. What it asked for later is the case's to decide: its clock is not the host's.
+    /// Records the end of a run. The case handles its delayed requests, because its clock is not the host's.
     fn note(&self, key: &Key, view: &dyn View, mut run: Run) -> Run {
         let result = match run.result {
             Ok(result) => result.map(CheckedOutcome::into_inner),
@@ -228,7 +228,7 @@ impl Recorder {
     }
 }
 
-/// The queue's backoff decides.
+/// Leaves the delay to the queue's backoff.
 fn without_delay(error: ReconcileError) -> ReconcileError {
     match error {
         ReconcileError::Retry { message, .. } => ReconcileError::Retry { message, after: None },
@@ -236,7 +236,7 @@ fn without_delay(error: ReconcileError) -> ReconcileError {
     }
 }
 
-/// Of a cluster that has not begun.
+/// For a cluster that has not started.
 struct NoOriginals;
 
 impl Originals for NoOriginals {

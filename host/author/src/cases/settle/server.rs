@@ -37,9 +37,9 @@ use crate::cases::cluster;
 use crate::cases::input::Input;
 use crate::cases::render::Originals;
 
-/// Everything is on this machine: what takes longer, also on a busy one, never ends.
+/// Timeout: everything is local, so a longer wait, even on a busy machine, never ends.
 const REST_LIMIT: Duration = Duration::from_secs(120);
-/// Delays of rules and of retries that are awaited in real time, beyond those that the manifest has.
+/// Longest delays of rules and retries that are awaited in real time, in addition to those of the manifest.
 const QUIET: Duration = Duration::from_millis(50);
 /// Longest delay of a rule that is awaited.
 const MAX_RULE_DELAY: Duration = Duration::from_secs(5);
@@ -50,22 +50,22 @@ const DEFINITION: &str = "apiextensions.k8s.io/v1/CustomResourceDefinition";
 pub(super) struct Hosted {
     pub(super) cluster: Arc<SimCluster>,
     pub(super) manifest: Arc<Manifest>,
-    /// Writes that made the cluster of the case.
+    /// Number of writes that created the cluster of the case.
     pub(super) n_restored: usize,
     manager: Arc<Manager>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
-    /// Of the same caches as the plugin's.
+    /// On the same caches as the plugin's.
     subscription: Subscription,
     progress: Arc<Progress>,
-    /// Writes that the caches are known to show.
+    /// Number of writes known to be in the caches.
     n_seen: AtomicUsize,
     user: Arc<dyn ApiWriter>,
     resources: Vec<ApiResource>,
     quiet: Duration,
 }
 
-/// Hears that caches have advanced.
+/// Notified when caches have advanced.
 #[derive(Default)]
 struct Progress(Notify);
 
@@ -117,7 +117,7 @@ impl Hosted {
         let config = ManagerConfig {
             qps: None,
             clock: Arc::new(move || clock.now()),
-            // The clock of the case moves both.
+            // The clock of the case advances both.
             uptime: Some(Arc::new(move || before + same.now().duration_since(now).unsigned_abs())),
             carries: Arc::new(|_| true),
             outside: Arc::new(Answers::of(input)),
@@ -155,7 +155,7 @@ impl Hosted {
 
     pub(super) async fn stop(self) {
         drop(self.stop);
-        // A panic has shown itself in the runs.
+        // A panic has shown up in the runs.
         let _ = self.running.await;
         drop(self.subscription);
     }
@@ -169,7 +169,7 @@ impl Hosted {
         self.manager.enqueue(&self.manifest.name, keys);
     }
 
-    /// Waits until nothing runs or is queued, and the caches show all writes.
+    /// Waits until nothing is running or queued, and the caches show all writes.
     pub(super) async fn rest(&self) -> anyhow::Result<()> {
         let resting = async {
             self.subscription.synced().await;
@@ -181,7 +181,7 @@ impl Hosted {
                     return;
                 }
                 for write in history[n_seen..].iter().map(|record| pending(record)) {
-                    // Which objects a field selector matches is not known here.
+                    // The objects that a field selector matches are unknown here.
                     while !self.subscription.sees(&write) && self.subscription.selects(&write) != Selected::Unknown {
                         self.progress.0.notified().await;
                     }
@@ -197,13 +197,13 @@ impl Hosted {
         })
     }
 
-    /// A key whose last run faulted, and the fault. A write that is not granted is one: the host holds such a key back for a while.
+    /// A key whose last run faulted, and the fault. A denied write is one: the host delays such a key for a while.
     pub(super) fn faulting(&self) -> Option<(String, String)> {
         let mut faulting = self.manager.status().into_iter().flat_map(|plugin| plugin.faulting_keys);
         faulting.next().map(|faulting| (faulting.key, faulting.message))
     }
 
-    /// Does what a step of the case says; returns the keys that are due by it.
+    /// Executes a step of the case; returns the keys that become due.
     pub(super) async fn take(&self, step: &Step) -> anyhow::Result<Vec<Key>> {
         match step {
             Step::Advance(by) => return Ok(self.advance(*by)),
@@ -216,7 +216,7 @@ impl Hosted {
         Ok(Vec::new())
     }
 
-    /// Ticks and resyncs that came due, once each. Requeues are the recorder's.
+    /// Ticks and resyncs that became due, once each. The recorder handles requeues.
     fn advance(&self, by: Duration) -> Vec<Key> {
         self.cluster.clock().advance(by);
         let is_due = |period: Option<Duration>| period.is_some_and(|period| period <= by);
@@ -312,7 +312,7 @@ impl Hosted {
     }
 }
 
-/// Whoever acts in the steps of a case.
+/// The identity of the steps' actions.
 fn identity() -> WriterIdentity {
     WriterIdentity { name: "user".to_owned(), qps: None, burst: 1, account: None, fence: None }
 }
@@ -321,7 +321,7 @@ fn delete(grace_period_seconds: Option<u32>) -> WriteVerb {
     WriteVerb::Delete { preconditions: Preconditions::default(), propagation: None, grace_period_seconds }
 }
 
-/// A write, as a cache must show it.
+/// A write that a cache must show.
 fn pending(record: &WriteRecord) -> PendingWrite {
     let (kind, object) = name_of(&record.after.value());
     let leaves = if record.effect == EventType::Deleted { Leaves::Nothing } else { Leaves::Object };
@@ -336,7 +336,7 @@ fn pending(record: &WriteRecord) -> PendingWrite {
     }
 }
 
-/// Makes the cluster of a case: definitions, namespaces, objects. Returns what the server serves.
+/// Creates the cluster of a case: definitions, namespaces, objects. Returns the served resources.
 async fn restore(
     cluster: &SimCluster,
     connection: &Connection,
@@ -357,7 +357,7 @@ async fn restore(
             cluster.restore(definition).map_err(|why| anyhow!("the API server refuses a definition: {why}"))?;
         }
     }
-    // What a new cluster has besides namespaces is no part of the case.
+    // Initial objects of a new cluster other than namespaces are not part of the case.
     let service = |resource: &&ApiResource| resource.kind == Kind::new("", "v1", "Service");
     if let Some(resource) = served.iter().find(service) {
         let user = connection.client(&identity()).writer;
@@ -391,7 +391,7 @@ async fn restore(
     Ok(connection.reader().discover().await?.resources)
 }
 
-/// A definition that admits everything, of a kind without a file in `crds`.
+/// A definition that accepts everything, for a kind without a file in `crds`.
 fn definition(resource: &ApiResource) -> Value {
     let ApiResource { kind, plural, namespaced, .. } = resource;
     let singular = kind.name.to_lowercase();

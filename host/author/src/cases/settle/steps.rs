@@ -1,4 +1,4 @@
-//! `settle` of a case: how far it goes, and what happens in between.
+//! `settle` of a case: when it ends, and the steps in between.
 
 use std::fmt;
 use std::time::Duration;

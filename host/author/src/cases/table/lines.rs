@@ -1,14 +1,15 @@
-//! An outcome in few lines: one for each write, event, wake, read and error.
+//! An outcome in a few lines: one for each write, event, wake, read and error.
 //!
-//! Nothing that decides is left out. What is shorter than in the whole outcome, and how:
+//! All relevant parts are included. It is shorter than the full outcome because:
 //!
-//! - `apiVersion`, `kind`, `namespace` and `name` of a created object are in front of its body;
-//! - an event about the key's object has its reason and message only;
-//! - writes in a row that differ by the name of their object alone are one line: the names, and `$(name)` and `$(ordinal)` (the
-//!   number at the end) where each has its own; `web-*` is an object with the `generateName` `web-`;
+//! - `apiVersion`, `kind`, `namespace` and `name` of a created object precede its body;
+//! - an event about the key's object has only its reason and message;
+//! - consecutive writes that differ only in the name of their object are one line: the names, and `$(name)` and
+//!   `$(ordinal)` (the number at the end) where each has its own; `web-*` is an object with the `generateName` `web-`;
 //! - an owner reference to the key's object as the controller is `controller`;
-//! - a created object like the one before it in the step has what differs, as a merge patch;
-//! - a part of a created object that the key's object has as well is `like: template`, with what differs beside it.
+//! - a created object that resembles the previous one in the step is shown as a merge patch;
+//! - a part of a created object that equals one of the key's object is `like: template`, with the differences next to
+//!   it.
 
 use serde_json::{Map, Value};
 
@@ -16,16 +17,16 @@ use super::objects::split_number;
 use super::{Part, Shown};
 use crate::cases::render::difference;
 
-/// Longest line of a write. The body of a longer one is in the lines below.
+/// Longest line of a write. The body of a longer one is in the following lines.
 const WIDTH: usize = 200;
 
 /// Longest line of a field or item of such a body.
 const MAX_WIDTH: usize = 320;
 
-/// Longest field, and line of fields, that does not begin a line.
+/// Longest field, and line of fields, that does not start a line.
 const SHORT: usize = 150;
 
-/// Parts of the key's object that created objects share: name, path.
+/// Parts of the key's object that created objects copy: name, path.
 const TEMPLATES: [(&str, &str); 4] = [
     ("template", "/spec/template"),
     ("template.spec", "/spec/template/spec"),
@@ -33,10 +34,10 @@ const TEMPLATES: [(&str, &str); 4] = [
     ("volumeClaimTemplate.spec", "/spec/volumeClaimTemplate/spec"),
 ];
 
-/// Where created objects have them.
+/// Their paths in created objects.
 const PLACES: [&str; 3] = ["/spec", "/spec/template", "/data/spec/template"];
 
-/// The lines of an outcome, in the form that [`render`](super::super::render) gives it.
+/// The lines of an outcome, in the form rendered by [`render`](super::super::render).
 pub(super) fn text(shown: &Shown, outcome: &Value) -> String {
     let mut lines = Vec::new();
     let list = |name: &str| outcome[name].as_array().into_iter().flatten();
@@ -71,7 +72,7 @@ pub(super) fn text(shown: &Shown, outcome: &Value) -> String {
     lines.join("\n")
 }
 
-/// Text of JSON is shown as what it contains, if it is an object or a list.
+/// A JSON string with an object or a list is shown as its content.
 fn parsed(value: &Value) -> Value {
     let text = value.as_str().unwrap_or_default();
     let inner: Option<Value> = serde_json::from_str(text).ok();
@@ -96,7 +97,7 @@ fn error(prefix: &str, of: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// A step: its mutations, after its order unless it is a single one that is carried out after the others.
+/// A step: its mutations, after its order unless it is a single sequential one.
 fn step(shown: &Shown, step: &Value, lines: &mut Vec<String>) {
     let all = step["mutations"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mutations: Vec<_> = all.iter().map(|one| mutation(shown, one)).collect();
@@ -125,7 +126,7 @@ fn step(shown: &Shown, step: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// A create that differs by little from the one before it: what differs.
+/// The differences of a create that resembles the previous one.
 fn like_before(before: &Value, create: &Value) -> Option<Vec<String>> {
     let without_object = |mutation: &Value| {
         let mut fields = mutation.as_object().cloned().unwrap_or_default();
@@ -150,7 +151,7 @@ struct Mutation {
 }
 
 impl Mutation {
-    /// Whether both differ by the name alone.
+    /// Whether both differ in the name only.
     fn is_like(&self, other: &Self) -> bool {
         !self.name.is_empty()
             && !other.name.is_empty()
@@ -181,7 +182,7 @@ impl Mutation {
     }
 }
 
-/// Replaces a word: a part of a longer one is another word.
+/// Replaces a word; parts of longer words do not match.
 fn replace_word(text: &str, word: &str, by: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric();
     let (mut new, mut end) = (String::new(), 0);
@@ -196,7 +197,7 @@ fn replace_word(text: &str, word: &str, by: &str) -> String {
     new + &text[end..]
 }
 
-/// `p0..p3, x` of names that follow one another.
+/// `p0..p3, x` for consecutive names.
 fn ranges(names: &[&str]) -> String {
     let next = |name: &str| {
         let (word, number) = split_number(name.trim_end_matches("-*"));
@@ -268,8 +269,8 @@ fn event(shown: &Shown, event: &Value) -> String {
     one(event).replacen(&shown.regarding(), "", 1)
 }
 
-/// Moves what identifies a created object in front of its body, and names what the key's object has as well. Returns whether there
-/// is a name.
+/// Moves the identity of a created object in front of its body, and abbreviates parts that the key's object has too.
+/// Returns whether there is a name.
 fn created(shown: &Shown, target: &mut String, object: &mut Value) -> bool {
     let Some(fields) = object.as_object_mut() else { return false };
     let mut has_name = false;
@@ -287,7 +288,7 @@ fn created(shown: &Shown, target: &mut String, object: &mut Value) -> bool {
             meta.shift_remove("namespace");
         }
         for (field, end) in [("name", ""), ("generateName", "*")] {
-            // With both, the API server uses the name.
+            // If both are set, the API server uses the name.
             if let Some(name) = text(meta.get(field)).filter(|name| !has_name && !name.is_empty()) {
                 meta.shift_remove(field);
                 *target = format!("{target}{}{name}{end}", if namespace.is_empty() { " " } else { "/" });
@@ -326,7 +327,7 @@ fn created(shown: &Shown, target: &mut String, object: &mut Value) -> bool {
     has_name
 }
 
-/// What is before a body, and the body: in the same line if it fits.
+/// A prefix and its body: in the same line if it fits.
 fn body(head: &str, content: &Value, lines: &mut Vec<String>) {
     let line = format!("{head}: {}", flow(content));
     if line.chars().count() <= WIDTH || !(content.is_object() || content.is_array()) {
@@ -353,7 +354,7 @@ fn broken(content: &Value, indent: usize, lines: &mut Vec<String>) {
         Value::Object(fields) => {
             let fields: Vec<_> =
                 fields.iter().map(|(name, value)| (format!("{}: {}", word(name), flow(value)), name, value)).collect();
-            // `a: 1, b: 2` until the line is full, then the next one.
+            // `a: 1, b: 2` until the line is full, then a new line.
             let mut line = String::new();
             for (text, name, value) in &fields {
                 let is_long = text.chars().count() > SHORT;
@@ -385,7 +386,8 @@ fn broken(content: &Value, indent: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// Whether each item, or what is in the fields, has a line even if all fits into one: conditions and other lists of objects.
+/// Whether each item, or each field's content, has its own line even if all fit into one: conditions and other lists of
+/// objects.
 fn is_broken(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.len() > 1 && items.iter().all(Value::is_object),
@@ -407,7 +409,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// A text, in quotes if it could be something else.
+/// A string, quoted if it could be parsed as something else.
 fn word(text: &str) -> String {
     let is_other = text.is_empty()
         || text.trim() != text

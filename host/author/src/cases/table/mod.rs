@@ -1,9 +1,9 @@
 //! Tables: many cases in one file. A base, and rows that change it; a row is an ordinary case with a short expectation.
 //!
-//! *Flow*: file -> base + row (merge patch) -> objects by label ([`objects`]) -> the input of a case. The outcome is compared as
-//! lines ([`lines`]), which [`rewrite()`] replaces.
+//! *Flow*: file -> base + row (merge patch) -> objects by label ([`objects`]) -> the input of a case. The outcome is
+//! compared as lines ([`lines`]), which [`rewrite()`] replaces.
 //!
-//! *Not here*: running a case. A row runs as the case of a file does.
+//! *Not here*: running a case. A row runs like a case in its own file.
 
 mod lines;
 mod objects;
@@ -24,7 +24,7 @@ pub(super) use self::rewrite::rewrite;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// What the lines of each row show besides writes, events, wakes and errors.
+    /// Additional parts in the lines of each row, besides writes, events, wakes and errors.
     #[serde(default)]
     shows: BTreeSet<Part>,
     /// Parts of objects by name, for `like`.
@@ -36,18 +36,18 @@ struct Table {
     rows: Vec<Row>,
 }
 
-/// A row: its name, what is expected, and its differences to the base.
+/// A row: its name, the expected outcome, and its differences from the base.
 #[derive(Deserialize)]
 struct Row {
     name: String,
-    /// Instead of the table's.
+    /// Overrides the table's.
     shows: Option<BTreeSet<Part>>,
     expect: Option<String>,
     #[serde(flatten)]
     changes: Map<String, Value>,
 }
 
-/// A part of an outcome that only rows show that name it.
+/// An optional part of an outcome.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(rename_all = "lowercase")]
 enum Part {
@@ -63,7 +63,7 @@ enum Part {
     Labels,
 }
 
-/// How a row shows an outcome.
+/// How a row renders an outcome.
 #[derive(Debug)]
 pub(super) struct Shown {
     /// Number of the row in its table, from 0.
@@ -73,13 +73,13 @@ pub(super) struct Shown {
     parts: BTreeSet<Part>,
     /// The object of the key, with its defaults, if the case has it.
     subject: Option<Value>,
-    /// Kind and name of the key's object, as outcomes write them.
+    /// Kind and name of the key's object, in the form of outcomes.
     regarding: String,
-    /// What live reads of subresources find: subresource and object, as outcomes write them, and the answer.
+    /// Answers to live reads of subresources: subresource and object, in the form of outcomes, and the answer.
     answers: Vec<(String, Value)>,
 }
 
-/// Whether the first document of a file is a table: a case has a key instead.
+/// Whether the first document of a file is a table: it has no key.
 pub(super) fn is_table(document: &Value) -> bool {
     document.get("rows").is_some()
 }
@@ -122,7 +122,7 @@ impl Table {
         }
         let mut raw = Value::Object(raw);
         objects::merge(&mut raw, Value::Object(changes));
-        // A live object may be like the one in the caches, so these come after.
+        // A live object may refer to one in the caches, so these come later.
         let mut fixtures = raw["objects"].as_object().cloned().unwrap_or_default();
         fixtures.extend(self.fixtures.clone());
         if let Some(labels) = raw.get_mut("live") {
@@ -176,7 +176,7 @@ impl Shown {
         self.parts.contains(&part)
     }
 
-    /// The reference by which the key's object controls another one.
+    /// The controller reference of objects controlled by the key's object.
     fn controller(&self) -> Option<Value> {
         let subject = self.subject.as_ref()?;
         let meta = &subject["metadata"];
@@ -186,7 +186,7 @@ impl Shown {
         }))
     }
 
-    /// The uid of the key's object, as the cluster of a case gives it.
+    /// The uid of the key's object in the cluster of a case.
     fn uid(&self) -> String {
         let meta = self.subject.as_ref().map(|subject| &subject["metadata"]);
         let text = |name: &str| meta.and_then(|meta| meta[name].as_str());

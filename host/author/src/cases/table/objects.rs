@@ -3,10 +3,10 @@
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Map, Value};
 
-/// Fixtures in fixtures: more is a circle.
+/// Most nested fixtures; a larger depth is a cycle.
 const MAX_DEPTH: usize = 8;
 
-/// Merges as RFC 7386 does, with one addition: a null that removes nothing stays, as a null of the object.
+/// Merges as RFC 7386, with one addition: a null that removes nothing becomes a null of the object.
 pub(super) fn merge(target: &mut Value, patch: Value) {
     match patch {
         Value::Object(patch) if target.is_object() => {
@@ -23,7 +23,7 @@ pub(super) fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// One label for each object: `p0..p3, x` is five. Later ones of the same label change earlier ones.
+/// Expands labels, one for each object: `p0..p3, x` is five. Later ones with the same label change earlier ones.
 ///
 /// # Errors
 /// A range has no numbers, or the objects are a list.
@@ -54,7 +54,7 @@ fn names(label: &str) -> anyhow::Result<Vec<String>> {
     Ok((from..=to).map(|number| format!("{name}{number:0width$}")).collect())
 }
 
-/// A name and the number at its end.
+/// Splits a name before the number at its end.
 pub(super) fn split_number(name: &str) -> (&str, &str) {
     name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len())
 }
@@ -76,7 +76,7 @@ fn one(label: &str, object: &Value, fixtures: &Map<String, Value>) -> anyhow::Re
     if meta.is_null() {
         *meta = Value::Object(Map::new());
     }
-    // What follows the last slash: labels of two kinds with the same name differ before it.
+    // The part after the last slash: labels of two kinds with the same name differ before it.
     let name = meta["name"].as_str().unwrap_or_else(|| label.rsplit('/').next().unwrap_or(label)).to_owned();
     if meta.get("name").is_none() {
         meta["name"] = name.clone().into();
@@ -86,7 +86,7 @@ fn one(label: &str, object: &Value, fixtures: &Map<String, Value>) -> anyhow::Re
     Ok(object)
 }
 
-/// An object with its fixture below it.
+/// An object merged over its fixture.
 fn resolve(object: &Value, fixtures: &Map<String, Value>, depth: usize) -> anyhow::Result<Value> {
     let mut object = object.clone();
     let like = object.as_object_mut().and_then(|fields| fields.shift_remove("like"));
@@ -100,7 +100,7 @@ fn resolve(object: &Value, fixtures: &Map<String, Value>, depth: usize) -> anyho
     Ok(whole)
 }
 
-/// Puts the name, and the number at its end, into texts.
+/// Substitutes the name, and the number at its end, in strings.
 fn fill(value: &mut Value, name: &str, ordinal: Option<&str>) -> anyhow::Result<()> {
     match value {
         Value::String(text) => {

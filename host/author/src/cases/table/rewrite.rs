@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::Shown;
 
-/// The text of a table with other lines for a row. All other lines, with their comments, stay as they are.
+/// The text of a table with new lines for a row. All other lines, including comments, stay unchanged.
 ///
 /// # Errors
-/// The row is not written in the usual form: `- name:` at the beginning of the row, its fields below one another.
+/// The row does not have the usual form: `- name:` at the start of the row, its fields below each other.
 pub(in crate::cases) fn rewrite(text: &str, of: &Shown, expected: &str) -> anyhow::Result<String> {
     let lines: Vec<&str> = text.lines().collect();
     let start = lines.iter().position(|line| line.starts_with("rows:")).context("no line begins with `rows:`")?;
