@@ -1,4 +1,4 @@
-//! The last runs of a plugin that failed, and cases made of them.
+//! Failed runs of a plugin, and their cases.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,28 +12,28 @@ use serde::Serialize;
 
 use crate::{Client, path};
 
-/// Characters of a message in a line of a terminal.
+/// Most characters of a message in a terminal line.
 pub const SHORT_MESSAGE: usize = 120;
 
-/// The failed runs of a plugin that the host keeps; of one object if a key is given.
+/// The failed runs of a plugin in the host; of one object if a key is given.
 ///
 /// # Errors
-/// The host cannot be reached, or refuses.
+/// The host cannot be reached, or returns an error.
 pub async fn fetch(client: &Client, plugin: &str, key: Option<&str>) -> anyhow::Result<FailureList> {
     let mut found: FailureList = client.get(&path(plugin, "/failures")).await?;
     found.items.retain(|failure| key.is_none_or(|key| failure.key.is(key)));
     Ok(found)
 }
 
-/// A case that was made of a failure.
+/// A case saved from a failure.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Case {
     /// Its file.
     pub case: PathBuf,
-    /// It was there already, and is as it was.
+    /// Whether it existed already, and is unchanged.
     pub is_old: bool,
-    /// What failed.
+    /// The failure.
     #[serde(flatten)]
     pub failure: Failure,
 }
@@ -63,7 +63,7 @@ pub async fn save(
     Ok(cases)
 }
 
-/// Where the failures of a plugin were saved, and how to run them again.
+/// The files of a plugin's saved failures, and how to replay them.
 pub fn saved(folder: &Path, cases: &[Case]) -> String {
     let mut text = String::new();
     for Case { case, is_old, failure } in cases {
@@ -94,7 +94,7 @@ fn write(case: &Path, plugin: &str, saved: &SavedFailure) -> anyhow::Result<()> 
     fs::write(case, text).with_context(|| format!("write {}", case.display()))
 }
 
-/// A text as comments of YAML. It is the plugin's and may contain anything, but nothing in it ends a comment.
+/// A text as YAML comments. It comes from the plugin and may contain anything, but cannot end a comment.
 fn comments(text: &str) -> String {
     let is_harmless =
         |c: char| c == '\t' || !(c.is_control() || "\u{2028}\u{2029}\u{feff}\u{fffe}\u{ffff}".contains(c));

@@ -1,6 +1,6 @@
-//! The operator's end of the admin API: requests to a running host, and its answers as text.
+//! The client of the admin API: requests to a running host, and text output of its responses.
 //!
-//! *Not here*: the host's end and the shapes of the JSON (`pintle-sources`), and the arguments of commands (`host/src`).
+//! *Not here*: the host's end and the JSON types (`pintle-sources`), and the arguments of commands (`host/src`).
 
 pub mod failures;
 pub mod show;
@@ -26,48 +26,48 @@ use tokio::net::UnixStream;
 
 pub use self::waiting::Waiting;
 
-/// How often to ask how far a swap is.
+/// Polling interval of a swap's progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A client of one host. Each request has a connection of its own, so that one can be asked while another one waits.
+/// A client of one host. Each request has its own connection, so that requests can run in parallel.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
 }
 
 impl Client {
-    /// Of the host that listens at this socket.
+    /// A client of the host at this socket.
     pub fn new(socket: PathBuf) -> Self {
         Self { socket }
     }
 
-    /// Reads.
+    /// Sends a GET request.
     ///
     /// # Errors
-    /// The host cannot be reached, or refuses; the text says what to do.
+    /// The host cannot be reached, or returns an error; the message has the remedy.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.call(Method::GET, path, Bytes::new()).await
     }
 
-    /// Asks for a change.
+    /// Sends a POST request.
     ///
     /// # Errors
-    /// The host cannot be reached, or refuses; the text says what to do.
+    /// The host cannot be reached, or returns an error; the message has the remedy.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
         let body = serde_json::to_vec(body).context("write the request")?;
         self.call(Method::POST, path, body.into()).await
     }
 
-    /// Asks for a removal.
+    /// Sends a DELETE request.
     ///
     /// # Errors
-    /// The host cannot be reached, or refuses; the text says what to do.
+    /// The host cannot be reached, or returns an error; the message has the remedy.
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.call(Method::DELETE, path, Bytes::new()).await
     }
 
-    /// Sends a request that ends with a version that has taken over (a swap, a load, a rollback), and waits for its end.
-    /// `is_ours` recognizes the plugin while the request is carried out; `waiting` shows its stages.
+    /// Sends a request that ends when a version has taken over (a swap, a load, a rollback), and waits for its end.
+    /// `is_ours` identifies the plugin during the request; `waiting` shows its stages.
     ///
     /// # Errors
     /// As [`Self::get`], or the request is rejected.
@@ -85,7 +85,7 @@ impl Client {
                 report = &mut swap => return report,
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
-            // If the host cannot be asked for its progress, the swap itself fails.
+            // If the host cannot report its progress, the swap itself fails.
             let Ok(listing) = self.get::<Listing>("/v1/plugins").await else { continue };
             if let Some(plugin) = listing.items.iter().find(|plugin| is_ours(plugin)) {
                 waiting.see(plugin);
@@ -155,8 +155,8 @@ impl Client {
     }
 }
 
-/// Checks that the process that listens is one of root or of this user: anybody can listen at a path in a folder that is open to
-/// all, and would receive components and specs.
+/// Checks that the listening process belongs to root or to this user: any user can listen at a path in a world-writable
+/// folder, and would receive components and specs.
 fn check_peer(stream: &UnixStream) -> anyhow::Result<()> {
     let (host, own) = (stream.peer_cred().context("ask who listens")?.uid(), rustix::process::geteuid().as_raw());
     if !may_listen(host, own) {
@@ -171,7 +171,7 @@ fn may_listen(host: u32, own: u32) -> bool {
     host == 0 || host == own
 }
 
-/// Why no host could be asked, and what to do.
+/// Why the host is unreachable, and the remedy.
 fn unreachable(socket: &Path, why: &std::io::Error) -> anyhow::Error {
     let shown = socket.display();
     match why.kind() {
@@ -195,9 +195,9 @@ fn unreachable(socket: &Path, why: &std::io::Error) -> anyhow::Error {
     }
 }
 
-/// The path of a plugin, with what follows its name.
+/// The path of a plugin, and the rest after its name.
 pub fn path(name: &str, rest: &str) -> String {
-    // Whatever is not a name of a plugin must not be taken for another path.
+    // An invalid plugin name must not result in another path.
     let mut path = String::from("/v1/plugins/");
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || byte == b'-' {

@@ -1,4 +1,4 @@
-//! Text output of the admin API's answers.
+//! Text output of the admin API's responses.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
-/// Characters of a digest that are shown where space is short.
+/// Characters of a shortened digest.
 const SHORT_DIGEST: usize = 12;
 
-/// Plugins as a table, and what was not applied.
+/// Plugins as a table, and rejected requests.
 pub fn listing(listing: &Listing, now: &Timestamp) -> String {
     let mut text = if listing.items.is_empty() { "No plugins are loaded.".to_owned() } else { plugins(listing, now) };
     if !listing.problems.is_empty() {
@@ -26,7 +26,7 @@ pub fn listing(listing: &Listing, now: &Timestamp) -> String {
     text
 }
 
-/// What has changed between two listings.
+/// Differences between two listings.
 #[derive(Debug, Serialize)]
 pub struct Changes {
     /// Plugins in another state, and new problems.
@@ -38,9 +38,9 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// What of `after` is not as it was. Counters other than that of faults do not matter.
+    /// The differences of `after`. Counters other than that of faults are ignored.
     pub fn between(before: &Listing, after: &Listing) -> Self {
-        // One age for both.
+        // The same age for both.
         let state = |plugin: &PluginStatus| row(plugin, &Timestamp::UNIX_EPOCH);
         let is_changed = |plugin: &&PluginStatus| {
             let old = before.items.iter().find(|old| old.name == plugin.name);
@@ -50,7 +50,7 @@ impl Changes {
         let listing = Listing {
             items: after.items.iter().filter(is_changed).cloned().collect(),
             problems: after.problems.iter().filter(|problem| !before.problems.contains(problem)).cloned().collect(),
-            // They lack what the host was started without.
+            // Start conditions do not change while the host runs.
             not_started: Vec::new(),
         };
         Self { listing, unloaded: before.items.iter().filter(is_gone).map(|plugin| plugin.name.clone()).collect() }
@@ -61,9 +61,9 @@ impl Changes {
         self.listing.items.is_empty() && self.listing.problems.is_empty() && self.unloaded.is_empty()
     }
 
-    /// Rows as those of [`listing`], without the headers.
+    /// Rows like those of [`listing`], without the headers.
     pub fn rows(&self, now: &Timestamp) -> String {
-        // With its header the table has the columns of the first one, unless a value is longer.
+        // With its header, the table has the columns of the first one, unless a value is longer.
         let table = plugins(&self.listing, now);
         let mut rows: Vec<String> = table.lines().skip(1).map(ToOwned::to_owned).collect();
         rows.extend(self.unloaded.iter().map(|name| format!("{name} is unloaded")));
@@ -90,7 +90,7 @@ fn row(plugin: &PluginStatus, now: &Timestamp) -> Vec<String> {
         short(&plugin.current.digest).to_owned(),
         phase,
         match plugin.phase {
-            // As it should be: the host waits for the Lease.
+            // Not a problem: the host waits for the Lease.
             Phase::Standby if reason(plugin, "Ready") == Some("Standby") => "Standby".to_owned(),
             _ => condition(plugin, "Ready"),
         },
@@ -114,7 +114,7 @@ fn not_started(listing: &Listing) -> String {
     table(&listing.not_started.iter().map(row).collect::<Vec<_>>())
 }
 
-/// Where it comes from, and whether an operator has changed what that declares.
+/// Its source, and whether an operator has changed it.
 fn source(plugin: &PluginStatus) -> String {
     let is_overridden = condition(plugin, OVERRIDDEN) == "True";
     if is_overridden { format!("{} (overridden)", plugin.source) } else { plugin.source.clone() }
@@ -137,7 +137,7 @@ fn since(time: &str, now: &Timestamp) -> String {
     time.parse::<Timestamp>().map_or_else(|_| "<unknown>".to_owned(), |time| age(now.as_second() - time.as_second()))
 }
 
-/// All of one plugin. Writing to a String does not fail, so results are dropped here.
+/// All details of one plugin. Writing to a String does not fail, so results are dropped here.
 pub fn description(found: &Description) -> String {
     let mut text = String::new();
     if let Some(plugin) = &found.plugin {
@@ -254,7 +254,7 @@ pub fn report(report: &SwapReport) -> String {
     }
 }
 
-/// A swap in one line, with the state of the plugin after it, if that is loaded.
+/// A swap in one line, with the resulting state of the plugin, if it is loaded.
 pub fn outcome(report: &SwapReport, plugin: Option<&PluginStatus>) -> String {
     let ready = plugin.and_then(|plugin| plugin.conditions.iter().find(|condition| condition.kind == "Ready"));
     let state = ready.filter(|ready| ready.status != "True").map(|ready| {
@@ -264,7 +264,7 @@ pub fn outcome(report: &SwapReport, plugin: Option<&PluginStatus>) -> String {
     self::report(report) + &state.unwrap_or_default()
 }
 
-/// What a shadow found.
+/// The differences found by a shadow run.
 pub fn diff(name: &str, shadow: Option<&ShadowReport>) -> String {
     let Some(shadow) = shadow else {
         return format!("Plugin {name} had no shadow run; see `pintle plugin swap --shadow`.");
@@ -288,7 +288,7 @@ pub fn diff(name: &str, shadow: Option<&ShadowReport>) -> String {
 }
 
 fn yaml(value: &Value) -> String {
-    // Values from JSON can be written as YAML.
+    // JSON values can be written as YAML.
     serde_norway::to_string(value).unwrap_or_else(|_| value.to_string())
 }
 
@@ -387,7 +387,7 @@ mod tests {
         let mut after = before.clone();
         after.items.remove(1);
         after.items[0].n_faults += 1;
-        // Runs are no news.
+        // Run counters are ignored.
         after.items[1].n_runs += 1;
         after.problems.push(Problem { reason: "NotGranted".into(), ..problem() });
         expect![[r#"

@@ -1,4 +1,4 @@
-//! Progress reports of a command that waits: each stage once, and every ten seconds what it still waits for.
+//! Progress reports of a command that waits: each stage once, and every ten seconds its current stage.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,37 +8,37 @@ use pintle_core::text::age;
 use pintle_sources::wire::PluginStatus;
 use tokio::time::Instant;
 
-/// Time between two reports of the same stage.
+/// Interval between two reports of the same stage.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// What a command waits for.
+/// The current stage of a command.
 pub struct Waiting {
     report: fn(&str),
     started: Instant,
     stage: Option<Stage>,
-    /// For what.
+    /// The stage.
     now: String,
     reported: Instant,
 }
 
 impl Waiting {
-    /// Waits for `what`, until a plugin shows more. `report` receives lines for a human.
+    /// Waits for `what`, until a plugin shows a more specific stage. `report` receives lines for humans.
     pub fn new(what: impl Into<String>, report: fn(&str)) -> Self {
         let started = Instant::now();
         Self { report, started, stage: None, now: what.into(), reported: started }
     }
 
-    /// Waits for something else.
+    /// Changes the stage.
     pub fn begin(&mut self, what: impl Into<String>) {
         self.now = what.into();
     }
 
-    /// What it waits for now.
+    /// The current stage.
     pub fn what(&self) -> &str {
         &self.now
     }
 
-    /// Takes note of the state of the plugin; reports a new stage.
+    /// Updates the state of the plugin; reports a new stage.
     pub(crate) fn see(&mut self, plugin: &PluginStatus) {
         let Some(stage) = plugin.stage else { return };
         self.now = text(plugin, stage);
@@ -47,7 +47,7 @@ impl Waiting {
         }
     }
 
-    /// Reports what it waits for, if the last report was a while ago.
+    /// Reports the current stage, if the interval has passed.
     pub(crate) fn tick(&mut self) {
         if self.reported.elapsed() >= PERIOD {
             self.report_now();

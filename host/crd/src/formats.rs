@@ -1,11 +1,11 @@
-//! Formats of strings that JSON Schema does not have, or defines otherwise.
+//! String formats that JSON Schema lacks, or defines differently.
 //!
 //! *Source*: `kube-openapi/pkg/validation/strfmt`. The formats `isbn`, `creditcard`, `ssn` and colours are not checked.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// A format's name, and whether a text has it.
+/// A format's name, and its check.
 type Format = (&'static str, fn(&str) -> bool);
 
 pub(crate) const FORMATS: [Format; 8] = [
@@ -24,11 +24,11 @@ fn is_date(text: &str) -> bool {
     let digits = |part: &str, n: usize| part.len() == n && part.bytes().all(|digit| digit.is_ascii_digit());
     let parts: Vec<&str> = text.split('-').collect();
     let is_spelled = matches!(parts[..], [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2));
-    // The library reads other spellings, too.
+    // The library accepts other spellings, too.
     is_spelled && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// A duration of Go, such as `1h30m`, or a number with a unit, such as `3 days`.
+/// A Go duration, such as `1h30m`, or a number with a unit, such as `3 days`.
 fn is_duration(text: &str) -> bool {
     const UNITS: [&str; 30] = [
         "ns",

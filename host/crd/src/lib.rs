@@ -1,9 +1,10 @@
-//! Objects of custom kinds against the `openAPIV3Schema` of their CustomResourceDefinition, in kube-apiserver's words.
+//! Validates objects of custom kinds against the `openAPIV3Schema` of their CustomResourceDefinition, with
+//! kube-apiserver's messages.
 //!
 //! *Flow*: [`Schema::compile`] once for each version of a definition; [`Schema::check`] for each write: the structure
 //! ([`structure`], a JSON Schema), then duplicates in lists ([`lists`]), then rules in CEL ([`rules`]).
 //!
-//! *Not here*: defaults, pruning and unknown fields, which change the object rather than refuse it.
+//! *Not here*: defaults, pruning and unknown fields, which change the object rather than reject it.
 //!
 //! *Source*: `apiextensions-apiserver/pkg/registry/customresource/{strategy,validator}.go`, `kube-openapi/pkg/validation`, and
 //! `apimachinery/pkg/util/validation/field` for the texts.
@@ -15,7 +16,7 @@ mod structure;
 
 use serde_json::Value;
 
-/// What is wrong with an object or a schema.
+/// A problem in an object or a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The reason as one word, for example `FieldValueInvalid`.
@@ -24,7 +25,7 @@ pub struct Problem {
     pub field: String,
     /// Message for humans, with the value.
     pub message: String,
-    /// Path of the value, which `field` does not always name.
+    /// Path of the value, which `field` does not always contain.
     place: String,
 }
 
@@ -34,7 +35,7 @@ impl Problem {
         Self { reason, place: field.clone(), field, message: message.into() }
     }
 
-    /// Of a value that only the message names.
+    /// For a value that only the message contains.
     fn unplaced(place: String, message: String) -> Self {
         Self { reason: INVALID, field: NO_FIELD.to_owned(), message, place }
     }
@@ -43,7 +44,7 @@ impl Problem {
         Self::new(INVALID, field, format!("Invalid value: {value}: {detail}"))
     }
 
-    /// Whether rules are not checked because of it.
+    /// Whether it prevents the check of rules.
     fn blocks_rules(&self) -> bool {
         matches!(self.reason, REQUIRED | NOT_SUPPORTED | TOO_LONG | TOO_MANY | TYPE_INVALID)
     }
@@ -58,7 +59,7 @@ const TYPE_INVALID: &str = "FieldValueTypeInvalid";
 const DUPLICATE: &str = "FieldValueDuplicate";
 const FORBIDDEN: &str = "FieldValueForbidden";
 
-/// The field of what is about no field.
+/// Placeholder for problems without a field.
 const NO_FIELD: &str = "<nil>";
 
 /// The compiled schema of one version of a definition.
@@ -73,8 +74,8 @@ impl Schema {
     /// Compiles an `openAPIV3Schema`.
     ///
     /// # Errors
-    /// What is wrong with it: a pattern, a `$ref`, a rule that does not parse. The fields are paths within the schema, for example
-    /// `properties[spec].pattern`. A retry does not help.
+    /// The problems: a pattern, a `$ref`, a rule that does not parse. The fields are paths within the schema, for
+    /// example `properties[spec].pattern`. A retry does not help.
     pub fn compile(open_api: &Value) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let structure = structure::Structure::compile(open_api).map_err(|problem| problems.push(problem)).ok();
@@ -85,7 +86,7 @@ impl Schema {
         }
     }
 
-    /// What is wrong with an object; `old` is what it replaces. What was wrong before and has not changed is not reported
+    /// The problems of an object; `old` is the object that it replaces. Problems of unchanged values are not reported
     /// (ratcheting, KEP-4008).
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Problem> {
         let mut problems = self.structure.check(object);
@@ -104,7 +105,7 @@ impl Schema {
     }
 }
 
-/// Whether the value of a field is that of the old object. In lists, whose items have no identity here, the whole list decides.
+/// Whether the value of a field is unchanged. In lists, whose items have no identity here, the whole list is compared.
 fn is_unchanged(field: &str, object: &Value, old: Option<&Value>) -> bool {
     let Some(old) = old else { return false };
     let (mut new, mut old) = (object, old);
@@ -112,7 +113,7 @@ fn is_unchanged(field: &str, object: &Value, old: Option<&Value>) -> bool {
     for name in list.split('.').filter(|name| !name.is_empty()) {
         match (new.get(name), old.get(name)) {
             (Some(new_value), Some(old_value)) => (new, old) = (new_value, old_value),
-            // A field that was required and absent is not reported, either.
+            // A required field that was absent before is not reported, either.
             (None, None) => return new == old,
             _ => return false,
         }
@@ -120,7 +121,7 @@ fn is_unchanged(field: &str, object: &Value, old: Option<&Value>) -> bool {
     new == old
 }
 
-/// The type of a value in the words of OpenAPI.
+/// The OpenAPI type of a value.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

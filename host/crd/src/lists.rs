@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{DUPLICATE, Problem};
 
-/// The duplicates of an object.
+/// The duplicates in an object.
 pub(crate) fn check(schema: &Value, object: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     walk(schema, object, String::new(), &mut problems);
@@ -38,7 +38,7 @@ fn walk(schema: &Value, value: &Value, path: String, problems: &mut Vec<Problem>
                 if let Some(keys) = &keys {
                     let identity =
                         keys.as_ref().map_or_else(|| item.clone(), |keys| key_of(item, keys, &schema["items"]));
-                    // Equal values have equal texts, for the members of an object are in one order here.
+                    // Equal values have equal texts, because object members are sorted here.
                     if !seen.insert(identity.to_string()) {
                         problems.push(Problem::new(DUPLICATE, path.clone(), format!("Duplicate value: {identity}")));
                     }
@@ -50,7 +50,7 @@ fn walk(schema: &Value, value: &Value, path: String, problems: &mut Vec<Problem>
     }
 }
 
-/// The values of the keys of an item, which may come from defaults.
+/// The key values of an item, which may be defaults.
 fn key_of(item: &Value, keys: &[Value], schema: &Value) -> Value {
     let mut identity = Map::new();
     for key in keys.iter().filter_map(Value::as_str) {

@@ -1,6 +1,6 @@
-//! `x-kubernetes-validations`: rules in CEL.
+//! `x-kubernetes-validations`: CEL rules.
 //!
-//! The library has no cost budget; a rule is as expensive as it is.
+//! The library has no cost budget; the cost of a rule is not limited.
 //!
 //! *Source*: `apiextensions-apiserver/pkg/apiserver/schema/cel`.
 
@@ -38,11 +38,11 @@ impl Rules {
         if problems.is_empty() { Ok(Some(Self { compiled, validator: Validator::new() })) } else { Err(problems) }
     }
 
-    /// The rules that do not hold.
+    /// The violated rules.
     pub(crate) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Problem> {
         let Err(errors) = self.validator.validate_compiled(&self.compiled, object, old) else { return Vec::new() };
         let errors = errors.into_vec().into_iter();
-        // A rule that compares with the old object is about the change.
+        // A rule that refers to the old object applies to the change.
         let is_new =
             |error: &ValidationError| error.rule.contains("oldSelf") || !is_unchanged(&error.field_path, object, old);
         errors.filter(is_new).map(|error| problem(error, object)).collect()
@@ -56,7 +56,7 @@ fn problem(error: ValidationError, object: &Value) -> Problem {
         _ => format!("{} evaluating rule: {rule}", message.trim()),
     };
     let value = match at(object, &field_path) {
-        // Objects and lists are left out of the message.
+        // The message omits objects and lists.
         None | Some(Value::Object(_) | Value::Array(_)) => String::new(),
         Some(value) => format!(" {value}:"),
     };

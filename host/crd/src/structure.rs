@@ -1,7 +1,7 @@
-//! The structural part of a schema, as JSON Schema of draft 4, which OpenAPI 3.0 extends.
+//! The structural part of a schema, as JSON Schema draft 4, which OpenAPI 3.0 extends.
 //!
-//! *Source*: `kube-openapi/pkg/validation/{validate,errors}`, and `apiextensions-apiserver/pkg/apiserver/validation` for how its errors become
-//! causes.
+//! *Source*: `kube-openapi/pkg/validation/{validate,errors}`, and `apiextensions-apiserver/pkg/apiserver/validation`
+//! for the conversion of errors to causes.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::formats::FORMATS;
 use crate::{INVALID, NOT_SUPPORTED, Problem, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID, type_name};
 
-/// Formats that JSON Schema has as OpenAPI does.
+/// Formats with the same meaning in JSON Schema and OpenAPI.
 const SHARED_FORMATS: [&str; 6] = ["date-time", "email", "hostname", "ipv4", "ipv6", "uri"];
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Structure(Validator);
 
 impl Structure {
     /// # Errors
-    /// What is wrong with the schema.
+    /// The problems of the schema.
     pub(crate) fn compile(open_api: &Value) -> Result<Self, Problem> {
         let schema = json_schema(open_api);
         // Linear time, as Go's.
@@ -43,7 +43,7 @@ impl Structure {
         for error in self.0.iter_errors(object) {
             add(&error, object, &mut problems);
         }
-        // Several keywords of an object may report one cause.
+        // Several keywords of an object may report the same cause.
         let mut seen = BTreeSet::new();
         problems.retain(|problem| seen.insert((problem.field.clone(), problem.message.clone())));
         problems
@@ -96,7 +96,7 @@ fn add(error: &ValidationError<'_>, object: &Value, problems: &mut Vec<Problem>)
         }
         Kind::Enum { options } => {
             let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
-            // `null` stands for `nullable`.
+            // `null` represents `nullable`.
             let all = options.as_array().into_iter().flatten().filter(|value| !value.is_null());
             let all: Vec<String> = all.map(|value| format!("{:?}", text(value))).collect();
             Problem::new(
@@ -161,7 +161,7 @@ fn wrong_type(path: &str, value: &Value, kind: &TypeKind) -> Problem {
     Problem::new(TYPE_INVALID, path, message)
 }
 
-/// The errors of the alternative that comes closest.
+/// The errors of the closest alternative.
 fn best(context: &[Vec<ValidationError<'static>>], object: &Value, problems: &mut Vec<Problem>) {
     let closest = context.iter().filter(|errors| !errors.is_empty()).min_by_key(|errors| errors.len());
     for error in closest.into_iter().flatten() {
@@ -190,7 +190,7 @@ fn path(object: &Value, error: &ValidationError<'_>) -> String {
     path
 }
 
-/// The part of an OpenAPI schema that JSON Schema has, in the form of JSON Schema.
+/// Converts the JSON Schema part of an OpenAPI schema.
 fn json_schema(schema: &Value) -> Value {
     let Value::Object(given) = schema else { return schema.clone() };
     let mut made = Map::new();

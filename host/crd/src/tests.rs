@@ -1,4 +1,5 @@
-//! Objects that a schema refuses, in the words of kube-apiserver. `tests/src/kubectl/script.txt` has the same on the real one.
+//! Objects rejected by a schema, with the messages of kube-apiserver. `tests/src/kubectl/script.txt` has the same on
+//! the real one.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -215,7 +216,7 @@ fn lists_of_sets_and_maps_have_no_duplicates() {
         FieldValueDuplicate spec.set[2]: Duplicate value: "a"
         FieldValueDuplicate spec.map[2]: Duplicate value: {"name":"a","port":80}"#]],
     );
-    // Whoever has duplicates already may keep them.
+    // Existing duplicates may stay.
     changed(schema, Some(object.clone()), object, expect![""]);
 }
 

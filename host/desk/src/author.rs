@@ -1,4 +1,4 @@
-//! Commands for authors of plugins; they need no cluster: `pintle new`, `crds`, `build`, `package`, `schema` and `test`.
+//! Commands for plugin authors, which need no cluster: `pintle new`, `crds`, `build`, `package`, `schema` and `test`.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -47,7 +47,7 @@ fn schema_of(document: Document) -> Value {
     }
 }
 
-/// Prints how definitions differ from the types, if that is the error, which is one line.
+/// Prints the differences of definitions, if that is the error, which is one line.
 fn with_diff(error: anyhow::Error) -> anyhow::Error {
     if let Some(drift) = error.downcast_ref::<crds::Drift>() {
         drift.diff.lines().for_each(stderr);
@@ -63,7 +63,7 @@ pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
     let begun = Instant::now();
     let project = Project::open(&args.folder, args.lang)?;
     let Built { name, bytes } = package::component(&project)?;
-    // `.` in front of a name says nothing.
+    // A leading `.` is omitted.
     let folder = args.folder.strip_prefix(".").unwrap_or(&args.folder);
     let file = args.output.clone().unwrap_or_else(|| folder.join(format!("{name}.wasm")));
     write(&file, &bytes)?;
@@ -86,7 +86,7 @@ pub(crate) fn package(args: &PackageArgs) -> anyhow::Result<()> {
     let content = match &args.config_map {
         None => component,
         Some(to) => {
-            // A signature is one of all bytes.
+            // A signature covers all bytes.
             let is_changed = args.plugin.is_dir() || args.manifest.is_some();
             let proof = if is_changed { Proof::default() } else { detached(&args.plugin)? };
             package::config_map(to, &component, &found, proof.of_component())?.into_bytes()

@@ -1,4 +1,4 @@
-//! Arguments of the `pintle` binary for desks.
+//! Arguments of the `pintle` binary for developers.
 
 pub mod author;
 pub mod oci;
@@ -161,10 +161,10 @@ mod tests {
 
     use super::*;
 
-    /// Of help that is not printed on a terminal, and of most terminals.
+    /// Width of help that is not printed on a terminal, and of most terminals.
     const COLUMNS: usize = 100;
 
-    /// A line that is wrapped is another command, or no comment.
+    /// A wrapped line would be another command, or no comment.
     #[test]
     fn no_line_of_an_example_is_wrapped() {
         fn check(command: &clap::Command) {

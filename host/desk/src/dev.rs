@@ -36,19 +36,19 @@ use self::ready::{Ready, Started};
 use crate::cli::DevArgs;
 use crate::unattended::Unattended;
 
-/// How long a deleted Pod takes to end. Half of a kubelet's interval between two looks at its containers: `kubectl delete` looks for the
-/// object after it has deleted it, and would take a Pod that its controller has made again under the same name for the old one.
+/// Termination time of a deleted Pod: half of a kubelet's polling interval. After a delete, `kubectl delete` polls the
+/// object by name, and would mistake a Pod that its controller has recreated with the same name for the old one.
 const STOP_DELAY: Duration = Duration::from_millis(500);
 
-/// Kinds of which a Deployment's Pods need a controller.
+/// Kinds whose controllers create the Pods of a Deployment.
 const MAKES_PODS: [&str; 2] = ["apps/v1/Deployment", "apps/v1/ReplicaSet"];
 
-/// The sampling rate by default.
+/// The default sampling rate.
 const ALL_RUNS: u32 = 1_000_000;
 
 pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     logging::install(&args.log)?;
-    // Before anything that takes time.
+    // Before any slow step.
     Kubeconfig::check(&args.kubeconfig)?;
     let ready = args.ready_file.as_deref().map(Ready::new).transpose()?;
     let sources = PluginSources::new(&args.plugins)?;
@@ -56,9 +56,9 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let mut choice = plugins::choose(&loaded, None).await?;
     definitions::check(&args.crds)?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    // An author runs few keys, and looks at each.
+    // An author runs few keys, and examines each.
     let traces = Traces::open(&args.tracing, ALL_RUNS)?;
-    // The default socket needs no option in hints.
+    // Hints omit the option for the default socket.
     let socket =
         sources.socket().filter(|path| **path != socket::default_path()).map(|path| path.display().to_string());
     let has_socket = sources.socket().is_some();
@@ -81,7 +81,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     if args.plugins.install_crd {
         install_crd(&connection).await?;
     }
-    // Before a plugin is loaded whose kinds they define.
+    // Before loading plugins that use their kinds.
     let applied = definitions::apply(&connection, &followed, &args.crds).await?;
     Inputs { cluster_ca: Some(access.authority.clone()) }.fill(&mut choice);
     let claims = if args.plugins.start_claimed { Claims::default() } else { sources.claims(&connection).await? };
@@ -99,7 +99,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     })
     .await
     .context("start the simulated nodes")?;
-    // A signal from now on removes the file, too.
+    // From now on a signal removes the file, too.
     let signals = Signals::catch()?;
     let stdin_ends = ready::stdin_ends(args.stop_with_stdin);
     let written = Kubeconfig::write(&args.kubeconfig, &kubeconfig)?;
@@ -114,7 +114,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     host.manager
         .run(async {
             let open = sources.open(&host, &connection);
-            // Without standard output there is no place for a message.
+            // Without standard output, messages are dropped.
             let report = |line: &str| drop(output::line(line));
             let started = Arc::new(Started::new(followed.len()));
             let follow = |(n, (plugin, definitions)): (usize, (Followed, Definitions))| {
@@ -141,7 +141,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     traces.close(stopping, args.plugins.controller_shutdown_timeout).await;
     nodes.stop().await;
     cluster.shutdown().await;
-    // The cluster has ended, so its kubeconfig is useless.
+    // The cluster has stopped, so its kubeconfig is useless.
     drop(written);
     Ok(())
 }

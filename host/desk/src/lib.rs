@@ -1,4 +1,4 @@
-//! What people at a desk need besides a host: the embedded cluster of [`dev`], and the commands for authors of plugins ([`author`],
+//! Developer tools besides a host: the embedded cluster of [`dev`], and the commands for plugin authors ([`author`],
 //! [`types`], [`oci`]). No process in a cluster links any of it.
 
 mod author;

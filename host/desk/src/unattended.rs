@@ -1,4 +1,4 @@
-//! Warnings of `pintle dev` for clients that create objects on which nothing acts.
+//! Warnings of `pintle dev` for clients that create objects without a controller.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -12,14 +12,14 @@ use serde_json::Value;
 /// Kinds of the core group that the simulated nodes of `pintle dev` act on.
 const BY_NODES: [&str; 2] = ["PersistentVolumeClaim", "PersistentVolume"];
 
-/// Warnings of `pintle dev` for clients that create objects. Without a manager, none.
+/// Warnings of `pintle dev` for clients that create objects. Without a manager, there are none.
 #[derive(Debug, Default)]
 pub(crate) struct Unattended {
     manager: OnceLock<Weak<Manager>>,
 }
 
 impl Unattended {
-    /// From now on the plugins of this manager count.
+    /// Uses the plugins of this manager from now on.
     pub(crate) fn by(&self, manager: &Arc<Manager>) {
         // The first one stays.
         let _ = self.manager.set(Arc::downgrade(manager));

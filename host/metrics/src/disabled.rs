@@ -1,8 +1,8 @@
-//! Metrics that an operator has disabled, as `--disabled-metrics` of Kubernetes' components.
+//! Metrics disabled by an operator, as with `--disabled-metrics` of Kubernetes' components.
 
 use std::collections::BTreeSet;
 
-/// A text of OpenMetrics without the metrics of these names; that of a counter ends in `_total`.
+/// Removes the metrics with these names from an OpenMetrics text; the name of a counter ends in `_total`.
 pub fn without(openmetrics: String, disabled: &BTreeSet<String>) -> String {
     if disabled.is_empty() {
         return openmetrics;
@@ -17,7 +17,7 @@ pub fn without(openmetrics: String, disabled: &BTreeSet<String>) -> String {
     while let Some(line) = lines.next() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let family = help.split(' ').next().unwrap_or_default();
-            // The type follows.
+            // The type is in the next line.
             let is_counter = lines.peek().is_some_and(|kind| kind.starts_with("# TYPE ") && kind.ends_with(" counter"));
             skipped = is_disabled(family, is_counter);
         } else if line == "# EOF" {

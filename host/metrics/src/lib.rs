@@ -1,12 +1,13 @@
-//! The metrics of a host: names, types, labels, buckets, and what they mean.
+//! The metrics of a host: names, types, labels, buckets, and descriptions.
 //!
-//! *Flow*: `pintle-runtime` makes its metrics from these definitions, so that names and labels exist once; `cargo xtask generate
-//! pages` writes them down in `host/docs/metrics.md`; a test compares them with what a host and kube-controller-manager serve.
+//! *Flow*: `pintle-runtime` creates its metrics from these definitions, so that names and labels are defined once;
+//! `cargo xtask generate pages` documents them in `host/docs/metrics.md`; a test compares them with the metrics of a
+//! host and of kube-controller-manager.
 //!
-//! *Invariant*: the values of every label are bounded: by the host's code, by the plugins that are loaded, or, for kinds, by
+//! *Invariant*: the values of every label are bounded: by the host's code, by the loaded plugins, or, for kinds, by
 //! [`MAX_KINDS`].
 //!
-//! Not here: the metrics that plugins declare in their manifests, which the host feeds with what their runs report.
+//! Not here: metrics in the manifests of plugins, which the host records from the samples of their runs.
 
 mod disabled;
 mod table;
@@ -14,8 +15,8 @@ mod table;
 pub use disabled::without;
 pub use table::*;
 
-/// Kinds that appear in the label `kind` of one metric, for each plugin where it has the label `plugin`. Further ones are [`OTHER`]: who
-/// may create CustomResourceDefinitions must not make series without bound.
+/// Most kinds in the label `kind` of one metric, for each plugin if it has the label `plugin`. Further ones are
+/// [`OTHER`], so that users who may create CustomResourceDefinitions cannot create an unbounded number of series.
 pub const MAX_KINDS: usize = 200;
 /// The value of the label `kind` beyond [`MAX_KINDS`].
 pub const OTHER: &str = "other";
@@ -25,7 +26,7 @@ pub const OTHER: &str = "other";
 pub enum MetricKind {
     /// Only increases.
     Counter,
-    /// Any number.
+    /// An arbitrary number.
     Gauge,
     /// Observations by upper bounds of buckets.
     Histogram(&'static [f64]),
@@ -42,14 +43,14 @@ impl MetricKind {
     }
 }
 
-/// Whose name a metric has.
+/// Origin of a metric's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// kube-controller-manager's, with its labels and buckets.
     Kubernetes,
     /// controller-runtime's.
     ControllerRuntime,
-    /// That of Prometheus' client libraries for every process.
+    /// The process metrics of Prometheus' client libraries.
     Process,
     /// The host's own.
     Pintle,
@@ -64,13 +65,13 @@ pub struct MetricInfo {
     pub kind: MetricKind,
     /// Its labels.
     pub labels: &'static [&'static str],
-    /// Whose name it has.
+    /// Origin of its name.
     pub origin: Origin,
-    /// What it is, without a dot at the end.
+    /// Its description, without a final period.
     pub help: &'static str,
 }
 
-/// A metric with so many labels.
+/// A metric with `N` labels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MetricDef<const N: usize> {
     /// Facts about it.
@@ -84,12 +85,12 @@ pub struct MetricDef<const N: usize> {
 pub struct NotServed {
     /// Its name; `*` at the end matches any continuation.
     pub name: &'static str,
-    /// Why not, and what there is instead.
+    /// The reason, and the alternative.
     pub reason: &'static str,
 }
 
 impl NotServed {
-    /// Whether it means a metric of this name.
+    /// Whether it matches a metric's name.
     pub fn matches(&self, name: &str) -> bool {
         match (self.name.strip_suffix('*'), self.name.strip_prefix('*')) {
             (Some(start), _) => name.starts_with(start),
@@ -99,7 +100,7 @@ impl NotServed {
     }
 }
 
-/// Whether a plugin must not declare a metric of this name: the host has one, or may have one later.
+/// Whether plugins must not declare a metric with this name, because the host has one, or may have one later.
 pub fn is_reserved(name: &str) -> bool {
     [
         "workqueue_",

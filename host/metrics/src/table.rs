@@ -39,9 +39,9 @@ const RUN_SECONDS: &[f64] = &[
 ];
 /// From a microsecond to a second.
 const PAUSE_SECONDS: &[f64] = &[1e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 0.5, 1.0];
-/// From a swap of a small component to one that waits for large caches, or runs in shadow mode first.
+/// From a swap of a small component to one with large caches, or with a shadow phase.
 const SWAP_SECONDS: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0];
-/// From a watch that is as fast as the answer to one that is silent.
+/// From a watch as fast as the response to a silent one.
 const WAIT_SECONDS: &[f64] = &[0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0];
 const SHARES: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
 
@@ -193,7 +193,7 @@ metrics! {
         "Spans of traced runs that never reached the collector, by reason: queue_full, export_failed";
 }
 
-/// What kube-controller-manager 1.37 serves and a host does not.
+/// Metrics of kube-controller-manager 1.37 that a host does not serve.
 pub const NOT_SERVED: &[NotServed] = &[
     NotServed {
         name: "garbagecollector_controller_resources_sync_error_total",

@@ -1,4 +1,4 @@
-//! Authorities: a certificate and its key, which sign certificates that are never those of an authority.
+//! Authorities: a certificate and its key, which sign end-entity certificates.
 //!
 //! *Source*: `pkg/controller/certificates/{authority,signer}`, and Go's `x509.CreateCertificate` for the extensions.
 
@@ -50,7 +50,7 @@ pub(crate) struct CertificateSigner {
     not_after: Timestamp,
 }
 
-/// RFC 5280, 4.1.2. The library has this structure for reading only.
+/// RFC 5280, 4.1.2. The library supports this structure for reading only.
 #[derive(Sequence)]
 struct ToBeSigned {
     #[asn1(context_specific = "0", tag_mode = "EXPLICIT")]
@@ -77,7 +77,7 @@ impl CertificateSigner {
     /// Parses a certificate and its private key in PEM.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The error.
     pub(crate) fn parse(certificate: &[u8], key: &[u8]) -> Result<Self, String> {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
         let certificates = certificates.map_err(|why| format!("the certificate is not PEM: {why}"))?;
@@ -110,7 +110,7 @@ impl CertificateSigner {
         Ok(Self { key, issuer, key_id, not_after })
     }
 
-    /// Signs a certificate; the answer is PEM.
+    /// Signs a certificate; returns PEM.
     ///
     /// # Errors
     /// The reasons `Malformed` and `Expired`; a retry does not help.
@@ -141,7 +141,7 @@ impl CertificateSigner {
             extensions.push(extension(false, &identifier)?);
         }
         if !names.is_empty() {
-            // Without a subject, the names are all that identifies the owner.
+            // Without a subject, only the names identify the owner.
             extensions.push(extension(subject.is_empty(), &SubjectAltName(names))?);
         }
         let time = |time: Timestamp| {
@@ -155,7 +155,7 @@ impl CertificateSigner {
             serial_number: serial_number()?,
             signature: algorithm.clone(),
             issuer: self.issuer.clone(),
-            // Encoding chooses the form of the times.
+            // Encoding selects the time format.
             validity: CertificateValidity::new(time(validity.not_before)?, time(validity.not_after)?),
             subject,
             subject_public_key_info: public_key,

@@ -1,4 +1,4 @@
-//! What is bound, by plugin and name.
+//! Bindings by plugin and name.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::endpoint::{BoundEndpoint, EndpointConfig};
 use crate::files::BindError;
 use crate::jwt::TokenKey;
 
-/// Name of the plugin, and the name that its manifest declares.
+/// Name of the plugin, and the name in its manifest.
 type Name = (String, String);
 
-/// What the operator has bound.
+/// The operator's bindings.
 #[derive(Default)]
 pub struct Bindings {
     keys: BTreeMap<Name, Arc<TokenKey>>,
@@ -55,7 +55,7 @@ struct AuthorityPair {
     key: PathBuf,
 }
 
-/// The files that the value of a setting of this type names.
+/// The files in the value of a setting with this type.
 ///
 /// # Errors
 /// The valid form. A retry does not help.
@@ -76,10 +76,10 @@ pub fn secret(kind: SettingType, value: &Value) -> Result<Secret, String> {
 }
 
 impl Bindings {
-    /// Binds a setting of a plugin to files, which are read now.
+    /// Binds a setting of a plugin to files, which are read immediately.
     ///
     /// # Errors
-    /// A file is unreadable or does not contain what it must.
+    /// A file is unreadable or has invalid content.
     pub fn bind_secret(&mut self, plugin: &str, setting: &str, secret: Secret) -> Result<(), BindError> {
         let name = (plugin.to_owned(), setting.to_owned());
         match secret {
@@ -91,10 +91,10 @@ impl Bindings {
         Ok(())
     }
 
-    /// Binds an endpoint of a plugin to an address; its files are read now. Nothing is sent.
+    /// Binds an endpoint of a plugin to an address; its files are read immediately. Nothing is sent.
     ///
     /// # Errors
-    /// The address is not allowed, or a file cannot be used.
+    /// The address is not allowed, or a file is unusable.
     pub fn bind_endpoint(&mut self, plugin: &str, endpoint: &str, config: &EndpointConfig) -> Result<(), BindError> {
         let bound = BoundEndpoint::open(config)?;
         self.endpoints.insert((plugin.to_owned(), endpoint.to_owned()), Arc::new(bound));

@@ -1,4 +1,4 @@
-//! Endpoints: operations as POST requests to a URL that the operator has bound.
+//! Endpoints: operations as POST requests to a URL bound by the operator.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use serde_json::value::RawValue;
 
 use crate::files::{BindError, Followed};
 
-/// Longest answer.
+/// Largest response.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
-/// How much of the answer of a refusal is read.
+/// Most bytes of an error response that are read.
 const MAX_REFUSAL_BYTES: usize = 8 << 10;
-/// How long a connection may take to be opened.
+/// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Where an endpoint is.
+/// Location of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EndpointConfig {
-    /// `https://HOST[:PORT][/PATH]`; `http` only to loopback addresses. Operations are the last part of the path.
+    /// `https://HOST[:PORT][/PATH]`; `http` only for loopback addresses. The operation is appended to the path.
     pub url: String,
-    /// A file with a token, which requests carry as `Authorization: Bearer`.
+    /// A file with a token, which requests contain as `Authorization: Bearer`.
     #[serde(default)]
     pub token_file: Option<PathBuf>,
-    /// Certificates in PEM that may sign the endpoint's, in place of those of the system.
+    /// Certificate authorities of the endpoint in PEM, in place of those of the system.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct BoundEndpoint {
     client: ClientOf,
 }
 
-/// A client, which changes with the file of its authorities.
+/// A client, rebuilt when the file of its authorities changes.
 #[derive(Clone)]
 enum ClientOf {
     System(Client),
@@ -72,7 +72,7 @@ enum ClientOf {
 }
 
 impl ClientOf {
-    /// The client as its file is now, which is read.
+    /// The client for the current file, which is read.
     fn current(&self) -> Client {
         match self {
             Self::System(client) => client.clone(),
@@ -83,7 +83,7 @@ impl ClientOf {
 
 impl BoundEndpoint {
     /// # Errors
-    /// The address is not allowed, or a file cannot be used.
+    /// The address is not allowed, or a file is unusable.
     pub(crate) fn open(config: &EndpointConfig) -> Result<Self, BindError> {
         let url = address(&config.url).map_err(BindError)?;
         let token =
@@ -103,7 +103,7 @@ impl BoundEndpoint {
         self.url.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// The client and the token as their files are now, which are read on a thread that may wait.
+    /// The client and the token for the current files, which are read on a thread that may block.
     async fn current(&self) -> Result<(Client, Option<HeaderValue>), NeedError> {
         if let (ClientOf::System(client), None) = (&self.client, &self.token) {
             return Ok((client.clone(), None));
@@ -117,7 +117,7 @@ impl BoundEndpoint {
     }
 
     async fn send(&self, operation: &str, body: &str) -> OutsideAnswer {
-        // The manifest's check ensures that an operation is a segment of a path.
+        // The manifest's validation ensures that an operation is a path segment.
         let url =
             self.url.join(operation).map_err(|why| refused("Malformed", format!("operation {operation:?}: {why}")))?;
         let (client, token) = self.current().await?;
@@ -157,7 +157,7 @@ impl Endpoint for BoundEndpoint {
     }
 }
 
-/// A request without an answer. The text of the library contains the address, which is not shown to the plugin.
+/// The error of a request without a response. The library's message contains the address, which plugins must not get.
 fn transport(why: reqwest::Error) -> NeedError {
     let why = why.without_url();
     let mut message = format!("the endpoint was not reached, or its answer broke off: {why}");
@@ -169,7 +169,7 @@ fn transport(why: reqwest::Error) -> NeedError {
     refused("Transport", message)
 }
 
-/// The whole answer, if it is not too long.
+/// The whole response, up to a limit.
 async fn whole(mut answer: Response) -> OutsideAnswer {
     let mut bytes = Vec::new();
     while let Some(part) = answer.chunk().await.map_err(transport)? {
@@ -181,7 +181,7 @@ async fn whole(mut answer: Response) -> OutsideAnswer {
     String::from_utf8(bytes).map_err(|_| refused("Malformed", "the endpoint's answer is not UTF-8"))
 }
 
-/// The beginning of an answer; what breaks off is a refusal anyway.
+/// The start of a response; it is an error in any case.
 async fn beginning(mut answer: Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(part)) = answer.chunk().await {
@@ -193,7 +193,7 @@ async fn beginning(mut answer: Response) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The address of an endpoint, with a slash at its end.
+/// Parses the address of an endpoint, and appends a slash.
 ///
 /// # Errors
 /// The valid form.
@@ -203,7 +203,7 @@ fn address(text: &str) -> Result<Url, String> {
         Ok(url) => url,
         Err(why) => return wrong(&why.to_string()),
     };
-    // A name could lead elsewhere.
+    // A name could resolve to another host.
     let host = url.host_str().map(|host| host.trim_start_matches('[').trim_end_matches(']'));
     let ip = host.and_then(|host| host.parse::<std::net::IpAddr>().ok());
     let is_loopback = ip.is_some_and(|ip| ip.to_canonical().is_loopback());

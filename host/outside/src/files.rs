@@ -1,4 +1,4 @@
-//! Files that are read again when they change.
+//! Files that are reloaded when they change.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -11,21 +11,21 @@ use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
-/// Longest file: 1 MiB, the limit of the Secrets from which such files are mounted.
+/// Largest file: 1 MiB, the limit of the Secrets from which such files are mounted.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
-/// Shortest time between two readings of a file.
+/// Minimum interval between two reads of a file.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Something that cannot be bound, in one line with the file and what to do. A retry helps after a change.
+/// A failed binding, in one line with the file and the remedy. A retry helps after a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BindError(pub(crate) String);
 
-/// A regular file of limited length.
+/// Reads a regular file of limited size.
 fn read(path: &Path) -> Result<Vec<u8>, BindError> {
     let shown = path.display();
     let unreadable = |why: &dyn std::fmt::Display| BindError(format!("read {shown}: {why}"));
-    // A pipe or a device could give text without end, or none. What was opened may be another file than what was found.
+    // A pipe or a device could return endless text, or block. The opened file may differ from the one found before.
     let is_file = |about: io::Result<Metadata>| match about {
         Ok(about) if about.is_file() => Ok(()),
         Ok(_) => Err(unreadable(&"it is not a regular file")),
@@ -43,10 +43,10 @@ fn read(path: &Path) -> Result<Vec<u8>, BindError> {
     }
 }
 
-/// Makes a value of the contents of files. The error does not repeat them.
+/// Parses a value from the contents of files. The error does not contain them.
 type Parse<T> = dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync;
 
-/// A value of files that may change.
+/// A value from files that may change.
 pub(crate) struct Followed<T> {
     files: Vec<PathBuf>,
     parse: Box<Parse<T>>,
@@ -55,10 +55,10 @@ pub(crate) struct Followed<T> {
 
 struct State<T> {
     current: Arc<T>,
-    /// Hash of the contents that were tried last.
+    /// Hash of the last contents that were tried.
     seen: [u8; 32],
     looked: Instant,
-    /// Whether the last reading failed, so that one warning is logged.
+    /// Whether the last read failed, so that one warning is logged.
     is_unreadable: bool,
 }
 
@@ -66,7 +66,7 @@ impl<T> Followed<T> {
     /// Reads the files.
     ///
     /// # Errors
-    /// A file is unreadable or too long, or the contents are not what they must be.
+    /// A file is unreadable or too large, or the contents are invalid.
     pub(crate) fn open(
         files: Vec<PathBuf>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
@@ -78,7 +78,7 @@ impl<T> Followed<T> {
         Ok(Self { files, parse: Box::new(parse), state: Mutex::new(state) })
     }
 
-    /// The value of the files as they are now, or as they could be used last. It blocks while it reads.
+    /// The value of the current files, or of the last usable ones. It blocks while it reads.
     pub(crate) fn current(&self) -> Arc<T> {
         self.current_at(Instant::now())
     }
@@ -89,7 +89,7 @@ impl<T> Followed<T> {
             if now.saturating_duration_since(state.looked) < LOOK_INTERVAL {
                 return state.current.clone();
             }
-            // Others use the last value meanwhile.
+            // Other callers use the last value in the meantime.
             state.looked = now;
         }
         let contents = read_all(&self.files);
@@ -135,7 +135,7 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, BindError> {
     files.iter().map(|file| read(file)).collect()
 }
 
-/// Contents are compared by their hash, so that no second copy of a key is kept.
+/// Contents are compared by hash, so that no second copy of a key is kept.
 fn hash(contents: &[Vec<u8>]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for bytes in contents {

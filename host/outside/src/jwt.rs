@@ -1,4 +1,4 @@
-//! Tokens: compact JWS of claims.
+//! Tokens: claims in compact JWS.
 //!
 //! *Source*: `pkg/serviceaccount/jwt.go`.
 
@@ -31,11 +31,11 @@ impl TokenSigner {
     /// Parses a private key in PEM.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The error.
     pub(crate) fn parse(pem: &[u8]) -> Result<Self, String> {
         let key = PrivateKey::parse(pem)?;
         let kid = BASE64.encode(Sha256::digest(key.public_der()?));
-        // Neither text needs escapes.
+        // Neither value needs escapes.
         let header = BASE64.encode(format!(r#"{{"alg":"{}","kid":"{kid}"}}"#, key.jws_algorithm()));
         Ok(Self { key, header })
     }

@@ -1,7 +1,7 @@
 //! Private keys: RSA, and ECDSA on P-256, P-384 and P-521.
 //!
-//! *Source*: `k8s.io/client-go/util/keyutil` (`ParsePrivateKeyPEM`) for the forms of the file, `pkg/serviceaccount/jwt.go` for the kinds
-//! of keys.
+//! *Source*: `k8s.io/client-go/util/keyutil` (`ParsePrivateKeyPEM`) for the file formats, `pkg/serviceaccount/jwt.go`
+//! for the key types.
 
 use der::asn1::{Any, BitString};
 use der::oid::ObjectIdentifier;
@@ -20,7 +20,7 @@ pub(crate) const ECDSA_WITH_SHA256: ObjectIdentifier = ObjectIdentifier::new_unw
 pub(crate) const ECDSA_WITH_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
 pub(crate) const ECDSA_WITH_SHA512: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.4");
 
-/// What a key may be, for errors.
+/// The accepted keys, for errors.
 const ACCEPTED: &str = "write an RSA key of 2048 to 4096 bits, or an ECDSA key on P-256, P-384 or P-521";
 
 /// A private key.
@@ -35,7 +35,7 @@ impl PrivateKey {
     /// Parses PEM: PKCS#1, SEC1 or PKCS#8, without a password. Other blocks, such as the parameters of a curve, are ignored.
     ///
     /// # Errors
-    /// What is wrong, and what is accepted; nothing of the key.
+    /// The error, and the accepted formats, without any part of the key.
     pub(crate) fn parse(pem: &[u8]) -> Result<Self, String> {
         let der = PrivateKeyDer::from_pem_slice(pem).map_err(|why| {
             let is_encrypted = pem.windows(9).any(|part| part == b"ENCRYPTED");
@@ -103,7 +103,7 @@ impl PrivateKey {
         }
     }
 
-    /// The signature of a JWS: for ECDSA, the two numbers one after the other.
+    /// The signature of a JWS: for ECDSA, the two numbers concatenated.
     pub(crate) fn sign_jws(&self, message: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Self::Rsa(pair) => sign_rsa(pair, message),
@@ -113,7 +113,7 @@ impl PrivateKey {
         }
     }
 
-    /// The algorithm of signatures of certificates, as Go's `crypto/x509` chooses it by the key.
+    /// The signature algorithm of certificates, chosen by the key as in Go's `crypto/x509`.
     pub(crate) fn certificate_algorithm(&self) -> AlgorithmIdentifierOwned {
         let of = |oid, parameters| AlgorithmIdentifierOwned { oid, parameters };
         match self {
@@ -141,7 +141,7 @@ impl PrivateKey {
     }
 }
 
-/// The curve is that of the key's parameters. Without parameters, it is that of its length.
+/// The curve of the key's parameters, or without parameters, the one for its length.
 fn on_a_curve(
     p256: impl FnOnce() -> Option<p256::SecretKey>,
     p384: impl FnOnce() -> Option<p384::SecretKey>,

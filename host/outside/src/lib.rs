@@ -1,4 +1,4 @@
-//! What the operator binds for plugins outside of the API server: keys and authorities in files, endpoints at URLs.
+//! Bindings of plugins outside of the API server: keys and authorities in files, endpoints at URLs.
 //!
 //! ```text
 //! need ──> Bindings (by plugin and name) ──> key, authority ──files that may change──> token, certificate
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! *Invariants*:
-//! 1. Keys and credentials stay in this crate: neither answers nor errors nor logs contain them.
-//! 2. No certificate is one of an authority, whatever the request contains.
-//! 3. A call is sent once, to the bound address alone: no redirects, no proxies, no repetition.
-//! 4. Files are read again when they are used, at most once in [`LOOK_INTERVAL`]; what cannot be used changes nothing.
+//! 1. Keys and credentials stay in this crate: neither responses nor errors nor logs contain them.
+//! 2. No issued certificate is that of an authority, whatever the request contains.
+//! 3. A call is sent once, only to the bound address: no redirects, no proxies, no retries.
+//! 4. Files are read again when they are used, at most once in [`LOOK_INTERVAL`]; unusable content changes nothing.
 //!
-//! Not here: the decisions (`pintle_core::policy::outside`), and who may ask (`pintle_runtime`).
+//! Not here: the decisions (`pintle_core::policy::outside`), and authorization (`pintle_runtime`).
 
 mod authority;
 mod bindings;

@@ -1,7 +1,7 @@
-//! Requests of certificates (PKCS#10): their own signature, and what a certificate takes from them.
+//! Certificate requests (PKCS#10): their signature, and the parts that a certificate takes from them.
 //!
-//! *Source*: `ParseCSR` in `pkg/apis/certificates/helpers.go`, and Go's `CertificateRequest.CheckSignature`. Stricter than there: RSA
-//! keys of less than 2048 bits, and signatures with SHA-1, are refused; RSA-PSS is not supported.
+//! *Source*: `ParseCSR` in `pkg/apis/certificates/helpers.go`, and Go's `CertificateRequest.CheckSignature`. Stricter
+//! than upstream: RSA keys of less than 2048 bits, and signatures with SHA-1, are rejected; RSA-PSS is not supported.
 
 use der::asn1::ObjectIdentifier;
 use der::{Decode as _, Encode as _};
@@ -25,7 +25,7 @@ const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 const EXTENSION_REQUEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
 const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 
-/// What a certificate takes from its request. Nothing else of the request has an effect.
+/// The parts of a request that a certificate takes. Other parts have no effect.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) subject: Name,
@@ -38,7 +38,7 @@ impl Request {
     /// Parses PEM with one request, and checks that the request is signed by its own key.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The error.
     pub(crate) fn parse(pem: &str) -> Result<Self, String> {
         let requests: Result<Vec<_>, _> = CertificateSigningRequestDer::pem_slice_iter(pem.as_bytes()).collect();
         let requests = requests.map_err(|why| format!("the certificate request is not PEM: {why}"))?;
@@ -48,7 +48,7 @@ impl Request {
         let not_der = |why: &dyn std::fmt::Display| format!("the certificate request is not valid PKCS#10: {why}");
         let request = CertReq::from_der(der).map_err(|why| not_der(&why))?;
         let info = request.info.to_der().map_err(|why| not_der(&why))?;
-        // What is signed is what was sent, and nothing that reads differently.
+        // The signed bytes must be the sent ones, without an alternative encoding.
         if request.to_der().map_err(|why| not_der(&why))? != der.as_ref() {
             return Err(not_der(&"it is not DER"));
         }
@@ -59,7 +59,7 @@ impl Request {
     }
 }
 
-/// The subject alternative names that certificates take, as upstream: others, for example names of directories, are left out.
+/// The subject alternative names for certificates, as upstream: other types, such as directory names, are left out.
 fn names(request: &CertReq) -> Result<Vec<GeneralName>, String> {
     let wrong = |why: &dyn std::fmt::Display| format!("the extensions of the certificate request are not valid: {why}");
     let mut found: Option<SubjectAltName> = None;
@@ -91,7 +91,7 @@ fn names(request: &CertReq) -> Result<Vec<GeneralName>, String> {
     Ok(names)
 }
 
-/// Checks a signature by the key.
+/// Checks a signature with the key.
 fn verify(
     key: &SubjectPublicKeyInfoOwned,
     algorithm: ObjectIdentifier,
@@ -120,7 +120,7 @@ fn verify(
     }
 }
 
-/// Whether the signature over this hash is by the key, which is on one of the curves.
+/// Whether the signature over this hash was made with the key, which is on one of the curves.
 fn verify_ecdsa(key: &SubjectPublicKeyInfoOwned, hash: &[u8], signature: &[u8]) -> Option<()> {
     let key = key.to_der().ok()?;
     if let Ok(key) = p256::ecdsa::VerifyingKey::from_public_key_der(&key) {

@@ -1,4 +1,4 @@
-//! Tests with real signatures, which other libraries verify.
+//! Tests with real signatures, verified by other libraries.
 
 mod certificates;
 mod endpoints;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{Bindings, Secret, secret};
 
-/// A key of these tests.
+/// A key for these tests.
 fn test_key(name: &str) -> Vec<u8> {
     fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/testdata").join(format!("{name}.pem"))).unwrap()
 }

@@ -1,7 +1,8 @@
-//! Usages of certificates by the names of `certificates.k8s.io`.
+//! Certificate usages by the names of `certificates.k8s.io`.
 //!
-//! *Source*: `pkg/controller/certificates/authority/policies.go` (`keyUsageDict`, `extKeyUsageDict`). The usages of authorities
-//! (`cert sign`, `crl sign`) are valid there; here they are refused, because no certificate is one of an authority.
+//! *Source*: `pkg/controller/certificates/authority/policies.go` (`keyUsageDict`, `extKeyUsageDict`). The usages of
+//! authorities (`cert sign`, `crl sign`) are valid there; here they are rejected, because no issued certificate is that
+//! of an authority.
 
 use der::flagset::FlagSet;
 use der::oid::ObjectIdentifier;
@@ -18,7 +19,7 @@ const KEY_USAGES: [(&str, KeyUsages); 8] = [
     ("decipher only", KeyUsages::DecipherOnly),
 ];
 
-/// In the order in which certificates list them, which is Go's.
+/// In the order of certificates, which is Go's.
 const EXTENDED: [(&str, &str); 13] = [
     ("any", "2.5.29.37.0"),
     ("server auth", "1.3.6.1.5.5.7.3.1"),
@@ -44,7 +45,7 @@ pub(crate) struct Usages {
 
 impl Usages {
     /// # Errors
-    /// Names that are not valid, with those that are.
+    /// Invalid names, with the valid ones.
     pub(crate) fn parse(names: &[String]) -> Result<Self, String> {
         let mut usages = Self::default();
         let mut wrong = Vec::new();

@@ -1,4 +1,5 @@
-//! Threads for signatures: one fewer at once than the machine has processors, so that the host goes on whatever plugins sign.
+//! Threads for signatures: one fewer than the machine's processors, so that the host keeps running whatever plugins
+//! sign.
 
 use std::sync::LazyLock;
 

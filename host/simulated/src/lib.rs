@@ -6,13 +6,14 @@
 //!            └────────────── wall clock: the start + tokio's clock ────────────┘
 //! ```
 //!
-//! *Invariants*: 1. nothing waits for real time, and no thread but this one works while virtual time passes; 2. two runs with one seed
-//! do the same; 3. there are no sockets: a client that opens one panics.
+//! *Invariants*: 1. nothing waits for real time, and only this thread works while virtual time passes; 2. two runs with
+//! the same seed are identical; 3. there are no sockets: a client that opens one panics.
 //!
-//! *Not here*: which host and which user; they are clients that a story starts. Faults: [`pintle_sim::FaultScript`].
+//! *Not here*: hosts and users, which are clients started by a story. Faults: [`pintle_sim::FaultScript`].
 //!
-//! *Source*: the idea is that of FoundationDB's simulation. turmoil and madsim simulate hosts and their network: the first one needs
-//! its own sockets in every client, the second one replaces tokio; here all clients take a connector already.
+//! *Source*: the idea is that of FoundationDB's simulation. turmoil and madsim simulate hosts and their network: the
+//! former needs its own sockets in every client, the latter replaces tokio; here all clients already accept a
+//! connector.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,16 +25,17 @@ use pintle_kube::{ConnectError, Connection, Dial, Source};
 use pintle_nodes::{Clock, Connect, SimNodes, SimNodesConfig, SimNodesError};
 use pintle_sim::{Aggregated, Dialer, FaultScript, SimClock, SimCluster, SimConfig, SimError};
 
-/// When every simulation begins: noon of the first of July 2026, UTC.
+/// Start time of every simulation: noon of the first of July 2026, UTC.
 pub const START: Timestamp = Timestamp::constant(1_782_907_200, 0);
 
-/// Longest time of a message by default.
+/// Default limit of a message's latency.
 const LATENCY: Duration = Duration::from_millis(5);
 
-/// Runs a story in virtual time, which passes only while everything waits for it.
+/// Runs a story in virtual time, which advances only when everything waits for it.
 ///
 /// # Panics
-/// With the story; when the story has given work to another thread; or when the system does not start a thread's runtime.
+/// When the story panics; when the story has started work on another thread; or when the runtime of a thread does not
+/// start.
 pub fn run<T>(story: impl Future<Output = T>) -> T {
     let n_threads = Arc::new(AtomicUsize::new(0));
     let started = n_threads.clone();
@@ -52,7 +54,7 @@ pub fn run<T>(story: impl Future<Output = T>) -> T {
     result
 }
 
-/// Reasons why a simulated cluster does not start. A retry does not help.
+/// The reason why a simulated cluster does not start. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulatedError {
     /// The API server.
@@ -66,14 +68,14 @@ pub enum SimulatedError {
     Nodes(#[from] SimNodesError),
 }
 
-/// How a simulated cluster is set up.
+/// Configuration of a simulated cluster.
 #[derive(Debug)]
 pub struct Setup {
-    /// Decides about latencies and names.
+    /// Determines latencies and names.
     pub seed: u64,
-    /// Longest time of a message, in whole milliseconds. Default 5 ms.
+    /// Largest latency of a message, in whole milliseconds. Default 5 ms.
     pub latency: Duration,
-    /// APIs beside the kinds of the cluster, made with its clock. Default: none.
+    /// APIs served in addition to the kinds of the cluster, created with its clock. Default: none.
     pub aggregated: Option<fn(SimClock) -> Arc<dyn Aggregated>>,
 }
 
@@ -88,7 +90,7 @@ impl Setup {
 pub struct SimulatedCluster {
     /// The API server.
     pub server: SimCluster,
-    /// They live as long as the cluster.
+    /// Kept alive with the cluster.
     _nodes: Option<SimNodes>,
 }
 
@@ -110,13 +112,13 @@ impl SimulatedCluster {
         Ok(Self { server, _nodes: None })
     }
 
-    /// Starts nodes, with these changes of their defaults.
+    /// Starts nodes, with these changes to their defaults.
     ///
     /// # Errors
     /// [`SimulatedError::Connect`], [`SimulatedError::Nodes`].
     ///
     /// # Cancel safety
-    /// Nodes that were registered stay.
+    /// Registered nodes stay.
     pub async fn start_nodes(&mut self, change: impl FnOnce(&mut SimNodesConfig)) -> Result<(), SimulatedError> {
         let client = self.connect().await?.0.http_client().await;
         let clock = self.server.clock().clone();
@@ -127,7 +129,7 @@ impl SimulatedCluster {
         Ok(())
     }
 
-    /// Opens a connection of a client with all permissions, and returns the way that it goes, which can be cut and held.
+    /// Opens a connection of a client with all permissions, and returns its dialer, which can cut and hold it.
     ///
     /// # Errors
     /// [`ConnectError`]; a bug.
@@ -137,7 +139,7 @@ impl SimulatedCluster {
         Ok((Connection::open(&Source::InProcess { server, dial: dial(&dialer) }).await?, dialer))
     }
 
-    /// The way to the API server for other clients.
+    /// A dialer to the API server for other clients.
     pub fn dial(&self) -> Dial {
         dial(&self.server.dialer())
     }
@@ -153,7 +155,8 @@ impl SimulatedCluster {
         self.server.faults()
     }
 
-    /// What has happened: a line for each request and one for each write, with its virtual time. Two runs with one seed have the same.
+    /// The history: a line for each request and each write, with its virtual time. Two runs with the same seed are
+    /// equal.
     pub fn history(&self) -> String {
         let mut text = self.server.requests().join("\n") + "\n";
         for write in self.server.history() {

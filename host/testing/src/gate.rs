@@ -1,4 +1,4 @@
-//! A load balancer: it copies the bytes of connections, and can go silent or cut them.
+//! A load balancer that forwards the bytes of connections, and can go silent or cut them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What happens to connections that exist.
+/// State of existing connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Alive,
@@ -21,7 +21,7 @@ enum Fate {
 /// A load balancer on loopback.
 pub struct Gate {
     address: SocketAddr,
-    /// Of connections up to the number, which counts faults.
+    /// For connections up to this number, which counts faults.
     fate: watch::Sender<(usize, Fate)>,
     n_connections: Arc<AtomicUsize>,
 }
@@ -37,7 +37,7 @@ impl Gate {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
-                // A target that is away closes its clients' connections.
+                // An unreachable target closes its clients' connections.
                 let Ok(server) = TcpStream::connect(target).await else { continue };
                 drop((client.set_nodelay(true), server.set_nodelay(true)));
                 let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
@@ -48,27 +48,27 @@ impl Gate {
         Self { address, fate, n_connections }
     }
 
-    /// Where it listens.
+    /// Its listen address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connections so far.
+    /// Number of connections so far.
     pub fn n_connections(&self) -> usize {
         self.n_connections.load(Ordering::SeqCst)
     }
 
-    /// The connections that exist stay open on both sides, and pass nothing any more: what arrives is lost. New ones work.
+    /// Existing connections stay open on both sides, but drop all data. New ones work.
     pub fn go_silent(&self) {
         self.fate.send_modify(|(n, fate)| (*n, *fate) = (*n + 1, Fate::Silent));
     }
 
-    /// As [`Gate::go_silent`], but what clients send still arrives: the server acts, and its answers are lost.
+    /// As [`Gate::go_silent`], but data from clients still arrives: the server acts, and its responses are lost.
     pub fn lose_answers(&self) {
         self.fate.send_modify(|(n, fate)| (*n, *fate) = (*n + 1, Fate::Deaf));
     }
 
-    /// Closes the connections that exist.
+    /// Closes existing connections.
     pub fn cut(&self) {
         self.fate.send_modify(|(n, fate)| (*n, *fate) = (*n + 1, Fate::Cut));
     }
@@ -96,7 +96,7 @@ async fn copy(
             },
         }
     }
-    // Reads on, so that the peer's data is acknowledged, until the peer gives up. The other side learns nothing of that.
+    // Keeps reading, so that the peer's data is acknowledged until the peer gives up. The other side does not notice.
     while from.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
     std::future::pending::<()>().await;
 }

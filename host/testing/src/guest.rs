@@ -1,4 +1,4 @@
-//! A guest made of closures.
+//! A guest from closures.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use pintle_core::object::id::{Key, Kind};
 use pintle_core::ports::guest::{Answer, FaultKind, Guest, PluginFault, Run};
 use pintle_core::ports::view::View;
 
-/// What a reconcile gives; it is checked before the host sees it.
+/// Result of a reconcile; it is checked before the host gets it.
 pub type GuestResult = Answer<Outcome>;
 type Reconcile = dyn Fn(Key, Arc<dyn View>) -> BoxFuture<'static, GuestResult> + Send + Sync;
 type KeysOf = dyn Fn(Option<&str>, Option<&str>) -> Result<Vec<Wake>, PluginFault> + Send + Sync;
 
-/// A guest made of closures.
+/// A guest from closures.
 pub struct FakeGuest {
     manifest: Arc<Manifest>,
     reconcile: Box<Reconcile>,
@@ -23,7 +23,7 @@ pub struct FakeGuest {
 }
 
 impl FakeGuest {
-    /// A guest that answers at once.
+    /// A guest that responds immediately.
     pub fn new(
         manifest: Arc<Manifest>,
         reconcile: impl Fn(Key, Arc<dyn View>) -> GuestResult + Send + Sync + 'static,
@@ -34,7 +34,7 @@ impl FakeGuest {
         })
     }
 
-    /// A guest whose answer takes time.
+    /// A guest with an asynchronous response.
     pub fn asynchronous(
         manifest: Arc<Manifest>,
         reconcile: impl Fn(Key, Arc<dyn View>) -> BoxFuture<'static, GuestResult> + Send + Sync + 'static,
@@ -42,7 +42,7 @@ impl FakeGuest {
         Self { manifest, reconcile: Box::new(reconcile), keys_of: None }
     }
 
-    /// The same guest with a mapping from the old and new state of an object to keys.
+    /// Adds a mapping from the old and new state of an object to keys.
     pub fn mapping<K: Into<Wake>>(
         self,
         keys_of: impl Fn(Option<&str>, Option<&str>) -> Result<Vec<K>, PluginFault> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Fakes of the ports of `pintle-core`, and small objects to call them with, for tests alone.
+//! Fakes of the ports of `pintle-core`, and small test objects.
 //!
 //! | port | fake |
 //! | --- | --- |
@@ -56,7 +56,7 @@ pub fn resource(kind: &Kind) -> Arc<ApiResource> {
     })
 }
 
-/// A manifest that may write Pods; `change` makes it another one.
+/// A manifest with write access to Pods, modified by `change`.
 pub fn manifest(change: impl FnOnce(&mut serde_json::Value)) -> Arc<Manifest> {
     let mut manifest = serde_json::json!({
         "name": "widgets", "version": "1.0.0", "contract": "0.2",
@@ -68,7 +68,7 @@ pub fn manifest(change: impl FnOnce(&mut serde_json::Value)) -> Arc<Manifest> {
     Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap())
 }
 
-/// The key of the Pod of this name in namespace `ns`, in the queue `widgets`.
+/// The key of the Pod with this name in namespace `ns`, in the queue `widgets`.
 pub fn key(name: &str) -> Key {
     Key { queue: "widgets".into(), kind: pod(), object: ObjectKey::new("ns", name) }
 }
@@ -96,7 +96,7 @@ pub fn delete(name: &str) -> Mutation {
     Mutation { action, on_success: None, on_failure: None, tolerate: Vec::new() }
 }
 
-/// A step that may be left out after a failure.
+/// A step that is skipped after a failure.
 pub fn step(order: Order, mutations: Vec<Mutation>) -> Step {
     Step { order, mutations, always: false }
 }
@@ -118,7 +118,7 @@ pub fn event(message: &str) -> Event {
     }
 }
 
-/// The API server's answer with this status code; 0 is a connection that fails.
+/// The API server's error with this status code; 0 is a failed connection.
 pub fn refusal(code: u16) -> ApiError {
     let (class, reason) = match code {
         0 => return ApiError::transport("connection refused"),
@@ -155,7 +155,7 @@ pub fn cached(name: &str, controller: Option<&str>) -> Arc<Object> {
     })
 }
 
-/// 2027-01-15T08:00:00Z and whatever the paused clock has moved since `start`.
+/// 2027-01-15T08:00:00Z plus the time that the paused clock has advanced since `start`.
 pub fn wall_clock() -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
     let start = tokio::time::Instant::now();
     Arc::new(move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed())

@@ -1,4 +1,4 @@
-//! The read half of an API server: objects, a log of changes, and ways to fail.
+//! The read half of an API server: objects, a log of changes, and failure modes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,12 +17,12 @@ use tokio::sync::mpsc;
 
 use crate::refusal;
 
-/// What a watch sends.
+/// A message of a watch.
 pub type Frame = Result<WatchFrame, ApiError>;
 type Lists = dyn Fn(&ListWatchTarget, u32, Option<&str>) -> Result<ListPage, ApiError> + Send + Sync;
 type Gets = dyn Fn(&ApiResource, &ObjectKey) -> Result<Box<str>, ApiError> + Send + Sync;
 
-/// An API server that is read from. Single verbs can be answered by closures instead of its objects.
+/// A fake API server for reads. Closures can replace the responses of single verbs.
 #[derive(Default)]
 pub struct FakeServer {
     state: Mutex<State>,
@@ -39,27 +39,27 @@ pub struct State {
     log: Vec<(u64, String, &'static str, Value)>,
     compacted: u64,
     watches: Vec<(ListWatchTarget, mpsc::Sender<Frame>)>,
-    /// What discovery finds.
+    /// The resources of discovery.
     pub resources: Vec<ApiResource>,
-    /// Group versions that do not answer discovery.
+    /// Group versions whose discovery fails.
     pub failed_groups: Vec<String>,
-    /// Streaming lists are offered.
+    /// Whether streaming lists are supported.
     pub streams: bool,
-    /// Streaming lists are taken for watches: objects come, but no list ends.
+    /// Whether streaming lists are treated as watches: objects arrive, but no list ends.
     pub endless: bool,
-    /// Delay of each line of a watch after the line before.
+    /// Delay between the lines of a watch.
     pub late: Duration,
-    /// No answer to anything.
+    /// Whether the server never responds.
     pub down: bool,
-    /// Raw paths are never answered.
+    /// Whether raw paths get no response.
     pub stuck: bool,
-    /// Answers to the next lists and watches, by plural.
+    /// Errors for the next lists and watches, by plural.
     pub failures: BTreeMap<String, VecDeque<ApiError>>,
-    /// Answers to all lists and watches, by plural.
+    /// Errors for all lists and watches, by plural.
     pub refusals: BTreeMap<String, ApiError>,
-    /// What was asked, in order.
+    /// Requests, in order.
     pub requests: Vec<String>,
-    /// Sent instead of the object of this name, or for a raw path, which is sent back otherwise.
+    /// Invalid responses for objects by name, or for raw paths, which are otherwise echoed.
     pub garbage: BTreeMap<String, String>,
 }
 
@@ -81,7 +81,7 @@ pub fn resource(kind: &str, plural: &str) -> ApiResource {
 }
 
 impl FakeServer {
-    /// A server with Pods, ReplicaSets and Deployments, of which there are none yet.
+    /// A server with the resources Pods, ReplicaSets and Deployments, and no objects.
     pub fn new() -> Arc<Self> {
         let resources = vec![
             resource("v1/Pod", "pods"),
@@ -92,7 +92,7 @@ impl FakeServer {
         Arc::new(Self { state, ..Self::default() })
     }
 
-    /// A server as [`FakeServer::new`] gives it, whose lists and gets closures answer; only its watches show objects.
+    /// A server like [`FakeServer::new`], whose lists and gets are answered by closures; only its watches show objects.
     pub fn answering(
         list: impl Fn(&ListWatchTarget, u32, Option<&str>) -> Result<ListPage, ApiError> + Send + Sync + 'static,
         get: impl Fn(&ApiResource, &ObjectKey) -> Result<Box<str>, ApiError> + Send + Sync + 'static,
@@ -101,12 +101,12 @@ impl FakeServer {
         Arc::new(Self { list: Some(Box::new(list)), get: Some(Box::new(get)), ..server })
     }
 
-    /// A server whose lists a closure answers, each in one page.
+    /// A server whose lists are answered by a closure, each in one page.
     pub fn listing(list: impl Fn(&ListWatchTarget) -> Result<ListPage, ApiError> + Send + Sync + 'static) -> Arc<Self> {
         Self::answering(move |target, _, _| list(target), |_, _| Err(refusal(404)))
     }
 
-    /// A server for needs: five objects of every kind in pages of two, a live object of every name except `gone`.
+    /// A server for needs: five objects of every kind in pages of two, a live object with every name except `gone`.
     pub fn answering_needs() -> Arc<Self> {
         Self::answering(five_in_pages_of_two, |_, object| match &*object.name {
             "gone" => Err(refusal(404)),
@@ -176,14 +176,14 @@ impl FakeServer {
         self.state().watches.clear();
     }
 
-    /// Forgets old changes: watches cannot start from them any more.
+    /// Drops old changes: watches cannot start from them any more.
     pub fn compact(&self) {
         let mut state = self.state();
         state.compacted = state.version;
         state.log.clear();
     }
 
-    /// Stops answering, or answers again.
+    /// Stops responding, or resumes.
     pub fn set_down(&self, down: bool) {
         let mut state = self.state();
         state.down = down;
@@ -197,7 +197,7 @@ impl FakeServer {
         self.state().objects.keys().filter(|(other, ..)| other == plural).count()
     }
 
-    /// `KIND NAMESPACE` of each watch so far that the server has not ended.
+    /// `KIND NAMESPACE` of each open watch.
     pub fn watched(&self) -> BTreeSet<String> {
         let watched = |(target, _): &(ListWatchTarget, _)| {
             format!("{} {}", target.kind, target.namespace.as_deref().unwrap_or_default())
@@ -419,7 +419,7 @@ fn five_in_pages_of_two(target: &ListWatchTarget, limit: u32, page: Option<&str>
     })
 }
 
-/// Lets everything happen that needs no time.
+/// Runs everything that needs no time.
 pub async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -1,4 +1,4 @@
-//! A recorder of traces that keeps what it gets.
+//! A fake recorder of traces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use pintle_core::ports::trace::{PartKind, RunTracer, SpanCounts, SpanRef, TracedRequest, TracedRun, TracedWait};
 
-/// A recorder of traces that keeps what it gets. Its ids count up.
+/// A fake recorder of traces. Its ids count up.
 pub struct FakeTracer {
     /// Whether runs are recorded.
     pub samples: AtomicBool,

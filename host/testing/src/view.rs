@@ -1,4 +1,4 @@
-//! What a run sees, without caches.
+//! The view of a run, without caches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use pintle_core::ports::view::{Query, View, ViewError};
 pub struct FakeView {
     /// RFC 3339.
     pub now: String,
-    /// Since the host started.
+    /// Time since the host started.
     pub uptime: Duration,
     /// The plugin's configuration.
     pub config: Arc<str>,
     /// The plugin's keyed state.
     pub state: BTreeMap<Arc<str>, Arc<str>>,
-    /// Failures of the key in a row.
+    /// Consecutive failures of the key.
     pub attempt: u32,
-    /// Of the key's previous outcome.
+    /// Failures of the key's previous outcome.
     pub failures: Arc<[MutationFailure]>,
-    /// To the needs of the run's previous round.
+    /// Answers to the needs of the run's previous round.
     pub answers: Answers,
-    /// What the host finds in the caches.
+    /// Objects in the host's caches.
     pub objects: Vec<(Kind, Arc<Object>)>,
-    /// What an empty selector matches.
+    /// Meaning of an empty selector.
     pub empty_selector: EmptySelector,
 }
 

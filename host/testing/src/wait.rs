@@ -1,4 +1,4 @@
-//! Waiting for a condition with a deadline: the only way in which tests let time pass.
+//! Waiting for a condition with a deadline: the only way for tests to wait.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -7,16 +7,16 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tokio::time::Instant;
 
-/// How long anything may take on a busy machine.
+/// Timeout for anything on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How long to wait after the first look. Short, because most conditions come true within milliseconds.
+/// Pause after the first check. Short, because most conditions become true within milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
-/// How long to wait between two looks at most. Looks cost processor time that what is waited for needs.
+/// Longest pause between two checks. Checks cost processor time that the awaited work needs.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Calls `look` until it answers `Ok(Some(value))`, and returns the value.
+/// Calls `look` until it returns `Ok(Some(value))`, and returns the value.
 ///
 /// `Ok(None)` and `Err` both mean "not yet"; the last error is part of the message when the deadline
 /// passes.
@@ -34,7 +34,8 @@ pub async fn eventually<T>(
     wait(deadline, FIRST_PAUSE..LONGEST_PAUSE, description, look).await
 }
 
-/// [`eventually`] for a condition on the paused clock, where looks cost no time and a test goes on soon after the condition holds.
+/// [`eventually`] for a condition on the paused clock, where checks cost no time and a test continues soon after the
+/// condition holds.
 ///
 /// # Panics
 /// It does not hold within 1,000 s.

@@ -14,29 +14,29 @@ use crate::FakeServer;
 
 type Answer = dyn Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync;
 
-/// An API server for writes: a closure may refuse them, the rest succeeds with versions that count up from 101.
+/// A fake API server for writes: a closure may reject them, the others succeed with versions that count up from 101.
 pub struct FakeWriter {
     answer: Box<Answer>,
-    /// What came, in order, one line each.
+    /// Requests, in order, one line each.
     log: Mutex<Vec<String>>,
     bodies: Mutex<Vec<String>>,
     version: AtomicU64,
     n_generated: AtomicU64,
-    /// Shows what is created and deleted.
+    /// Shows created and deleted objects.
     server: Option<Arc<FakeServer>>,
     /// Writes wait while this is true.
     pub paused: watch::Sender<bool>,
-    /// Writes under way: now, and at most so far.
+    /// Writes in flight: current number, and maximum so far.
     pub n_open: Mutex<(usize, usize)>,
 }
 
 impl FakeWriter {
-    /// A server that refuses what the closure refuses; it gets the line of the log and the request.
+    /// A server that rejects writes with a closure, which gets the log line and the request.
     pub fn new(answer: impl Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync + 'static) -> Arc<Self> {
         Self::with(None, answer)
     }
 
-    /// As [`FakeWriter::new`]; the server shows what is created and deleted, Events excepted, and gives its versions.
+    /// As [`FakeWriter::new`]; the server shows created and deleted objects, except Events, and provides the versions.
     pub fn onto(
         server: &Arc<FakeServer>,
         answer: impl Fn(&str, &WriteRequest) -> Result<(), ApiError> + Send + Sync + 'static,
@@ -60,12 +60,12 @@ impl FakeWriter {
         })
     }
 
-    /// A server that refuses nothing.
+    /// A server that accepts everything.
     pub fn agreeable() -> Arc<Self> {
         Self::new(|_, _| Ok(()))
     }
 
-    /// What came, in order: `VERB PLURAL NAMESPACE/NAME`.
+    /// Requests, in order: `VERB PLURAL NAMESPACE/NAME`.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().clone()
     }
@@ -130,7 +130,7 @@ impl ApiWriter for FakeWriter {
     }
 }
 
-/// Gives everybody the same writer.
+/// Returns the same writer for every identity.
 pub struct FakeWriters(pub Arc<FakeWriter>);
 
 impl ApiWriters for FakeWriters {

@@ -9,7 +9,7 @@ use http::uri::Authority;
 const DEFAULT: &str = "localhost:4317";
 /// The port of OTLP over gRPC.
 const PORT: u16 = 4317;
-/// The SDK's variables, the first one with precedence.
+/// The SDK's variables; the first one takes precedence.
 const VARIABLES: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
 /// The address of a collector that accepts OTLP over gRPC.
@@ -19,13 +19,13 @@ pub struct Endpoint {
     is_https: bool,
 }
 
-/// An address that cannot be one. A retry does not help.
+/// An invalid address. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// The text has another form.
+    /// The text does not have the required form.
     #[error("write HOST:PORT or http://HOST:PORT for plain text, https://HOST:PORT for TLS, for example {DEFAULT}")]
     Form,
-    /// The text of an environment variable has another form.
+    /// The value of an environment variable does not have the required form.
     #[error("{variable}={value:?}: {}", Self::Form)]
     Variable {
         /// Its name.
@@ -67,7 +67,7 @@ impl FromStr for Endpoint {
         let authority: Authority = rest.strip_suffix('/').unwrap_or(rest).parse().map_err(|_| EndpointError::Form)?;
         // A password would appear in the log.
         let is_bare = !authority.as_str().contains('@') && !authority.host().is_empty();
-        // The library accepts a port that is no number.
+        // The library accepts a port that is not a number.
         let has_port = authority.as_str().len() > authority.host().len();
         if !is_bare || (has_port && authority.port_u16().is_none_or(|port| port == 0)) {
             return Err(EndpointError::Form);

@@ -1,6 +1,6 @@
-//! The way of spans to the collector: a bounded queue, batches, and what is counted and logged on the way.
+//! Sends spans to the collector: a bounded queue, batches, counters and logs.
 //!
-//! The SDK's batch processor makes the batches, on a thread. It drops single spans without a count that can be read, so that this
+//! The SDK's batch processor creates the batches, on a thread. It drops single spans without a readable count, so this
 //! module admits whole runs before it, and counts.
 
 use std::fmt;
@@ -15,16 +15,16 @@ use parking_lot::Mutex;
 use pintle_core::ports::trace::SpanCounts;
 use pintle_core::text::printable;
 
-/// Spans that wait for the collector, or are on the way to it; the SDK's default. Each has some 20 short attributes, so that all of
-/// them take a few MiB. If the queue is full, runs are dropped and counted.
+/// Most spans that wait for the collector, or are in flight; the SDK's default. Each has some 20 short attributes, so
+/// all of them take a few MiB. If the queue is full, runs are dropped and counted.
 pub const MAX_QUEUE: usize = 2048;
 /// Longest error of an export in the log, in bytes.
 const MAX_ERROR_BYTES: usize = 512;
 
-/// Numbers that the queue and the exporter share.
+/// Counters shared by the queue and the exporter.
 #[derive(Debug, Default)]
 struct Flow {
-    /// Spans that were admitted and whose export has not ended.
+    /// Admitted spans whose export has not ended.
     n_under_way: AtomicUsize,
     exported: AtomicU64,
     queue_full: AtomicU64,
@@ -38,7 +38,7 @@ pub(crate) struct SpanQueue {
 }
 
 impl SpanQueue {
-    /// Starts the thread of the batches.
+    /// Starts the batch thread.
     pub(crate) fn start<E: SpanExporter + 'static>(exporter: E, collector: String, resource: &Resource) -> Self {
         let flow = Arc::<Flow>::default();
         let mut exporter = Counted { exporter, collector, flow: flow.clone(), outage: Mutex::default() };
@@ -47,7 +47,7 @@ impl SpanQueue {
         Self { flow, batches: BatchSpanProcessor::new(exporter, config) }
     }
 
-    /// Takes `n` spans, or drops and counts all of them. `spans` is called if there is room.
+    /// Adds `n` spans, or drops and counts all of them. `spans` is called only if there is room.
     pub(crate) fn push(&self, n: usize, spans: impl FnOnce() -> Vec<SpanData>) {
         let room = |under_way: usize| Some(under_way + n).filter(|sum| *sum <= MAX_QUEUE);
         if self.flow.n_under_way.fetch_update(Ordering::AcqRel, Ordering::Acquire, room).is_err() {
@@ -64,14 +64,14 @@ impl SpanQueue {
         SpanCounts { exported, queue_full, export_failed }
     }
 
-    /// Exports what waits, and ends the thread. Blocks for as long as this at most; returns the number of spans that are left.
+    /// Exports pending spans, and ends the thread. Blocks for at most `within`; returns the number of remaining spans.
     pub(crate) fn shut_down(&self, within: Duration) -> usize {
-        // An error is a timeout: the rest is what remains under way.
+        // An error is a timeout: the spans in flight remain.
         let _ = self.batches.shutdown_with_timeout(within);
         self.flow.n_under_way.load(Ordering::Acquire)
     }
 
-    /// Exports what waits.
+    /// Exports pending spans.
     #[cfg(test)]
     pub(crate) fn flush(&self) {
         let _ = self.batches.force_flush();

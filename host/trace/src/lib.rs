@@ -6,12 +6,14 @@
 //! ```
 //!
 //! *Invariants*:
-//! 1. [`RunTracer`](pintle_core::ports::trace::RunTracer) never waits: what does not fit into the queue is dropped.
+//! 1. [`RunTracer`](pintle_core::ports::trace::RunTracer) never waits: spans that do not fit into the queue are
+//!    dropped.
 //! 2. A run is exported with all its spans or not at all.
-//! 3. At most [`MAX_QUEUE`] spans are in memory. Texts in them are bounded, in one line and printable.
-//! 4. No content of an object, no message of an API server and no text of a plugin is in a span; `pintle_core::ports::trace` has none.
+//! 3. At most [`MAX_QUEUE`] spans are in memory. Their texts are bounded, in one line and printable.
+//! 4. Spans contain no content of objects, no messages of an API server and no text of plugins;
+//!    `pintle_core::ports::trace` has none.
 //!
-//! Not here: what a run notes (`pintle-runtime`'s `traces`), flags (`pintle`).
+//! Not here: recording a run (`pintle-runtime`'s `traces`), flags (`pintle`).
 //!
 //! *Source*: names follow OpenTelemetry's semantic conventions where they have one (`http.*`, `error.type`, `url.path`, `service.*`,
 //! `k8s.*`); sampling and defaults follow `TracingConfiguration` of kube-apiserver and kubelet.

@@ -1,20 +1,20 @@
-//! The spans and their attributes: what exists, for the exporter, its tests and the documentation.
+//! Definitions of the spans and their attributes, for the exporter, its tests and the documentation.
 
 /// An attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute {
     /// Its name.
     pub name: &'static str,
-    /// What it is, without a dot at the end.
+    /// Its description, without a final period.
     pub help: &'static str,
 }
 
-/// A kind of spans.
+/// A span type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanDef {
     /// Its name; words in capitals vary.
     pub name: &'static str,
-    /// What it is, without a dot at the end.
+    /// Its description, without a final period.
     pub help: &'static str,
     /// Its attributes.
     pub attributes: &'static [Attribute],
@@ -71,7 +71,7 @@ pub(crate) const QUEUE_WAIT: &str = "queue.wait";
 pub(crate) const CALL: &str = "guest.reconcile";
 pub(crate) const CACHE_WAIT: &str = "cache.wait";
 
-/// All kinds of spans, the one of the run first.
+/// All span types, the one of the run first.
 pub const SPANS: &[SpanDef] = &[
     SpanDef {
         name: "reconcile PLUGIN",

@@ -1,11 +1,11 @@
-//! What the spans are of: this process.
+//! The resource of the spans: this process.
 
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use uuid::Uuid;
 
-/// Where a Pod finds the name of its namespace.
+/// The file with the name of a Pod's namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// Longest name of an object.
 const MAX_NAME_BYTES: usize = 253;

@@ -1,4 +1,4 @@
-//! A recorded run as spans.
+//! Converts a recorded run to spans.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -14,16 +14,16 @@ use pintle_core::text::printable;
 
 use crate::reference::*;
 
-/// Longest text of an attribute, in bytes before escapes: the longest name of an object has 253.
+/// Longest attribute value, in bytes before escaping: the longest name of an object has 253.
 const MAX_TEXT_BYTES: usize = 256;
 
-/// Makes spans of this library's name and version.
+/// Creates spans with this library's name and version.
 #[derive(Clone, Debug)]
 pub(crate) struct SpanMaker {
     scope: InstrumentationScope,
 }
 
-/// What differs between spans.
+/// The variable parts of a span.
 struct Span {
     id: SpanRef,
     parent: Option<SpanRef>,
@@ -35,7 +35,7 @@ struct Span {
     status: Status,
 }
 
-/// Attributes of a span; texts are bounded and printable.
+/// Attributes of a span; values are bounded and printable.
 #[derive(Default)]
 struct Attributes(Vec<KeyValue>);
 
@@ -49,7 +49,7 @@ impl Attributes {
         self.put(attribute, bounded(text))
     }
 
-    /// Nothing if the text is empty.
+    /// Skipped if the text is empty.
     fn name(self, attribute: Attribute, text: &str) -> Self {
         if text.is_empty() { self } else { self.text(attribute, text) }
     }
@@ -72,7 +72,7 @@ fn error(reason: &str) -> Status {
     Status::error(bounded(reason))
 }
 
-/// Number of spans that a run becomes.
+/// Number of spans of a run.
 pub(crate) fn n_spans(run: &TracedRun) -> usize {
     // The run and its wait in the queue.
     2 + run.parts.len()
@@ -102,7 +102,7 @@ impl SpanMaker {
         spans
     }
 
-    /// The wait of a key for the caches.
+    /// A key's wait for the caches.
     pub(crate) fn wait(&self, wait: &TracedWait, id: u64) -> SpanData {
         self.span(Span {
             id: wait.run.with_span(id),
@@ -229,7 +229,8 @@ fn call_facts(call: &TracedCall) -> (Attributes, Status) {
     }
 }
 
-/// `patch apps/v1/Deployment/status`. The API server has the kinds of requests that were sent, which bounds their number.
+/// `patch apps/v1/Deployment/status`. The API server serves the kinds of successful requests, which bounds their
+/// number.
 fn request_name(request: &TracedRequest) -> Cow<'static, str> {
     let Some(kind) = request.kind.as_ref().filter(|_| request.method.is_some()) else { return request.verb.into() };
     match &request.subresource {

@@ -1,4 +1,4 @@
-//! The recorder of traces of a host.
+//! The trace recorder of a host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::spans::{SpanMaker, n_spans};
 pub struct TracerConfig {
     /// The collector.
     pub endpoint: Endpoint,
-    /// How many of a million runs are recorded, at random: 0 to 1,000,000. Too high: the collector has to take a trace for every run,
-    /// and runs are dropped when it cannot.
+    /// Runs per million to record, at random: 0 to 1,000,000. If it is too high, the collector has to accept a trace
+    /// for every run, and runs are dropped when it cannot.
     pub sampling_rate_per_million: u32,
     /// Version of the host.
     pub version: &'static str,
 }
 
-/// The exporter cannot be made. A retry does not help.
+/// The exporter cannot be created. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot export traces to {endpoint}: {why}; check --tracing-endpoint and the variables OTEL_EXPORTER_OTLP_*")]
 pub struct OpenError {
@@ -44,10 +44,11 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Starts the export. Connects when there is something to export. Call it within a tokio runtime, which does the I/O.
+    /// Starts the export. Connects when there is something to export. Call it within a tokio runtime, which does the
+    /// I/O.
     ///
     /// # Errors
-    /// [`OpenError`]: the system's certificates, or the SDK's environment variables, cannot be used.
+    /// [`OpenError`]: the system's certificates, or the SDK's environment variables, are unusable.
     pub fn open(config: &TracerConfig) -> Result<Arc<Self>, OpenError> {
         let mut exporter = SpanExporter::builder().with_tonic().with_endpoint(config.endpoint.to_string());
         if config.endpoint.is_https() {
@@ -70,7 +71,8 @@ impl Tracer {
         })
     }
 
-    /// Exports what waits for the collector, for as long as this at most. What is left is lost, and logged. Nothing is recorded after it.
+    /// Exports pending spans, for at most this time. Remaining ones are lost, and logged. Nothing is recorded
+    /// afterwards.
     ///
     /// # Cancel safety
     /// The export continues in the background.

@@ -2,8 +2,9 @@
 
 use crate::model::{Field, Type};
 
-/// The lines of a comment of at most this many characters, unless a word is longer. What no source should contain is replaced: control
-/// characters, and those that are invisible or change the direction of text, which compilers refuse.
+/// The lines of a comment with at most this many characters, unless a word is longer. Characters that must not be in
+/// sources are replaced: control characters, and those that are invisible or change the text direction, which compilers
+/// reject.
 pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     let text = text.replace("\r\n", "\n").replace('\t', "  ");
     let clean: String = text.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect();
@@ -49,7 +50,7 @@ fn wrap(line: &str, width: usize, lines: &mut Vec<String>) {
     lines.push(current);
 }
 
-/// The comment of a field: its description, the form of its value if the type does not show it, and its default.
+/// The comment of a field: its description, the format of its value if the type does not show it, and its default.
 pub(crate) fn of_field(field: &Field, of_type: impl Fn(&Type) -> Option<&'static str>) -> String {
     let mut parts = vec![field.doc.trim().to_owned()];
     parts.extend(innermost(&field.ty, &of_type).map(str::to_owned));
@@ -70,8 +71,8 @@ pub(crate) fn in_block(line: &str) -> String {
     line.replace("*/", "* /").replace("/*", "/ *")
 }
 
-/// A string in double quotes with the escapes that JSON, Go, JavaScript and Python share. All that is not ASCII is escaped, so that a
-/// reader sees what is there.
+/// A string in double quotes with the escapes common to JSON, Go, JavaScript and Python. All non-ASCII characters are
+/// escaped, so that they are visible.
 pub(crate) fn quoted(text: &str) -> String {
     escaped(text, |c, out| {
         let mut units = [0; 2];

@@ -1,7 +1,7 @@
 //! Types in Go.
 //!
-//! What is optional is a pointer, a nil slice or a nil map, left out by `omitzero`: an empty list or text stays what it is. The structs
-//! of a kind, its spec and status, are values, as is usual.
+//! Optional values are a pointer, a nil slice or a nil map, omitted with `omitzero`: an empty list or string is kept.
+//! The structs of a kind, its spec and status, are values, as usual.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use crate::docs::{lines, of_field, quoted_wide};
 use crate::model::{Field, Model, Struct, Type};
 use crate::names::{Scope, capital, pascal, words};
 
-/// Words that Go writes in capitals; from staticcheck's list.
+/// Words that Go capitalizes; from staticcheck's list.
 const INITIALISMS: [&str; 37] = [
     "ACL", "API", "ASCII", "CIDR", "CPU", "CSS", "DNS", "EOF", "GID", "GUID", "HTML", "HTTP", "HTTPS", "ID", "IP",
     "JSON", "OS", "QPS", "RAM", "RPC", "SLA", "SMTP", "SQL", "SSH", "TCP", "TLS", "TTL", "UDP", "UI", "UID", "URI",
     "URL", "UUID", "VM", "XML", "XMPP", "XSS",
 ];
 
-/// Go's names of the types and constants.
+/// Go names of types and constants.
 struct Names {
     structs: Vec<String>,
     enums: Vec<String>,
@@ -30,7 +30,7 @@ pub(crate) fn print(model: &Model, package: &str) -> String {
         std::iter::once(pascal(&path[0], "Type")).chain(rest).collect()
     };
     let mut structs = vec![String::new(); model.structs.len()];
-    // Kinds have the names that authors expect.
+    // Kinds have their usual names.
     for kind in &model.kinds {
         structs[kind.root] = scope.take(&of(&model.structs[kind.root].path));
     }
@@ -91,7 +91,7 @@ fn print_struct(out: &mut String, model: &Model, names: &Names, id: usize, found
     out.push('\n');
     let is_kind = found.kind.is_some();
     let about = match what(model, found) {
-        // As Kubernetes' own types are described.
+        // Descriptions like those of Kubernetes' own types.
         _ if found.doc.split_whitespace().next() == Some(own) => found.doc.clone(),
         _ if !found.doc.is_empty() => format!("{own}: {}", found.doc),
         Some(what) => format!("{own} is {what}."),
@@ -120,7 +120,7 @@ fn print_struct(out: &mut String, model: &Model, names: &Names, id: usize, found
             rows.print(out);
             comment(out, "\t", &doc);
         }
-        // Alone, this is Go's name for "not at all"; with options it is a name.
+        // Without options, this means "omit" in Go; with options it is a name.
         let json = if json == "-" { "-," } else { json };
         let (ty, option) = field_type(model, names, id, field);
         rows.push([field_name, ty, format!("`json:\"{json}{option}\"`")]);
@@ -129,7 +129,7 @@ fn print_struct(out: &mut String, model: &Model, names: &Names, id: usize, found
     *out += "}\n";
 }
 
-/// Lines of three cells, which gofmt aligns.
+/// Lines of three cells, aligned as by gofmt.
 #[derive(Default)]
 struct Rows(Vec<[String; 3]>);
 
@@ -138,7 +138,7 @@ impl Rows {
         self.0.push(row);
     }
 
-    /// Prints those since the last call.
+    /// Prints the lines since the last call.
     fn print(&mut self, out: &mut String) {
         let width = |column: usize| self.0.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let (first, second) = (width(0), width(1));
@@ -153,7 +153,7 @@ fn is_tag(c: char) -> bool {
     c.is_alphanumeric() || "!#$%&()*+-./:;<=>?@[]^_{|}~ ".contains(c)
 }
 
-/// What a struct without a description is; `None` if its name says as much.
+/// The comment of a struct without a description; `None` if its name is sufficient.
 fn what(model: &Model, found: &Struct) -> Option<String> {
     let kind = found.kind.map(|kind| format!("an object of the kind {}", model.kinds[kind].text()));
     kind.or_else(|| found.place(""))
@@ -163,7 +163,7 @@ fn note(ty: &Type) -> Option<&'static str> {
     matches!(ty, Type::Bytes).then_some("In JSON it is base64.")
 }
 
-/// The type of a field, and what its tag says behind the name.
+/// The type of a field, and the options of its tag after the name.
 fn field_type(model: &Model, names: &Names, of: usize, field: &Field) -> (String, &'static str) {
     let ty = type_of(names, &field.ty);
     let is_pointer = match field.ty {

@@ -1,9 +1,10 @@
 //! Types of Kubernetes kinds, in the languages of the SDKs, from CustomResourceDefinitions and OpenAPI documents.
 //!
-//! *Flow*: [`generate`]: texts -> [`source`] (kinds and where their schemas are) -> [`lower`] (schemas to [`model`], the form that
-//! has no language) -> one printer for each language.
+//! *Flow*: [`generate`]: texts -> [`source`] (kinds and the locations of their schemas) -> [`lower`] (schemas to
+//! [`model`], the language-independent form) -> one printer for each language.
 //!
-//! *Invariants*: no I/O; the same texts give the same result; no text of a schema can end a comment or a string of the result.
+//! *Invariants*: no I/O; the same texts give the same result; no text of a schema can end a comment or a string in the
+//! result.
 //!
 //! *Not here*: files, folders and clusters, which the binary reads.
 
@@ -26,11 +27,11 @@ pub struct Input<'a> {
     pub name: &'a str,
     /// YAML, perhaps several documents, or JSON.
     pub text: &'a str,
-    /// Whether it is an error if it defines no kind. Other files of a folder may.
+    /// Whether a text without kinds is an error. Other files of a folder may have none.
     pub must_define: bool,
 }
 
-/// A language, and the form of the file in it.
+/// A language, and the file format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A module.
@@ -42,7 +43,7 @@ pub enum Target {
     },
     /// A module.
     TypeScript,
-    /// Declarations of types alone: `*.d.ts`.
+    /// Type declarations only: `*.d.ts`.
     Declarations,
     /// A module.
     Python,
@@ -51,16 +52,16 @@ pub enum Target {
 /// What to generate.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
-    /// Kinds as `group/version/Kind`, `version/Kind`, or `Kind` for each version that is served. None: every kind in each version that is
-    /// served.
+    /// Kinds as `group/version/Kind`, `version/Kind`, or `Kind` for each served version. Empty: every kind in each
+    /// served version.
     pub kinds: &'a [String],
-    /// Only this version of the kinds, also if it is not served.
+    /// Only this version of the kinds, even if it is not served.
     pub version: Option<&'a str>,
     /// The language.
     pub target: Target,
 }
 
-/// Why there are no types. All of it is to be fixed in the sources, or in what is asked of them.
+/// The reason why there are no types. All errors must be fixed in the sources, or in the request.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TypesError {
     /// A text is neither YAML nor JSON.
@@ -68,7 +69,7 @@ pub enum TypesError {
     Syntax {
         /// Name of the text.
         name: String,
-        /// What the parser says, with line and column.
+        /// The parser's message, with line and column.
         why: String,
     },
     /// No text defines a kind.
@@ -79,12 +80,12 @@ pub enum TypesError {
         /// Name of the text, or of all.
         name: String,
     },
-    /// A kind is asked for that is not defined.
+    /// A requested kind is not defined.
     #[error("there is no {wanted}; the sources define {known}")]
     NoKind {
-        /// What is asked for.
+        /// The requested kind.
         wanted: String,
-        /// What there is.
+        /// The defined ones.
         known: String,
     },
     /// A kind is defined twice.
@@ -92,27 +93,27 @@ pub enum TypesError {
     Twice {
         /// The kind.
         kind: String,
-        /// Place of a definition.
+        /// Location of a definition.
         first: String,
-        /// Place of the other.
+        /// Location of the other.
         second: String,
     },
-    /// Two documents have different schemas of the same name.
+    /// Two documents have different schemas with the same name.
     #[error(
         "two schemas of the same name differ: {first}; {second}; use documents of the same server, or one at a time"
     )]
     Differs {
-        /// Place of a schema.
+        /// Location of a schema.
         first: String,
-        /// Place of the other.
+        /// Location of the other.
         second: String,
     },
-    /// Part of a schema is not what it must be.
+    /// Part of a schema is invalid.
     #[error("{place}: {why}")]
     Schema {
         /// File, document and path.
         place: String,
-        /// What is wrong.
+        /// The error.
         why: String,
     },
 }
@@ -123,7 +124,7 @@ impl TypesError {
     }
 }
 
-/// The text of a file with the types of the kinds that are asked for.
+/// The text of a file with the types of the requested kinds.
 ///
 /// # Errors
 /// See [`TypesError`].

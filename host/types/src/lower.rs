@@ -1,4 +1,4 @@
-//! Schemas to types.
+//! Converts schemas to types.
 //!
 //! *Invariants*: the work and the result are bounded by the length of the text: each object of a schema becomes at most one type, and
 //! nesting is limited.
@@ -12,22 +12,22 @@ use crate::model::{Enum, EnumId, Field, KindType, Model, Struct, StructId, Type}
 use crate::names::capital;
 use crate::source::{Component, Definition, Schema};
 
-/// Deeper schemas are refused. That of CustomResourceDefinition itself has 12 levels.
+/// Deeper schemas are rejected. That of CustomResourceDefinition itself has 12 levels.
 const MAX_DEPTH: usize = 60;
 
-/// The fields of `metav1.Condition`; objects of exactly these, with or without the last, are conditions.
+/// The fields of `metav1.Condition`; objects with exactly these, with or without the last, are conditions.
 const CONDITION: [&str; 6] = ["type", "status", "reason", "message", "lastTransitionTime", "observedGeneration"];
 
-/// Where the name of a type comes from.
+/// Origin of a type's name.
 #[derive(Clone, Debug)]
 enum Origin {
-    /// A schema of its own, with a name in dots.
+    /// A separate schema, with a dotted name.
     Component(String),
-    /// A field of a struct, and what of it: nothing, its items, its values.
+    /// A field of a struct, and its part: itself, its items, its values.
     Part(StructId, String),
 }
 
-/// What a schema says of a value.
+/// The schema of a value.
 #[derive(Debug)]
 struct Lowered {
     ty: Type,
@@ -41,11 +41,11 @@ struct Lower<'a> {
     model: Model,
     struct_origins: Vec<Origin>,
     enum_origins: Vec<Origin>,
-    /// Component -> its type, for those that are types.
+    /// Types of components that have one.
     known: HashMap<String, Type>,
-    /// Components that are being lowered and are no structs. One that leads to itself has no type that could be written down.
+    /// Components that are being lowered and are not structs. A recursive one has no finite type.
     open: BTreeSet<String>,
-    /// Structs of components whose fields are not yet there.
+    /// Structs of components whose fields are pending.
     pending: Vec<(StructId, String)>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn lower(
     };
     for definition in definitions {
         lower.kind(definition)?;
-        // Not by recursion: a chain of components may be long.
+        // Not recursive, because a chain of components may be long.
         while let Some((id, name)) = lower.pending.pop() {
             let component = &components[&name];
             if let Value::Object(schema) = &component.schema {
@@ -154,7 +154,7 @@ impl<'a> Lower<'a> {
         for (name, property) in properties {
             let place = format!("{place}.properties.{name}");
             let lowered = if is_kind && name == "metadata" {
-                // The schema of metadata is that of the API server, whatever a definition says.
+                // The schema of metadata is that of the API server, whatever a definition contains.
                 Lowered { ty: Type::ObjectMeta, is_nullable: false, doc: String::new(), default: None }
             } else {
                 self.schema(property, &Origin::Part(of, name.clone()), &place, depth + 1)?

@@ -1,4 +1,4 @@
-//! The intermediate form: kinds, and the types of which they consist, without regard to a language.
+//! The intermediate form: kinds and their types, independent of languages.
 
 use serde_json::Value;
 
@@ -11,13 +11,13 @@ pub(crate) type EnumId = usize;
 /// All types of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    /// One line for each source: the file's name, and what of it was read.
+    /// One line for each source: the file's name, and the parts that were read.
     pub(crate) sources: Vec<String>,
-    /// In the order in which they are printed.
+    /// In output order.
     pub(crate) kinds: Vec<KindType>,
-    /// In the order in which they were found: a kind before its parts.
+    /// In order of discovery: a kind before its parts.
     pub(crate) structs: Vec<Struct>,
-    /// In the order in which they were found.
+    /// In order of discovery.
     pub(crate) enums: Vec<Enum>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct KindType {
     pub(crate) name: String,
     /// Its struct.
     pub(crate) root: StructId,
-    /// Whether its objects live in namespaces, if the source shows it.
+    /// Whether its objects are namespaced, if the source shows it.
     pub(crate) is_namespaced: Option<bool>,
 }
 
@@ -53,9 +53,9 @@ impl KindType {
 pub(crate) struct Struct {
     /// Segments of its name: `Team`, `spec`, `template`.
     pub(crate) path: Vec<String>,
-    /// What the schema says of it.
+    /// Description from the schema.
     pub(crate) doc: String,
-    /// In the order of the schema. Without `apiVersion`, `kind` and `metadata`, if it is a kind.
+    /// In the order of the schema. Without `apiVersion`, `kind` and `metadata`, for a kind.
     pub(crate) fields: Vec<Field>,
     /// Whether objects may have other members, too.
     pub(crate) is_open: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Struct {
 }
 
 impl Struct {
-    /// Where it is in another type, with a mark around names: `spec.template` of `Team`. `None` if it has a name of its own.
+    /// Its path in another type, with a mark around names: `spec.template` of `Team`. `None` if it has its own name.
     pub(crate) fn place(&self, mark: &str) -> Option<String> {
         let (of, path) = self.path.split_first().filter(|(_, path)| !path.is_empty())?;
         Some(format!("{mark}{}{mark} of {mark}{of}{mark}", path.join(".")))
@@ -76,7 +76,7 @@ impl Struct {
 pub(crate) struct Enum {
     /// Segments of its name.
     pub(crate) path: Vec<String>,
-    /// The values, each once.
+    /// The values, without duplicates.
     pub(crate) values: Vec<String>,
 }
 
@@ -85,15 +85,15 @@ pub(crate) struct Enum {
 pub(crate) struct Field {
     /// Its name in JSON.
     pub(crate) json: String,
-    /// What the schema says of it.
+    /// Description from the schema.
     pub(crate) doc: String,
     /// Its type.
     pub(crate) ty: Type,
-    /// Whether every object has it.
+    /// Whether it is required.
     pub(crate) is_required: bool,
     /// Whether it may be `null`.
     pub(crate) is_nullable: bool,
-    /// What the API server fills in.
+    /// Default set by the API server.
     pub(crate) default: Option<Value>,
 }
 
@@ -123,14 +123,14 @@ pub(crate) enum Type {
     List(Box<Type>),
     /// An object whose members all have this type.
     Map(Box<Type>),
-    /// Of an item of a list or a map: the type, or `null`.
+    /// For an item of a list or a map: the type, or `null`.
     Nullable(Box<Type>),
     Struct(StructId),
     Enum(EnumId),
 }
 
 impl Model {
-    /// Whether a struct contains itself through fields that are neither lists nor maps, with this field as the first step.
+    /// Whether a struct contains itself through fields that are neither lists nor maps, starting with this field.
     pub(crate) fn is_recursive(&self, of: StructId, field: &Field) -> bool {
         let Type::Struct(first) = field.ty else { return false };
         let mut seen = vec![false; self.structs.len()];
@@ -149,7 +149,7 @@ impl Model {
         false
     }
 
-    /// Whether any field, or item of one, has a type that fits.
+    /// Whether any field, or item of one, has a matching type.
     pub(crate) fn uses(&self, fits: impl Fn(&Type) -> bool) -> bool {
         fn any(ty: &Type, fits: &impl Fn(&Type) -> bool) -> bool {
             fits(ty)

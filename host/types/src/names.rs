@@ -1,8 +1,8 @@
-//! Names: words of a name, cases, and names that are unique among their neighbours.
+//! Names: splitting into words, cases, and unique names.
 
 use std::collections::HashSet;
 
-/// The words of a name, in ASCII letters and digits: `pod`, `CIDRs` of `podCIDRs`. What is neither letter nor digit separates words.
+/// The words of a name, in ASCII letters and digits: `pod`, `CIDRs` of `podCIDRs`. Other characters separate words.
 pub(crate) fn words(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut words = Vec::new();
@@ -28,12 +28,12 @@ pub(crate) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether an acronym goes on with the `s` of a plural: `IPs`, `CIDRs`.
+/// Whether an acronym is followed by a plural `s`: `IPs`, `CIDRs`.
 fn is_plural(rest: &[char]) -> bool {
     rest[0] == 's' && rest.get(1).is_none_or(|next| next.is_ascii_uppercase() || !next.is_ascii_alphanumeric())
 }
 
-/// `pod_cidrs`; `otherwise` if the name has neither letters nor digits. With `_` in front of a digit.
+/// `pod_cidrs`; `otherwise` if the name has neither letters nor digits. With `_` before an initial digit.
 pub(crate) fn snake(name: &str, otherwise: &str) -> String {
     begin(words(name).join("_").to_ascii_lowercase(), "_", otherwise)
 }
@@ -43,12 +43,12 @@ pub(crate) fn screaming(name: &str, otherwise: &str) -> String {
     snake(name, otherwise).to_ascii_uppercase()
 }
 
-/// `PodCIDRs`: each word begins with a capital, and is otherwise as it was. With `X` in front of a digit.
+/// `PodCIDRs`: each word is capitalized, and otherwise unchanged. With `X` before an initial digit.
 pub(crate) fn pascal(name: &str, otherwise: &str) -> String {
     begin(words(name).iter().map(|word| capital(word)).collect(), "X", otherwise)
 }
 
-/// A text with a capital at its begin.
+/// Capitalizes a text.
 pub(crate) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
@@ -62,7 +62,7 @@ fn begin(name: String, before_digit: &str, otherwise: &str) -> String {
     }
 }
 
-/// What serde's `camelCase` makes of the name of a field.
+/// A field name in serde's `camelCase`.
 pub(crate) fn serde_camel(field: &str) -> String {
     let mut camel = String::new();
     let mut upper = false;
@@ -79,7 +79,7 @@ pub(crate) fn serde_camel(field: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_ascii_lowercase().to_string() + letters.as_str())
 }
 
-/// Names that are unique among each other, and differ from the words of the language.
+/// Unique names that differ from the reserved words of the language.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
     taken: HashSet<String>,
@@ -88,23 +88,23 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// One without names. `suffix` is put behind a reserved word.
+    /// An empty scope. `suffix` is appended to a reserved word.
     pub(crate) fn new(reserved: &'static [&'static str], suffix: &'static str) -> Self {
         Self { taken: HashSet::new(), reserved, suffix }
     }
 
-    /// The wanted name, or the next that is free: `name2`, `name3`.
+    /// The wanted name, or the next free one: `name2`, `name3`.
     pub(crate) fn take(&mut self, wanted: &str) -> String {
         self.take_group(wanted, |name| vec![name.to_owned()])
     }
 
-    /// As [`Scope::take`], where one name brings others, which must be free, too.
+    /// As [`Scope::take`], for a name that implies others, which must be free, too.
     pub(crate) fn take_group(&mut self, wanted: &str, group: impl Fn(&str) -> Vec<String>) -> String {
         let wanted =
             if self.reserved.contains(&wanted) { format!("{wanted}{}", self.suffix) } else { wanted.to_owned() };
         let mut name = wanted.clone();
         let mut n = 2;
-        // Two texts of a scope are not made of different cases of the same letters: not all file systems and tools distinguish them.
+        // Names in a scope must not differ in case only: some file systems and tools do not distinguish them.
         while group(&name).iter().any(|name| self.taken.contains(name) || self.reserved.contains(&name.as_str())) {
             name = format!("{wanted}{}{n}", if wanted.ends_with(|c: char| c.is_ascii_digit()) { "_" } else { "" });
             n += 1;

@@ -1,4 +1,4 @@
-//! Types in Python: `TypedDict`s, which objects of the SDK are already, and functions that read a kind.
+//! Types in Python: `TypedDict`s, which match the SDK's objects, and functions that read a kind.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::model::{Model, Type};
 use crate::names::{Scope, snake};
 use crate::typescript::{Names, about, note};
 
-/// Names that the file uses, and those that Python does not allow.
+/// Names used in the file, and those that Python does not allow.
 const TYPES: &[&str] = &[
     "Any",
     "Condition",
@@ -30,14 +30,14 @@ const TYPES: &[&str] = &[
     "str",
 ];
 
-/// Words that are not names of fields.
+/// Words that are not valid field names.
 const KEYWORDS: [&str; 35] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// A member: name in JSON, type with whether it is required, description.
+/// A member: name in JSON, type including whether it is required, description.
 type Member = (String, String, String);
 
 pub(crate) fn print(model: &Model) -> String {
@@ -82,7 +82,7 @@ pub(crate) fn print(model: &Model) -> String {
         let open = if found.is_open { "\n\nObjects may have other members, too." } else { "" };
         let doc = lines(&format!("{}{open}", about(model, found)), 110);
         let members = &members[id];
-        // A member hides the type of its name from those that follow.
+        // A member hides the type with its name from later members.
         let hides =
             |json: &str| TYPES.contains(&json) || names.structs.iter().chain(&names.enums).any(|name| name == json);
         if members.iter().all(|(json, ..)| is_identifier(json) && !hides(json)) {
@@ -145,14 +145,14 @@ fn class(out: &mut String, name: &str, doc: &[String], members: &[Member]) {
     }
 }
 
-/// The form for members whose names are not names in Python.
+/// The functional form, for members whose names are not valid in Python.
 fn function(out: &mut String, name: &str, doc: &[String], members: &[Member]) {
     *out += "\n\n";
     comment(out, "", &doc.join("\n"));
     let _ = writeln!(out, "{name} = TypedDict(\n    \"{name}\",\n    {{");
     for (json, ty, doc) in members {
         comment(out, "        ", doc);
-        // In quotes, because types may follow that it names.
+        // In quotes, because it may refer to later types.
         let _ = writeln!(out, "        {}: {},", quoted_wide(json), quoted_wide(ty));
     }
     *out += "    },\n)\n";
@@ -160,7 +160,7 @@ fn function(out: &mut String, name: &str, doc: &[String], members: &[Member]) {
 
 fn is_identifier(json: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    // Python changes names with two underscores inside of a class.
+    // Python mangles names with two leading underscores in a class.
     !json.is_empty()
         && json.chars().all(is_part)
         && !json.starts_with(|c: char| c.is_ascii_digit())
@@ -188,7 +188,7 @@ fn type_of(names: &Names, ty: &Type) -> String {
 }
 
 fn docstring(out: &mut String, doc: &[String]) {
-    // Every quote, so that no three of them come together.
+    // Every quote, so that there are never three in a row.
     let escaped: Vec<String> = doc.iter().map(|line| line.replace('\\', "\\\\").replace("\"\"", "\\\"\\\"")).collect();
     match escaped.as_slice() {
         [] => *out += "    pass\n",

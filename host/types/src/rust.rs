@@ -1,8 +1,8 @@
 //! Types in Rust.
 //!
-//! Every field has its zero value if it is missing, as in all types of the SDK: a projection leaves out what the manifest does not
-//! declare. What is optional is an `Option`. An enumeration has a variant for values that are not in the schema, so that a newer
-//! definition does not make objects unreadable.
+//! A missing field has its zero value, as in all types of the SDK, because a projection leaves out fields that the
+//! manifest does not declare. Optional values are `Option`s. An enumeration has a variant for values that are not in
+//! the schema, so that a newer definition does not make objects unreadable.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::docs::{lines, of_field};
 use crate::model::{Enum, Field, Model, Struct, Type};
 use crate::names::{Scope, pascal, serde_camel, snake};
 
-/// Words that are not names of fields.
+/// Words that are not valid field names.
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
     "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod",
@@ -18,7 +18,7 @@ const KEYWORDS: &[&str] = &[
     "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "_",
 ];
 
-/// Names of types that the file uses.
+/// Type names used in the file.
 const TYPES: &[&str] = &[
     "BTreeMap",
     "Box",
@@ -76,7 +76,7 @@ pub(crate) fn print(model: &Model) -> String {
             let _ = writeln!(out, "// {line}");
         }
     }
-    // Descriptions are not written for rustdoc, and not every program uses every type.
+    // Descriptions are not written for rustdoc, and programs may not use every type.
     out += "#![allow(clippy::all, clippy::pedantic, dead_code, missing_docs, rustdoc::all)]\n\n";
     if model.uses(|ty| matches!(ty, Type::Map(_))) || model.structs.iter().any(|found| found.is_open) {
         out += "use std::collections::BTreeMap;\n\n";
@@ -175,10 +175,10 @@ fn note(ty: &Type) -> Option<&'static str> {
     }
 }
 
-/// The type of a field, and its attributes for serde.
+/// The type of a field, and its serde attributes.
 fn field_type(model: &Model, names: &Names, of: usize, field: &Field) -> (String, Vec<String>) {
     let mut ty = type_of(names, &field.ty);
-    // The spec of a kind is there in all objects that are worth looking at.
+    // All relevant objects have the spec of a kind.
     if model.structs[of].kind.is_some()
         && field.json == "spec"
         && matches!(field.ty, Type::Struct(_))
@@ -194,14 +194,14 @@ fn field_type(model: &Model, names: &Names, of: usize, field: &Field) -> (String
     if matches!(field.ty, Type::Any) && field.is_required {
         return (ty, Vec::new());
     }
-    // A time has no zero value, and what contains itself cannot be made without end.
+    // A time has no zero value, and a recursive value would be infinite.
     let must_be_option = model.is_recursive(of, field) || matches!(field.ty, Type::Time);
     if !field.is_required || field.is_nullable || must_be_option {
         let is_left_out = (!field.is_required || must_be_option && !field.is_nullable)
             .then(|| "skip_serializing_if = \"Option::is_none\"".to_owned());
         return (format!("Option<{ty}>"), is_left_out.into_iter().collect());
     }
-    // An empty list that Go has not made is null in JSON.
+    // A nil slice in Go is null in JSON.
     let may_be_null = matches!(field.ty, Type::List(_) | Type::Map(_));
     (ty, may_be_null.then(|| "deserialize_with = \"pintle_sdk::api::or_default\"".to_owned()).into_iter().collect())
 }

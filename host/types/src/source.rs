@@ -1,4 +1,4 @@
-//! Sources: which kinds texts define, and where their schemas are.
+//! Sources: the kinds that texts define, and the locations of their schemas.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,20 +8,20 @@ use serde_json::{Map, Value};
 
 use crate::{Input, TypesError};
 
-/// A kind that a source defines.
+/// A kind defined by a source.
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) kind: String,
-    /// Whether its objects live in namespaces, if the source shows it.
+    /// Whether its objects are namespaced, if the source shows it.
     pub(crate) is_namespaced: Option<bool>,
     /// Whether the API server serves this version.
     pub(crate) is_served: bool,
     pub(crate) schema: Schema,
     /// File, document and path, for errors.
     pub(crate) place: String,
-    /// File and document, for the first lines of what is generated.
+    /// File and document, for the header of generated files.
     pub(crate) source: String,
 }
 
@@ -32,7 +32,7 @@ impl Definition {
         format!("{group}{}/{}", self.version, self.kind)
     }
 
-    /// The name that the API server gives the schema of a kind: the group backwards, version and kind.
+    /// The API server's name for the schema of a kind: the reversed group, version and kind.
     pub(crate) fn dotted(&self) -> String {
         let mut parts: Vec<&str> = self.group.split('.').rev().filter(|part| !part.is_empty()).collect();
         parts.extend([self.version.as_str(), self.kind.as_str()]);
@@ -40,7 +40,7 @@ impl Definition {
     }
 }
 
-/// Where the schema of a kind is.
+/// Location of a kind's schema.
 #[derive(Debug)]
 pub(crate) enum Schema {
     /// In the definition. `null`: there is none.
@@ -55,14 +55,14 @@ pub(crate) struct Component {
     pub(crate) schema: Value,
     /// File and path, for errors.
     pub(crate) place: String,
-    /// Place of another schema of this name, which says something else. An error only if it is used: lists and options of requests are in
-    /// every document, each time for other kinds.
+    /// Location of a different schema with the same name. It is an error only if it is used: lists and options of
+    /// requests are in every document, each time for other kinds.
     pub(crate) other: Option<String>,
 }
 
 impl Component {
     /// # Errors
-    /// There is another schema of this name.
+    /// There is another schema with this name.
     pub(crate) fn check(&self) -> Result<(), TypesError> {
         match &self.other {
             Some(other) => Err(TypesError::Differs { first: self.place.clone(), second: other.clone() }),
@@ -71,12 +71,12 @@ impl Component {
     }
 }
 
-/// What all sources define.
+/// The definitions of all sources.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) definitions: Vec<Definition>,
     pub(crate) components: BTreeMap<String, Component>,
-    /// How often a kind was defined, repetitions included.
+    /// Number of definitions, including repetitions.
     n_defined: usize,
 }
 
@@ -218,8 +218,8 @@ impl Sources {
         Ok(())
     }
 
-    /// The definitions that are wanted: `kinds` as `group/version/Kind`, `version/Kind` or `Kind`, which are those that are served; all of these if it is
-    /// empty.
+    /// The requested definitions: `kinds` as `group/version/Kind`, `version/Kind` or `Kind`, which selects served
+    /// versions; all of these if it is empty.
     pub(crate) fn select(&self, kinds: &[String], version: Option<&str>) -> Result<Vec<&Definition>, TypesError> {
         let has_version = |definition: &&Definition| version.is_none_or(|version| definition.version == version);
         if kinds.is_empty() {
@@ -259,7 +259,7 @@ impl Sources {
     }
 }
 
-/// The last part of a path, so that what is generated does not depend on the machine.
+/// The last part of a path, so that the result does not depend on the machine.
 fn base_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
@@ -267,7 +267,7 @@ fn base_name(path: &str) -> &str {
 fn documents(input: &Input<'_>) -> Result<Vec<Value>, TypesError> {
     let text = input.text.trim_start_matches('\u{feff}');
     let syntax = |why: &dyn std::fmt::Display| TypesError::Syntax { name: input.name.to_owned(), why: why.to_string() };
-    // JSON is YAML, too, but a hundred times as slow.
+    // JSON is YAML, too, but parses a hundred times faster as JSON.
     if text.trim_start().starts_with('{')
         && let Ok(document) = serde_json::from_str(text)
     {
@@ -279,7 +279,7 @@ fn documents(input: &Input<'_>) -> Result<Vec<Value>, TypesError> {
         .collect()
 }
 
-/// A name of Kubernetes: of a group, a version or a kind.
+/// A Kubernetes name of a group, a version or a kind.
 fn name_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer).and_then(Value::as_str).filter(|name| is_name(name))
 }
@@ -289,7 +289,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
 }
 
-/// The kinds whose objects a schema describes, with metadata: neither lists nor options of requests.
+/// The kinds of the objects in a schema, with metadata: neither lists nor options of requests.
 fn kinds(schema: &Value) -> Vec<(String, String, String)> {
     let metadata = &schema["properties"]["metadata"];
     let is_meta = |reference: &Value| reference["$ref"].as_str().is_some_and(|name| name.ends_with(".ObjectMeta"));
@@ -304,7 +304,7 @@ fn kinds(schema: &Value) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// Kind -> whether one of its paths has a namespace.
+/// Kinds, and whether one of their paths has a namespace.
 fn namespaced(paths: &Value) -> BTreeMap<(String, String, String), bool> {
     let mut found = BTreeMap::new();
     for (path, operations) in paths.as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Types in TypeScript: interfaces of the objects as they are, and the kinds as constants.
+//! Types in TypeScript: interfaces of the objects, and the kinds as constants.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::docs::{in_block, lines, of_field, quoted};
 use crate::model::{Field, KindType, Model, Struct, Type};
 use crate::names::{Scope, pascal, screaming};
 
-/// Names of types that the file uses, and those that TypeScript does not allow.
+/// Type names used in the file, and those that TypeScript does not allow.
 pub(crate) const TYPES: &[&str] = &[
     "Array",
     "Boolean",
@@ -108,7 +108,7 @@ pub(crate) fn header(model: &Model) -> String {
     out
 }
 
-/// What the API server has of the metadata of every object.
+/// The metadata that the API server sets on every object.
 pub(crate) fn metadata(kind: &KindType) -> String {
     let namespace = if kind.is_namespaced == Some(true) { "namespace: string; " } else { "" };
     format!("ObjectMeta & {{ name: string; {namespace}uid: string; resourceVersion: string }}")
@@ -130,7 +130,7 @@ pub(crate) fn note(ty: &Type) -> Option<&'static str> {
     }
 }
 
-/// The name of a member, in quotes if it is not an identifier.
+/// The name of a member, quoted if it is not an identifier.
 pub(crate) fn member(json: &str) -> String {
     if is_identifier(json) { json.to_owned() } else { quoted(json) }
 }
@@ -166,7 +166,7 @@ pub(crate) fn type_of(names: &Names, ty: &Type) -> String {
     }
 }
 
-/// One line without what harms.
+/// One line without unsafe characters.
 fn clean(text: &str) -> String {
     lines(text, usize::MAX).join(" ")
 }

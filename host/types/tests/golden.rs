@@ -1,4 +1,4 @@
-//! What is generated of a definition with every feature, in every language. `UPDATE_EXPECT=1` writes the files again.
+//! The generated types of a definition with every feature, in every language. `UPDATE_EXPECT=1` rewrites the files.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test by panicking")]
 

@@ -1,4 +1,4 @@
-//! Sources of every form, kinds that are chosen among them, and mistakes: each is an error with its place.
+//! Sources of every form, selected kinds, and errors, each with its location.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test by panicking")]
 
@@ -20,7 +20,7 @@ fn generated(
     generate(&inputs, &Options { kinds: &kinds, version, target })
 }
 
-/// The names of the types, in their order.
+/// The names of the types, in order.
 fn names(texts: &[(&str, &str)], kinds: &[&str], version: Option<&str>) -> Vec<String> {
     let text = typescript(texts, kinds, version).unwrap();
     let types = text.lines().filter_map(|line| line.strip_prefix("export interface ")?.strip_suffix(" {"));
@@ -113,7 +113,7 @@ fn every_version_that_is_served_has_types_unless_one_is_chosen() {
     assert_eq!(of(&[("v1", true), ("v1beta1", false)], Some("v1beta1")), ["Team", "TeamSpec"]);
     let text = definition(&[("v1", true), ("v1beta1", false)]);
     assert!(typescript(&[("a.yaml", &text)], &[], Some("v1beta1")).unwrap().contains("of_v1beta1?: string"));
-    // A name asks for it, too.
+    // An explicit name selects it, too.
     assert_eq!(names(&[("a.yaml", &text)], &["example.org/v1beta1/Team"], None), ["Team", "TeamSpec"]);
     assert_eq!(names(&[("a.yaml", &text)], &["Team"], Some("v1")), ["Team", "TeamSpec"]);
 }
@@ -146,7 +146,7 @@ fn openapi_documents_of_both_versions_give_the_same_types() {
     ));
     let text = of(3);
     for wanted in [
-        // Not the list, and no type of metadata.
+        // Neither the list nor a metadata type.
         "export interface Deployment {\n  apiVersion: \"apps/v1\";\n  kind: \"Deployment\";\n  metadata: ObjectMeta & ",
         "  /** Outer. */\n  spec?: AppsV1Spec;\n",
         "export interface CoreV1Spec {\n  max?: number | string;\n}",
@@ -299,7 +299,7 @@ fn a_mistake_is_an_error_with_its_place() {
         assert!(error.starts_with(expected), "{text}\nexpected {expected}\ngot      {error}");
     }
     let document = openapi(3, SCHEMAS);
-    // What no type needs may differ: lists and options of requests are in each document.
+    // Unused schemas may differ: lists and options of requests are in each document.
     let unused = document.replace("v1.ListMeta\": {\"type\": \"object\"}", "v1.ListMeta\": {\"type\": \"string\"}");
     assert_ne!(unused, document);
     assert_eq!(

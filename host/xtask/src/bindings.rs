@@ -1,7 +1,8 @@
-//! Generates the bindings in the SDK of Go from the contract that it speaks.
+//! Generates the bindings of the Go SDK from the contract.
 //!
-//! *Flow*: the WIT world `mapping-controller` -> the generator of wit-bindgen -> [`folder`], committed, because authors have no
-//! generator. One WIT world is enough for all plugins: exports that a plugin's WIT world lacks are left out of its component.
+//! *Flow*: the WIT world `mapping-controller` -> wit-bindgen's generator -> [`folder`], committed, because authors have
+//! no generator. One WIT world is enough for all plugins: exports missing in a plugin's WIT world are left out of its
+//! component.
 //!
 //! *Invariant*: the committed files equal the result of [`generate`] (`cargo xtask generate bindings`).
 
@@ -17,7 +18,7 @@ use wit_bindgen_core::{AsyncFilterSet, Files, wit_parser::Resolve};
 use crate::{process, root};
 
 const WORLD: &str = "mapping-controller";
-/// The contract that the SDK speaks.
+/// The contract of the SDK.
 const CONTRACT: &str = "wit";
 
 /// A language with a generator of bindings in wit-bindgen, for plugins without an SDK.
@@ -29,20 +30,21 @@ pub enum Language {
     C,
 }
 
-/// Go package below which the generated ones lie; see `sdk/go/go.mod` for its first part.
+/// Go package of the generated ones; see `sdk/go/go.mod` for its first part.
 const GO_PACKAGE: &str = "pintle.dev/sdk/internal/wit";
 
-/// Below here are the packages `export_...` that generated code calls, which are written by hand.
+/// Prefix of the handwritten packages `export_...` that generated code calls.
 const GO_EXPORTS: &str = "pintle.dev/sdk/internal/export_";
 
-/// What generated Go code calls its run-time library, which is not published as a module that current Go versions take.
+/// The import path of the run-time library in generated Go code, which is not published as a module for current Go
+/// versions.
 const GO_RUNTIME: &str = "go.bytecodealliance.org/pkg/wit";
 
-/// The files of that library that are used, in the crate of the generator.
+/// The used files of that library, in the crate of the generator.
 const GO_RUNTIME_FILES: [&str; 6] =
     ["runtime/empty.s", "runtime/runtime.go", "types/option.go", "types/result.go", "types/tuple.go", "types/unit.go"];
 
-/// Folder that contains only generated files.
+/// Folder with generated files only.
 pub fn folder() -> PathBuf {
     root().join("sdk/go/internal/wit")
 }
@@ -50,7 +52,7 @@ pub fn folder() -> PathBuf {
 /// Path relative to [`folder`] -> text.
 pub type Generated = BTreeMap<PathBuf, String>;
 
-/// Generates the code of the SDK of Go.
+/// Generates the code of the Go SDK.
 ///
 /// # Errors
 /// If the contract cannot be read, or the generator's own files or `gofmt` are missing.
@@ -59,7 +61,7 @@ pub fn generate() -> anyhow::Result<Generated> {
     let (package, _) = contract.push_dir(root().join(CONTRACT)).context("read the contract")?;
     let world = contract.select_world(&[package], Some(WORLD))?;
     let mut generator = wit_bindgen_go::Opts {
-        // Formatted below, when the names are replaced.
+        // Formatted below, after replacing the names.
         format: wit_bindgen_go::Format::False,
         pkg_name: Some(GO_PACKAGE.to_owned()),
         async_: AsyncFilterSet::default(),
@@ -83,8 +85,8 @@ pub fn generate() -> anyhow::Result<Generated> {
     Ok(generated)
 }
 
-/// Writes what `wit-bindgen go` and `wit-bindgen c` make of the WIT world `controller` of the newest contract: bindings of a plugin without
-/// an SDK. For Go, with the run-time library as a module in the folder `pkg`.
+/// Writes the output of `wit-bindgen go` and `wit-bindgen c` for the WIT world `controller` of the newest contract:
+/// bindings of a plugin without an SDK. For Go, with the run-time library as a module in the folder `pkg`.
 ///
 /// # Errors
 /// As for [`generate`]; also if a file cannot be written.
@@ -126,9 +128,9 @@ fn add_go_runtime(generated: &mut Generated) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Folder of the sources of a crate that this program is built with.
+/// Folder with the sources of a dependency of this program.
 fn generator_sources(name: &str) -> anyhow::Result<PathBuf> {
-    // What other systems need was not downloaded for the build.
+    // Dependencies of other platforms were not downloaded for the build.
     let args = ["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", "host-tuple"];
     let metadata: serde_json::Value = serde_json::from_str(&process::output(process::cargo(&root()).args(args))?)?;
     let packages = metadata["packages"].as_array().context("no packages")?;

@@ -1,9 +1,10 @@
-//! Tools that are built once for all checkouts of a user: `$PINTLE_BUILD_CACHE`, or `pintle-build` in the user's cache folder.
+//! Tools that are built once for all checkouts of a user: in `$PINTLE_BUILD_CACHE`, or `pintle-build` in the user's
+//! cache folder.
 //!
 //! *Invariants*
-//! 1. The name of an entry holds the digest of what it is made from, so that two checkouts with different versions do not disturb each
-//!    other.
-//! 2. An entry appears under its name complete or not at all; a lock file beside it makes other processes wait.
+//! 1. The name of an entry contains the digest of its inputs, so that checkouts with different versions do not
+//!    interfere.
+//! 2. An entry appears under its name atomically; a lock file next to it makes other processes wait.
 
 use std::env;
 use std::fs::{self, File};
@@ -23,7 +24,7 @@ pub fn folder() -> PathBuf {
         .unwrap_or_else(|| root().join("target/tools"))
 }
 
-/// A short digest of what an entry is made from.
+/// A short digest of an entry's inputs.
 pub fn digest<'i>(inputs: impl IntoIterator<Item = &'i [u8]>) -> String {
     let mut hash = Sha256::new();
     for input in inputs {
@@ -33,10 +34,10 @@ pub fn digest<'i>(inputs: impl IntoIterator<Item = &'i [u8]>) -> String {
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The entry of this name, which `make` makes at the path it is given if it is not there.
+/// The entry with this name. A missing one is created by `make` at the given path.
 ///
 /// # Errors
-/// The folder cannot be written, or what `make` answers.
+/// The folder cannot be written, or the error of `make`.
 pub fn entry(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<PathBuf> {
     let folder = folder();
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! Chores that look but change nothing.
+//! Read-only chores.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use xtask::{examples, process, root, tools};
 
-/// Workspaces with Rust code, the host's first; those that hold no package yet are left out.
+/// Workspaces with Rust code, the host's first; those without packages yet are left out.
 fn workspaces() -> Vec<PathBuf> {
     let root = root();
     let others = ["sdk/rust", "plugins", "tests/guests"].map(|folder| root.join(folder));
@@ -15,9 +15,9 @@ fn workspaces() -> Vec<PathBuf> {
     all
 }
 
-/// Has cargo lint the packages of a workspace while it compiles them. To check them by `cargo clippy` would check every dependency, too.
+/// Lints the packages of a workspace during compilation. Running `cargo clippy` would check every dependency, too.
 pub(crate) fn linted(cargo: &mut Command) -> &mut Command {
-    // What `cargo clippy -- -D warnings` sets for its `cargo check`.
+    // The settings of `cargo clippy -- -D warnings` for its `cargo check`.
     cargo
         .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
         .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
@@ -33,7 +33,7 @@ pub(crate) fn format() -> anyhow::Result<()> {
     format_scenarios()
 }
 
-/// Formatting of the files of scenarios: a macro finds them, which rustfmt does not read.
+/// Formatting of scenario files: a macro includes them, so rustfmt does not find them.
 fn format_scenarios() -> anyhow::Result<()> {
     let folder = root().join("tests/src/scenarios/list");
     let mut rustfmt = Command::new("rustfmt");
@@ -69,7 +69,7 @@ pub(crate) fn doc() -> anyhow::Result<()> {
     )
 }
 
-/// Bans, licences and sources; advisories too if asked, which fetches their database.
+/// Bans, licences and sources; with `advisories` also advisories, which fetches their database.
 pub(crate) fn deny(advisories: bool) -> anyhow::Result<()> {
     let mut checks = vec!["bans", "licenses", "sources"];
     if advisories {

@@ -1,4 +1,4 @@
-//! Chores that build and run the whole: demo, tests, benchmark.
+//! Chores that build and run everything: demo, tests, benchmark.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,15 +22,15 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// The binary that [`build_with_tests`] makes.
+/// The binary built by [`build_with_tests`].
 pub(crate) fn pintle() -> PathBuf {
     target().join("debug/pintle")
 }
 
-/// Builds the components, then these binaries, of which one carries them; answers their folder.
+/// Builds the components, then these binaries, one of which embeds them; returns their folder.
 ///
-/// The whole workspace is named, because cargo chooses the features of dependencies for all that it builds: package by
-/// package, most dependencies would be built once for each.
+/// The whole workspace is built, because cargo unifies the features of dependencies over all built packages: package by
+/// package, most dependencies would be built several times.
 fn build_binaries(release: bool, binaries: &[&str]) -> anyhow::Result<PathBuf> {
     eprintln!("==> components");
     guests::build_named(&[Set::Plugins], &[])?;
@@ -47,15 +47,15 @@ fn build_binaries(release: bool, binaries: &[&str]) -> anyhow::Result<PathBuf> {
     Ok(target().join(if release { "release" } else { "debug" }))
 }
 
-/// Builds the components, then the binary that carries them; answers its path.
+/// Builds the components, then the binary that embeds them; returns its path.
 pub(crate) fn build(release: bool) -> anyhow::Result<PathBuf> {
     Ok(build_binaries(release, &["pintle"])?.join("pintle"))
 }
 
-/// Builds the binary and the tests at once, for the reason of [`build_binaries`], and lints them.
+/// Builds and lints the binary and the tests together, for the reason of [`build_binaries`].
 fn build_with_tests() -> anyhow::Result<()> {
     process::run(checks::linted(cargo().args(["build", "--workspace", "--bins", "--tests"])))?;
-    // Tests of the long tier are not among `--tests`, which `cargo test` would run.
+    // Tests of the long tier are not part of `--tests`, which `cargo test` would run.
     process::run(checks::linted(cargo().args(["build", "--workspace", "--test", "long"])))
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn demo() -> anyhow::Result<()> {
     process::run(Command::new(binaries.join("demo")).current_dir(root()).arg(binaries.join("pintle")))
 }
 
-/// A part of `cargo xtask test`: its name, and what it runs.
+/// A part of `cargo xtask test`: its name and function.
 type Part = (&'static str, fn(&mut Tests) -> anyhow::Result<()>);
 
 const PARTS: &[Part] = &[
@@ -82,25 +82,26 @@ const PARTS: &[Part] = &[
     ("the long tier", |tests| tests.of_long_tier()),
 ];
 
-/// What [`test()`] runs.
+/// The tests that [`test()`] runs.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    /// Which items of the long tier.
+    /// The items of the long tier.
     pub(crate) long: Long,
-    /// Every scenario, and not a sample.
+    /// Whether to run every scenario, not a sample.
     pub(crate) all_scenarios: bool,
-    /// Only parts with one of these words in their names; all if there are none.
+    /// Only parts whose names contain one of these words; all if there are none.
     pub(crate) only: Vec<String>,
-    /// Write the times of the files of tests.
+    /// Whether to record the times of test files.
     pub(crate) record_times: bool,
 }
 
-/// Runs the tests of the default tier, and those of the long one that are asked for. Stops at the first part that fails.
+/// Runs the tests of the default tier, and the selected ones of the long tier. Stops at the first failing part.
 pub(crate) fn test(selection: &Selection) -> anyhow::Result<()> {
     let begun = Instant::now();
     let mut tests =
         Tests { tally: Tally::default(), selection, recorded: runner::recorded_times()?, times: Times::new() };
-    // It takes minutes on a new machine, and little else waits for it. A failure is reported by the tests that need it.
+    // It takes minutes on a new machine, and few other parts wait for it. A failure is reported by the tests that need
+    // it.
     let whole = selection.only.is_empty();
     let control_plane = whole.then(|| std::thread::spawn(controlplane::ensure));
     let mut times = Vec::new();
@@ -143,11 +144,11 @@ pub(crate) fn record(scenario: Option<&str>) -> anyhow::Result<()> {
     process::run(&mut record)
 }
 
-/// What `cargo xtask test` runs and counts.
+/// The tests that `cargo xtask test` runs and counts.
 struct Tests<'a> {
     tally: Tally,
     selection: &'a Selection,
-    /// The times of jobs that are recorded, and those of this run.
+    /// The recorded times of jobs, and those of this run.
     recorded: Times,
     times: Times,
 }
@@ -164,19 +165,19 @@ impl Tests<'_> {
         examples::of("rust")?.iter().try_for_each(test)
     }
 
-    /// Tests of the host, with those of the default tier in `tests/`.
+    /// Tests of the host, and those of the default tier in `tests/`.
     ///
-    /// Tests that need the control plane wait for its build, the others run meanwhile.
+    /// Tests that need the control plane wait for its build, while the others run.
     fn of_host(&mut self) -> anyhow::Result<()> {
         let mut jobs = Vec::new();
-        // `--tests`: no package of the host has examples in its documentation.
+        // `--tests`: no package of the host has doc examples.
         for executable in runner::executables(host_tests(), &["--tests"])? {
             match executable.name.as_str() {
                 SYSTEM => jobs.extend(executable.files("system")?),
                 _ => jobs.extend(executable.whole()?),
             }
         }
-        // More than processors: most of the time whole-system tests wait for other processes.
+        // More than processors, because whole-system tests mostly wait for other processes.
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         self.run(jobs, 2 * processors)
     }
@@ -191,7 +192,7 @@ impl Tests<'_> {
         let (selected, line) = self.selection.long.select(&all, &self.recorded)?;
         eprintln!("{line}");
         jobs.retain(|job| selected.contains(&job.name));
-        // One after the other: some measure memory, others need most of the machine.
+        // Sequentially: some measure memory, others need most of the machine.
         self.run(jobs, 1)?;
         for check in Check::ALL.into_iter().filter(|check| selected.contains(check.name())) {
             let started = Instant::now();
@@ -226,7 +227,7 @@ impl Tests<'_> {
 /// The name of the executable of whole-system tests.
 const SYSTEM: &str = "pintle-tests::system";
 
-/// Cargo with the flags that the tests of the host's workspace were compiled with.
+/// Cargo with the flags of the compiled tests of the host's workspace.
 fn host_tests() -> Command {
     let mut test = cargo();
     checks::linted(&mut test);

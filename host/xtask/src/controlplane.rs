@@ -1,7 +1,7 @@
-//! The control plane that tests run against: `tests/controlplane`, built with Go.
+//! The control plane for tests: `tests/controlplane`, built with Go.
 //!
-//! One binary holds etcd, kube-apiserver, kube-controller-manager and kubectl. It is kept in the user's cache ([`cache`]), because a build
-//! takes minutes and its sources rarely change.
+//! One binary contains etcd, kube-apiserver, kube-controller-manager and kubectl. It is stored in the user's cache
+//! ([`cache`]), because a build takes minutes and its sources rarely change.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,10 +16,10 @@ use crate::{cache, process, root};
 /// The sources of the program.
 const SOURCES: [&str; 3] = ["facts.go", "guard.go", "main.go"];
 
-/// The modules that they import, beside Kubernetes and what is published with it.
+/// The modules that they import, besides Kubernetes and the modules published with it.
 const OTHERS: [&str; 2] = ["github.com/spf13/cobra", "go.etcd.io/etcd/server/v3"];
 
-/// Flags of the linker, with the version that the parts report.
+/// Linker flags, with the version that the parts report.
 fn linker_flags(version: &str) -> String {
     const PACKAGE: &str = "k8s.io/component-base/version";
     let mut numbers = version.split('.').skip(1);
@@ -30,13 +30,13 @@ fn linker_flags(version: &str) -> String {
 /// Without DWARF, which the linker would drop.
 const COMPILER_FLAGS: &str = "all=-dwarf=false";
 
-/// How many compiled packages make one line of progress. The whole build has about 1,900.
+/// Number of compiled packages per line of progress. The whole build has about 1,900.
 const PACKAGES_PER_LINE: usize = 200;
 
-/// Returns the path of the binary of the version that is followed, building it first if there is none of these sources.
+/// Returns the path of the binary of the followed version, building it first if these sources have not been built.
 ///
-/// The first build takes minutes and reports its progress on standard error, past the capture of the test harness. Other processes wait
-/// for it.
+/// The first build takes minutes and reports its progress on standard error, bypassing the capture of the test harness.
+/// Other processes wait for it.
 ///
 /// # Errors
 /// Go is not installed, or the build failed.
@@ -44,7 +44,7 @@ pub fn ensure() -> Result<PathBuf> {
     ensure_version(kubernetes::VERSION)
 }
 
-/// As [`ensure`], for any version that the module proxy has, such as `1.35.4`.
+/// As [`ensure`], for any version of the module proxy, such as `1.35.4`.
 ///
 /// # Errors
 /// As for [`ensure`], or the modules cannot be downloaded.
@@ -53,7 +53,7 @@ pub fn ensure_version(version: &str) -> Result<PathBuf> {
     cache::entry(&entry, |output| build(&module(version)?, version, output))
 }
 
-/// What a binary or a module is made from. The version of the Go toolchain does not count: a newer one builds the same program.
+/// The inputs of a binary or a module. The version of the Go toolchain is ignored: a newer one builds the same program.
 fn digest(version: &str, flags: &str) -> Result<String> {
     let read = |source: &&str| fs::read(folder().join(source)).with_context(|| format!("read {source}"));
     let mut inputs = SOURCES.iter().map(read).collect::<Result<Vec<_>>>()?;
@@ -66,8 +66,8 @@ fn folder() -> PathBuf {
     root().join("tests/controlplane")
 }
 
-/// The module of a version: the sources of `tests/controlplane`, and what Kubernetes requires in that version. All of it follows from the
-/// version; the checksum database guards the downloads. Answers its folder.
+/// The module of a version: the sources of `tests/controlplane`, and the requirements of Kubernetes in that version.
+/// All of it is derived from the version; the checksum database verifies the downloads. Returns its folder.
 ///
 /// # Errors
 /// A file cannot be written, or the modules cannot be downloaded.
@@ -95,7 +95,7 @@ pub fn sources(version: &str) -> Result<PathBuf> {
     Ok(module["Dir"].as_str().context("the module has no folder")?.into())
 }
 
-/// What we require, in the versions of Kubernetes' own `go.mod`, and a replacement for each module that is published with it.
+/// Our requirements, in the versions of Kubernetes' own `go.mod`, and a replacement for each module published with it.
 /// `go mod tidy` adds the rest.
 fn go_mod(version: &str, upstream: &str) -> Result<String> {
     let lines = || upstream.lines().map(str::trim);
@@ -120,7 +120,7 @@ fn go_mod(version: &str, upstream: &str) -> Result<String> {
 
 fn build(folder: &Path, version: &str, output: &Path) -> Result<()> {
     say(&format!("building the control plane {version} (first time: several minutes; cached afterwards)"));
-    // At low priority: it shares the processors with what is waited for.
+    // At low priority, because it competes with work that others wait for.
     let mut child = Command::new("nice")
         .args(["-n", "10", "go", "build", "-v", "-p", "2", "-trimpath", "-gcflags", COMPILER_FLAGS])
         .args(["-ldflags", &linker_flags(version), "-o"])

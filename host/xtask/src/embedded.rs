@@ -1,8 +1,10 @@
-//! Generates the tables of the embedded cluster: what an API server serves by default, and what it knows of these kinds besides their fields.
+//! Generates the tables of the embedded cluster: the default kinds of an API server, and its data about them besides
+//! their fields.
 //!
-//! *Flow*: upstream's discovery documents, OpenAPI and Go types -> the two files, which `host/sim` includes. Both have facts that
-//! upstream has only as code: constant defaults, and the flags of resources. They are kept from the committed files; a new kind has none,
-//! and a person adds them. The behaviour cases of `tests/` compare the result with the real API server.
+//! *Flow*: upstream's discovery documents, OpenAPI and Go types -> the two files, which `host/sim` includes. Both
+//! contain data that upstream has only as code: constant defaults, and the flags of resources. It is kept from the
+//! committed files; for a new kind it must be added manually. The behaviour cases of `tests/` compare the result with
+//! the real API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +25,7 @@ pub const TYPES: &str = "host/sim/src/schema/builtin.txt";
 /// The texts of the two files, with their paths.
 ///
 /// # Errors
-/// Go is missing, or upstream's documents are not what they were.
+/// Go is missing, or upstream's documents have changed their format.
 pub fn generate() -> anyhow::Result<[(String, String); 2]> {
     let (schema, kubernetes) = Schema::find()?;
     let (discovery, kinds) = discovery(&kubernetes.folder.join("api/discovery"), &committed(DISCOVERY)?)?;
@@ -34,7 +36,7 @@ fn committed(path: &str) -> anyhow::Result<String> {
     fs::read_to_string(root().join(path)).with_context(|| format!("read {path}"))
 }
 
-/// The comments at the beginning of a committed table, with the version.
+/// The comments at the start of a committed table, with the version.
 fn header(table: &str) -> String {
     let lines = table.lines().take_while(|line| line.starts_with('#')).enumerate();
     let of_version = |(n, line): (usize, &str)| match line.split_once("Kubernetes 1.") {
@@ -114,7 +116,7 @@ fn discovery(folder: &Path, committed: &str) -> anyhow::Result<(String, Kinds)> 
 }
 
 impl Schema {
-    /// What the types of these kinds have besides their fields.
+    /// The data about these kinds besides their fields.
     fn table(&self, committed: &str, kinds: &Kinds) -> anyhow::Result<String> {
         let defaults = defaults(committed);
         let of_kind = |definition: &serde_json::Map<String, Value>| {
@@ -167,7 +169,7 @@ impl Schema {
     }
 }
 
-/// A type as the table of the embedded cluster has it: more exact than `known`, for what is text or a time elsewhere.
+/// A type for the table of the embedded cluster: more specific than `known`, for strings and times.
 fn exact(schema: &Value, known: &str) -> String {
     if let Some(item) = known.strip_prefix("[]") {
         return format!("[]{}", exact(&schema["items"], item));
@@ -204,7 +206,7 @@ fn defaults(table: &str) -> BTreeMap<&str, &str> {
     defaults
 }
 
-/// The facts of a field for apply and for patches.
+/// The data of a field for apply and for patches.
 fn merging(schema: &Value, exact: &str) -> String {
     let of = |name: &str| schema.get(format!("x-kubernetes-{name}")).and_then(Value::as_str).unwrap_or_default();
     let mut flags = match of("list-type") {

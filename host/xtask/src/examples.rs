@@ -1,4 +1,4 @@
-//! The controllers that are shown in `sdk/<language>/examples`.
+//! The controllers in `sdk/<language>/examples`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use crate::{process, root};
 
-/// Folders of the examples of a language, as a folder of `sdk` is called, in their order.
+/// Folders of the examples of a language, named like a folder of `sdk`, in order.
 ///
 /// # Errors
 /// There is none, or the folder cannot be read.
@@ -21,19 +21,19 @@ pub fn of(language: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(examples)
 }
 
-/// The cases of an example: its own, or those that the examples of this name share in all languages.
+/// The cases of an example: its own, or those shared by the examples with this name in all languages.
 pub fn cases(example: &Path) -> PathBuf {
     let own = example.join("cases");
     let name = example.file_name().unwrap_or_default();
     if own.exists() { own } else { root().join("tests").join(name).join("cases") }
 }
 
-/// Where the SDK, its examples and the plugins are compiled for their native tests, so that what they share is built once.
+/// Target folder for native tests of the SDK, its examples and the plugins, so that common code is built once.
 pub fn target() -> PathBuf {
     root().join("target/native")
 }
 
-/// Cargo in an example in Rust. Each is a separate workspace; they share the SDK's build output.
+/// Cargo in a Rust example. Each is a separate workspace; they share the SDK's build output.
 pub fn cargo(example: &Path) -> Command {
     let mut cargo = process::cargo(example);
     cargo.env("CARGO_TARGET_DIR", target());

@@ -1,7 +1,7 @@
-//! `cargo xtask upstream VERSION`: follows another version of Kubernetes.
+//! `cargo xtask upstream VERSION`: updates the followed version of Kubernetes.
 //!
-//! *Flow*: control planes of both versions print their facts (`tests/controlplane/facts.go`); what follows from the new ones is written;
-//! the differences, and the changed sources of controllers, are the list for a person.
+//! *Flow*: control planes of both versions print their facts (`tests/controlplane/facts.go`); derived files are
+//! written; the differences, and the changed sources of controllers, are listed for manual review.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,7 +28,7 @@ const SOURCES: [&str; 5] = [
     "plugin/pkg/auth/authorizer/rbac/bootstrappolicy",
 ];
 
-/// Sets the version that is followed, writes what follows from it, and returns what a person must look at: what differs from `since`.
+/// Sets the followed version, writes the derived files, and returns the differences from `since` for manual review.
 ///
 /// # Errors
 /// The module proxy has no such version, a control plane cannot be built, or a file cannot be written.
@@ -47,7 +47,7 @@ pub fn follow(version: &str, since: &str) -> anyhow::Result<String> {
     let gates =
         gates(&after, newest, &fs::read_to_string(root().join(GATES)).with_context(|| format!("read {GATES}"))?)?;
     write(GATES, &gates)?;
-    // A new process: this one was compiled for the old version.
+    // A new process, because this one was compiled for the old version.
     process::run(process::cargo(&root()).args(["xtask", "generate", "bindings", "pages"]))?;
 
     let mut report = format!("# From {since} to {version}\n\n## Facts of kube-controller-manager\n\n");
@@ -81,7 +81,7 @@ fn facts(version: &str) -> anyhow::Result<String> {
     process::output(Command::new(binary).arg("facts"))
 }
 
-/// The lines of only one side, `-` and `+`, of the same subject beside each other.
+/// The lines that only one side has, `-` and `+`, grouped by subject.
 fn difference(before: &str, after: &str) -> String {
     let (old, new): (BTreeSet<&str>, BTreeSet<&str>) = (before.lines().collect(), after.lines().collect());
     let changed = old.symmetric_difference(&new).copied();
@@ -125,7 +125,8 @@ fn sources(before: &Path, after: &Path) -> anyhow::Result<String> {
     Ok(changed.into_iter().map(line).collect())
 }
 
-/// The table of gates with those of the facts, of the minor version `newest`. The groups of gates that are `fixed`, and the comments, stay as they are.
+/// The table of gates with those of the facts, of the minor version `newest`. The groups of `fixed` gates, and the
+/// comments, stay unchanged.
 fn gates(facts: &str, newest: u32, table: &str) -> anyhow::Result<String> {
     let mut groups: BTreeMap<(usize, bool, bool, Option<&str>), Vec<&str>> = BTreeMap::new();
     const STAGES: [&str; 4] = ["alpha", "beta", "ga", "deprecated"];
@@ -158,7 +159,7 @@ fn gates(facts: &str, newest: u32, table: &str) -> anyhow::Result<String> {
         text.extend(names.iter().map(|name| format!("    - {name}\n")));
     }
     for line in fixed {
-        // One that upstream no longer has.
+        // A gate that upstream no longer has.
         if line.strip_prefix("    - ").is_none_or(|name| known.contains(name)) {
             text += line;
             text.push('\n');

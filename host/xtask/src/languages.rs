@@ -1,7 +1,7 @@
-//! What the SDKs of other languages than Rust need to be built and tested, and their own tests.
+//! Installs the tools of the SDKs in other languages than Rust, and runs their tests.
 //!
-//! Go and Node.js come with the machine. The rest is installed: libraries of Node.js beside the SDK, and an environment of Python below
-//! `target/tools`. Versions are pinned here, or by the SDK's own files.
+//! Go and Node.js must be installed. The rest is installed here: libraries of Node.js next to the SDK, and a Python
+//! environment below `target/tools`. Versions are pinned here, or in the SDK's own files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use xtask::{examples, process, root};
 
-/// Files that say which libraries of Python there shall be.
+/// Files that list the required Python libraries.
 const PYTHON_INPUTS: [&str; 2] = ["sdk/python/requirements-dev.txt", "sdk/python/pyproject.toml"];
 
-/// The environment of Python, for `VIRTUAL_ENV`.
+/// The Python environment, for `VIRTUAL_ENV`.
 pub(crate) fn python() -> PathBuf {
     root().join("target/tools/python")
 }
 
-/// Installs what is not there.
+/// Installs missing tools.
 pub(crate) fn install() -> anyhow::Result<()> {
     ensure!(
         process::succeeds(Command::new("go").arg("version")),
@@ -28,13 +28,14 @@ pub(crate) fn install() -> anyhow::Result<()> {
     install_python().context("install what the SDK of Python is tested with")
 }
 
-/// Installs the libraries of the SDK of JavaScript.
+/// Installs the libraries of the JavaScript SDK.
 pub(crate) fn install_node() -> anyhow::Result<()> {
     ensure!(
         process::succeeds(Command::new("node").arg("--version")),
         "there is no Node.js: install 20 or newer (https://nodejs.org)"
     );
-    // Not `npm ci`: no lock can be complete, because a library names packages for other systems that were never published.
+    // Not `npm ci`: no lock file can be complete, because a library refers to packages for other systems that were
+    // never published.
     let mut npm = Command::new("npm");
     npm.current_dir(root().join("sdk/js")).args([
         "install",
@@ -56,7 +57,7 @@ fn install_python() -> anyhow::Result<()> {
     if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
         return Ok(());
     }
-    // One that was begun and not ended is of no use.
+    // An incomplete environment is useless.
     if environment.exists() {
         fs::remove_dir_all(&environment).with_context(|| format!("remove {}", environment.display()))?;
     }
@@ -76,7 +77,7 @@ fn install_python() -> anyhow::Result<()> {
 /// Tests of the SDKs themselves, and the cases of their examples.
 pub(crate) fn test() -> anyhow::Result<()> {
     let sdk = root().join("sdk");
-    // The packages below `internal` are for WebAssembly alone; a build of the example compiles them.
+    // The packages below `internal` are for WebAssembly only; a build of the example compiles them.
     go(&sdk.join("go"), &[".", "./pintletest"])?;
     for example in examples::of("go")? {
         go(&example, &["."])?;
@@ -84,7 +85,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
     process::run(Command::new("npm").current_dir(sdk.join("js")).arg("test"))?;
     let unittest = |folder: PathBuf, more: &[&str]| {
         let mut python = Command::new(python().join("bin/python"));
-        // Files beside the sources would look like changed sources.
+        // Files next to the sources would look like changed sources.
         python.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(folder).args(["-m", "unittest"]).args(more);
         process::run(&mut python)
     };

@@ -1,4 +1,4 @@
-//! Build and test chores, as a library: what `cargo xtask` does, tests can call.
+//! Build and test chores, as a library for `cargo xtask` and tests.
 
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,11 @@
-//! `cargo xtask new-plugin`: the folder of a built-in controller, with a manifest, code and a case that passes.
+//! `cargo xtask new-plugin`: creates the folder of a built-in controller, with a manifest, code and a passing case.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 
-/// Files of a plugin and their texts, in which `{{name}}` stands for the name.
+/// Files of a plugin and their texts, in which `{{name}}` is replaced by the name.
 const FILES: [(&str, &str); 6] = [
     ("Cargo.toml", include_str!("../templates/plugin/Cargo.toml")),
     ("manifest.yaml", include_str!("../templates/plugin/manifest.yaml")),
@@ -15,13 +15,13 @@ const FILES: [(&str, &str); 6] = [
     ("cases/serviceaccounts.yaml", include_str!("../templates/plugin/cases.yaml")),
 ];
 
-/// Longest name: labels of Kubernetes have 63 characters, and `-controller` is added.
+/// Longest name: Kubernetes labels have at most 63 characters, and `-controller` is added.
 const MAX_NAME: usize = 63 - "-controller".len();
 
 /// Writes the folder `plugins/<name>` below `root`.
 ///
 /// # Errors
-/// The name does not fit, the folder is there already, or a file cannot be written.
+/// The name is invalid, the folder exists, or a file cannot be written.
 pub(crate) fn create(root: &Path, name: &str) -> anyhow::Result<()> {
     let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     let starts_with_letter = name.starts_with(|c: char| c.is_ascii_lowercase());

@@ -1,23 +1,23 @@
-//! Programs of the distribution that tests need, installed where they are missing, all at once.
+//! Installs missing programs of the distribution for tests, all together.
 
 use std::path::Path;
 
 use anyhow::bail;
 use xtask::process;
 
-/// A program, and the package of Debian that has it; the release of Debian pins the version.
+/// A program, and its Debian package; the Debian release pins the version.
 const NEEDED: [(&str, &str); 4] = [
     // A real browser, for the web page of a host.
     ("chromium", "chromium"),
-    // A real registry, for what is pushed and pulled.
+    // A real registry, for pushing and pulling.
     ("docker-registry", "docker-registry"),
     // It scrapes hosts and evaluates the rules and the dashboard; `promtool` is in the same package.
     ("prometheus", "prometheus"),
-    // It reads the unit of a host.
+    // It validates the systemd unit of a host.
     ("systemd-analyze", "systemd"),
 ];
 
-/// Installs what is missing, which only root can.
+/// Installs missing programs, which requires root.
 ///
 /// # Errors
 /// Something is missing and cannot be installed.

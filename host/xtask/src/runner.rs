@@ -1,4 +1,4 @@
-//! Runs the tests of the host's workspace, a file of whole-system tests at a time.
+//! Runs the tests of the host's workspace, dividing whole-system tests by file.
 //!
 //! ```text
 //! cargo --no-run -> executables -> jobs: one for each executable, or for each file of an executable that is divided
@@ -7,9 +7,9 @@
 //!
 //! *Invariants*
 //! 1. A job fails if its process does, or if it has run another number of tests than were listed for it. All jobs run.
-//! 2. A time fails nothing. A job that takes a multiple of its recorded time is reported.
+//! 2. Times never fail a run. A job that takes a multiple of its recorded time is reported.
 //!
-//! The tests of a job run one after the other, so that its time depends little on what runs beside it.
+//! The tests of a job run sequentially, so that its time depends little on parallel jobs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,19 +26,19 @@ use xtask::root;
 /// The recorded times of jobs, relative to the root of the repository.
 pub(crate) const TIMES: &str = "tests/times.toml";
 
-/// A job is reported if it takes more than so many times its recorded time,
+/// A job is reported if it takes more than this many times its recorded time,
 const SLOW_FACTOR: f64 = 3.0;
 
-/// and so many seconds more: short times vary with what the machine does beside.
+/// and this many seconds more: short times vary with other load on the machine.
 const SLOW_SECONDS: f64 = 10.0;
 
-/// The time of a job that is not recorded, so that it begins early.
+/// The assumed time of a job without a recorded one, so that it starts early.
 const UNKNOWN_SECONDS: f64 = 120.0;
 
-/// How many of the longest jobs are shown at the end of a run.
+/// Number of longest jobs shown at the end of a run.
 const N_SHOWN: usize = 10;
 
-/// How many tests there were.
+/// Counts of tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u32,
@@ -47,8 +47,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds a line of libtest's such as `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; ...`. Whether it is one; others are
-    /// ignored.
+    /// Adds a line of libtest's such as `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; ...`. Returns
+    /// whether it is one; others are ignored.
     pub(crate) fn add(&mut self, line: &str) -> bool {
         let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
             return false;
@@ -65,14 +65,14 @@ impl Tally {
         true
     }
 
-    /// Adds those of another.
+    /// Adds another tally.
     pub(crate) fn add_all(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.ignored += other.ignored;
     }
 
-    /// Runs tests, shows what they print, and counts them.
+    /// Runs tests, shows their output, and counts them.
     pub(crate) fn run(&mut self, command: &mut Command) -> anyhow::Result<()> {
         let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo test")?;
         let output = child.stdout.take().context("read what cargo test prints")?;
@@ -87,17 +87,17 @@ impl Tally {
     }
 }
 
-/// An executable of tests.
+/// A test executable.
 #[derive(Debug, Clone)]
 pub(crate) struct Executable {
-    /// Package and target, such as `pintle-wasm::limits`; only the package if the tests are beside the code.
+    /// Package and target, such as `pintle-wasm::limits`; only the package for unit tests.
     pub(crate) name: String,
     path: PathBuf,
     /// The folder of its package.
     folder: PathBuf,
 }
 
-/// Tests that run in one process, one after the other.
+/// Tests that run in one process, sequentially.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     /// As in [`TIMES`].
@@ -117,11 +117,11 @@ pub(crate) struct Results {
     pub(crate) tally: Tally,
     /// How long each job took.
     pub(crate) times: Times,
-    /// What the jobs that failed have printed.
+    /// The output of failed jobs.
     failures: Vec<String>,
 }
 
-/// Compiles the tests that `cargo` and these arguments select, and returns their executables.
+/// Compiles the tests selected by `cargo` and these arguments, and returns their executables.
 pub(crate) fn executables(mut cargo: Command, arguments: &[&str]) -> anyhow::Result<Vec<Executable>> {
     cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]).args(arguments);
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("start cargo test")?;
@@ -132,7 +132,7 @@ pub(crate) fn executables(mut cargo: Command, arguments: &[&str]) -> anyhow::Res
         let (Some(path), true) = (message["executable"].as_str(), message["profile"]["test"] == true) else { continue };
         let manifest = PathBuf::from(message["manifest_path"].as_str().context("an executable without a package")?);
         let folder = manifest.parent().context("a manifest without a folder")?.to_owned();
-        // `path+file:///folder#name@version`, or `...#version` where the folder has the name of the package.
+        // `path+file:///folder#name@version`, or `...#version` if the folder has the name of the package.
         let id = message["package_id"].as_str().unwrap_or_default();
         let package = match id.rsplit_once('#').map(|(_, package)| package.split('@').next().unwrap_or_default()) {
             Some(package) if !package.starts_with(|first: char| first.is_ascii_digit()) => package.to_owned(),
@@ -152,7 +152,7 @@ pub(crate) fn executables(mut cargo: Command, arguments: &[&str]) -> anyhow::Res
 impl Executable {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
-        // As `cargo test` runs it.
+        // As run by `cargo test`.
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         command
     }
@@ -173,7 +173,7 @@ impl Executable {
         Ok((n_tests > 0).then_some(job))
     }
 
-    /// A job for each file of the executable, which is a module of its root, named with this prefix.
+    /// A job for each file of the executable, which is a module of its root, with this name prefix.
     pub(crate) fn files(&self, prefix: &str) -> anyhow::Result<Vec<Job>> {
         let mut by_file: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for test in self.list()? {
@@ -187,7 +187,7 @@ impl Executable {
         Ok(by_file.into_iter().map(job).collect())
     }
 
-    /// A job for each test of the executable, named with this prefix.
+    /// A job for each test of the executable, with this name prefix.
     pub(crate) fn tests(&self, prefix: &str) -> anyhow::Result<Vec<Job>> {
         let job = |test: String| {
             let (name, tests) = (format!("{prefix}::{test}"), vec![test]);
@@ -212,7 +212,7 @@ impl Job {
             .stderr(writer)
             .spawn()
             .with_context(|| format!("start {}", self.executable.path.display()))?;
-        // It has the ends of the pipe that it writes to.
+        // It holds the ends of the pipe that the process writes to.
         drop(command);
         let mut done = Done::default();
         for line in BufReader::new(reader).split(b'\n') {
@@ -236,9 +236,9 @@ impl Job {
 struct Done {
     tally: Tally,
     seconds: f64,
-    /// Everything that it printed.
+    /// Its complete output.
     text: String,
-    /// What it printed besides the lines of the test harness: results, such as tables.
+    /// Its output besides the lines of the test harness: results, such as tables.
     shown: String,
     error: Option<String>,
 }
@@ -261,10 +261,10 @@ impl Done {
     }
 }
 
-/// Runs jobs, `n_at_once` at a time, and prints what they print when they end.
+/// Runs jobs, `n_at_once` at a time, and prints their output when they end.
 ///
 /// # Errors
-/// A process cannot be started. Tests that fail are results.
+/// A process cannot be started. Failing tests are results.
 pub(crate) fn run(
     mut jobs: Vec<Job>,
     n_at_once: usize,
@@ -308,7 +308,7 @@ impl Results {
         }
     }
 
-    /// The longest jobs, those that take a multiple of their recorded times, and those that have none.
+    /// The longest jobs, those that take a multiple of their recorded times, and those without one.
     pub(crate) fn report(&self, recorded: &Times) -> String {
         let mut text = String::from("\nThe files of tests that took longest:\n");
         let mut longest: Vec<_> = self.times.iter().collect();
@@ -333,14 +333,14 @@ impl Results {
     }
 
     /// # Errors
-    /// Tests have failed; the text is what they printed.
+    /// Tests have failed; the message is their output.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         ensure!(self.failures.is_empty(), "tests failed:\n{}", self.failures.join("\n"));
         Ok(())
     }
 }
 
-/// The times that are recorded.
+/// The recorded times.
 ///
 /// # Errors
 /// The file cannot be read, or is not a list of seconds by name.
@@ -349,7 +349,7 @@ pub(crate) fn recorded_times() -> anyhow::Result<Times> {
     toml::from_str(&text).with_context(|| format!("parse {TIMES}"))
 }
 
-/// Writes the recorded times with those of a run in their place.
+/// Updates the recorded times with those of a run.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -365,7 +365,7 @@ pub(crate) fn record_times(mut recorded: Times, times: &Times) -> anyhow::Result
     std::fs::write(root().join(TIMES), text).with_context(|| format!("write {TIMES}"))
 }
 
-/// How many seconds a job is expected to take.
+/// The expected seconds of a job.
 pub(crate) fn expected(recorded: &Times, name: &str) -> f64 {
     recorded.get(name).copied().unwrap_or(UNKNOWN_SECONDS)
 }

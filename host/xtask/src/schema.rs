@@ -1,12 +1,13 @@
-//! Generates what the Rust SDK and the host carry of Kubernetes' API types: the fields of each type, without their descriptions.
+//! Generates the Kubernetes API types of the Rust SDK and the host: the fields of each type, without their
+//! descriptions.
 //!
-//! *Flow*: upstream's OpenAPI and Go types, in the version that is followed -> [`generate`] -> [`PATH`], committed, because
+//! *Flow*: upstream's OpenAPI and Go types, in the followed version -> [`generate`] -> [`PATH`], committed, because
 //! authors have neither. `pintle_sdk::types!` reads it; `sdk/rust/macros/src/schema.rs` describes the format.
 //!
-//! The Go types tell what the OpenAPI does not: which fields are pointers, so that absent and zero differ, and which are written even
-//! if they are empty.
+//! The Go types contain data missing in the OpenAPI: which fields are pointers, so that absent and zero differ, and
+//! which are written even if empty.
 //!
-//! *Invariant*: what is committed is what [`generate`] answers (`cargo xtask generate bindings`).
+//! *Invariant*: the committed file equals the result of [`generate`] (`cargo xtask generate bindings`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -32,13 +33,13 @@ pub(crate) type Definitions = BTreeMap<String, Map<String, Value>>;
 /// The text of the file.
 ///
 /// # Errors
-/// If Go is missing, or upstream's sources are not what they were.
+/// If Go is missing, or upstream's sources have changed their format.
 pub fn generate() -> anyhow::Result<String> {
     let (schema, kubernetes) = Schema::find()?;
     schema.render(&kubernetes.version)
 }
 
-/// A Go module of the control plane that tests run.
+/// A Go module of the control plane for tests.
 pub(crate) struct Module {
     version: String,
     pub(crate) folder: PathBuf,
@@ -78,7 +79,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Those of the version that is followed, with the module of Kubernetes.
+    /// The types of the followed version, with the module of Kubernetes.
     pub(crate) fn find() -> anyhow::Result<(Self, Module)> {
         let kubernetes = Module::find("k8s.io/kubernetes")?;
         let schema = Self {
@@ -130,13 +131,13 @@ impl Schema {
         Ok(text)
     }
 
-    /// The fields of one type; the types of the fields that have fields are added to `open`.
+    /// The fields of one type; field types with fields are added to `open`.
     fn type_line(&self, name: &str, package: &Package, open: &mut Vec<String>) -> anyhow::Result<String> {
         let schema = &self.definitions[name];
         let mut line = String::new();
         for (field, schema) in properties(schema).into_iter().flatten() {
             let go_name = name.rsplit('.').next().unwrap_or_default();
-            // Types of old versions that are aliases of others are not found. All their fields are lists and strings.
+            // Types of old versions that alias others are not found. All their fields are lists and strings.
             let go_field = package.field(go_name, field).unwrap_or_default();
             let mark = if go_field.always_written { "!" } else { "" };
             let pointer = if go_field.pointer { "?" } else { "" };
@@ -215,7 +216,7 @@ pub(crate) struct GoField {
 }
 
 impl Package {
-    /// Reads a source file, which gofmt has formatted: one field a line, with its name in JSON.
+    /// Reads a source file formatted by gofmt: one field per line, with its JSON name.
     fn read(&mut self, source: &str) {
         let mut current = None;
         for line in source.lines() {

@@ -1,7 +1,7 @@
-//! The long tier of tests, and the shares of it that CI runs one at a time.
+//! The long tier of tests, and its shares, one of which CI runs at a time.
 //!
-//! A share is a list of items, each a test of `tests/tests/long` or a check of this program, that take five minutes together by their
-//! recorded times. The commit selects the share, so that each item runs every few landings.
+//! A share is a list of items, each a test of `tests/tests/long` or a check of this program, that together take five
+//! minutes by their recorded times. The commit selects the share, so that each item runs every few commits.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -11,7 +11,7 @@ use xtask::{process, root};
 
 use crate::runner::{Times, expected};
 
-/// What the items of a share may take together. An item that takes longer has its own share.
+/// Time limit of a share. A longer item has its own share.
 const SHARE_SECONDS: f64 = 300.0;
 
 /// A check that is too slow for every change.
@@ -42,22 +42,22 @@ impl Check {
     }
 }
 
-/// Which items of the long tier run.
+/// The items of the long tier to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Long {
     /// None.
     None,
-    /// The share that the commit selects.
+    /// The share selected by the commit.
     Share,
     /// All.
     All,
 }
 
 impl Long {
-    /// The names of the items that run, of `all`, and a line about them.
+    /// The names of the selected items of `all`, and a line about them.
     ///
     /// # Errors
-    /// A share is asked for, and there are no items.
+    /// A share is requested, and there are no items.
     pub(crate) fn select(self, all: &BTreeSet<String>, times: &Times) -> anyhow::Result<(BTreeSet<String>, String)> {
         match self {
             Self::None => Ok((BTreeSet::new(), "not asked for: --long runs it, --share a part of it".to_owned())),
@@ -76,7 +76,7 @@ impl Long {
     }
 }
 
-/// Every item once: the longest first, each into the first share that has room for it.
+/// Every item once: the longest first, each in the first share with enough room.
 fn shares(all: &BTreeSet<String>, times: &Times) -> Vec<BTreeSet<String>> {
     let seconds = |item: &str| expected(times, item);
     let mut items: Vec<&String> = all.iter().collect();
@@ -95,7 +95,7 @@ fn shares(all: &BTreeSet<String>, times: &Times) -> Vec<BTreeSet<String>> {
     shares.into_iter().map(|(_, share)| share).collect()
 }
 
-/// The share that the digits of a commit's name select.
+/// The share selected by the digits of a commit's name.
 fn share_of(commit: &str, n_shares: usize) -> usize {
     let digits = commit.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0);
     digits as usize % n_shares

@@ -1,4 +1,4 @@
-//! Toolchains that make components and know nothing of Pintle: what the tests of `tests/toolchains` build with, at pinned versions.
+//! Toolchains that build components without Pintle, for the tests of `tests/toolchains`, at pinned versions.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use anyhow::{Context, ensure};
 
 use crate::{cache, process, root};
 
-/// The target of Rust whose programs are components.
+/// The Rust target whose programs are components.
 pub const RUST_TARGET: &str = "wasm32-wasip2";
 
-/// Installs the standard library of Rust for [`RUST_TARGET`] where it is missing.
+/// Installs Rust's standard library for [`RUST_TARGET`] if it is missing.
 ///
 /// # Errors
 /// It cannot be installed.
@@ -30,7 +30,7 @@ pub fn rust() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `jco`, of the npm package that `tests/toolchains/package.json` pins.
+/// `jco`, from the npm package pinned by `tests/toolchains/package.json`.
 ///
 /// # Errors
 /// It cannot be installed.

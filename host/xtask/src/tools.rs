@@ -1,4 +1,4 @@
-//! Programs that chores and tests need, at versions that are pinned here. Each is built once for all checkouts ([`cache`]).
+//! Programs for chores and tests, at versions pinned here. Each is built once for all checkouts ([`cache`]).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,16 +7,16 @@ use anyhow::Context;
 
 use crate::{cache, process, root};
 
-/// Checks dependencies. Any version of the machine is good enough.
+/// Checks dependencies. Any installed version is accepted.
 const CARGO_DENY: &str = "0.20.2";
 
-/// Renders the documentation site. Another version may render other pages, so that of the machine does not count.
+/// Renders the documentation site. Another version may render other pages, so an installed one is ignored.
 const MDBOOK: &str = "0.5.4";
 
-/// Renders and installs charts. Another version may render other texts, so that of the machine does not count.
+/// Renders and installs charts. Another version may render other texts, so an installed one is ignored.
 const HELM: &str = "v3.22.0";
 
-/// cargo-deny of the machine, or this version.
+/// The installed cargo-deny, or this version.
 ///
 /// # Errors
 /// If it cannot be built.
@@ -32,7 +32,7 @@ pub fn cargo_deny() -> anyhow::Result<PathBuf> {
 /// # Errors
 /// If it cannot be built.
 pub fn mdbook() -> anyhow::Result<PathBuf> {
-    // Unoptimised: it renders the book in two seconds all the same.
+    // Unoptimised: it still renders the book in two seconds.
     built("mdbook", MDBOOK, &["--no-default-features", "--features", "search", "--debug"])
 }
 

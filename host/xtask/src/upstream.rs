@@ -1,6 +1,7 @@
 //! Every controller of kube-controller-manager (`plugins/upstream.yaml`), and which of them are built.
 //!
-//! *Invariant*: an entry whose name a plugin has gives only its area. So nobody edits the list when a controller is built.
+//! *Invariant*: an entry with the name of a plugin has only its area, so that the list needs no change when a
+//! controller is built.
 
 use std::fs;
 
@@ -25,13 +26,13 @@ pub struct Upstream {
     pub flags: Vec<General>,
 }
 
-/// Controllers that are listed together.
+/// A group of controllers on a page.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Area {
     /// For readers.
     pub name: String,
-    /// Whether they are those of cloud providers, which kube-controller-manager does not run.
+    /// Whether they belong to cloud providers; kube-controller-manager does not run them.
     #[serde(default)]
     pub cloud_providers: bool,
     /// In the order of pages.
@@ -48,23 +49,23 @@ pub struct Entry {
     pub aliases: Vec<String>,
     /// Its flags.
     pub flags: Vec<String>,
-    /// Kinds on whose objects nothing acts without it.
+    /// Kinds that no other controller acts on.
     pub reconciles: Vec<Kind>,
-    /// What does not happen without it, for users of the embedded cluster.
+    /// The effect of its absence, for users of the embedded cluster.
     pub without: String,
     /// Whether it is off by default upstream.
     pub off_by_default: bool,
     /// Whether it runs upstream only with certain flags.
     pub needs_flags: bool,
-    /// What is hard about it.
+    /// Its difficulty.
     pub hard_part: String,
-    /// The parts of the contract, of the manifest and of the SDK for that.
+    /// The parts of the contract, of the manifest and of the SDK for it.
     pub carried_by: String,
-    /// The guest below `tests/guests/shape-*` that has the shape of the hard part.
+    /// The guest below `tests/guests/shape-*` with this difficulty.
     pub shape: String,
 }
 
-/// Flags with what to do instead.
+/// Flags with their alternatives.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct General {
@@ -78,7 +79,7 @@ impl Upstream {
     /// Reads the list.
     ///
     /// # Errors
-    /// It cannot be read, or has a field that is not known.
+    /// It cannot be read, or has an unknown field.
     pub fn read() -> anyhow::Result<Self> {
         let text = fs::read_to_string(root().join(PATH)).with_context(|| format!("read {PATH}"))?;
         serde_norway::from_str(&text).with_context(|| format!("read {PATH}"))
@@ -89,7 +90,7 @@ impl Upstream {
         self.areas.iter().flat_map(|area| &area.controllers)
     }
 
-    /// The list with the built controllers in their places, and those that it does not contain at the end.
+    /// The list with the built controllers in their positions, and those missing from it at the end.
     pub fn with<'a>(&'a self, built: &'a [Manifest]) -> Vec<Listed<'a>> {
         let listed = |area: &'a Area| {
             let state = |entry: &'a Entry| match built.iter().find(|manifest| manifest.name == entry.name) {
@@ -109,7 +110,7 @@ impl Upstream {
         all
     }
 
-    /// The controllers of kube-controller-manager, and how many of them are built. Those of cloud providers do not count.
+    /// Counts the controllers of kube-controller-manager, and the built ones. Those of cloud providers do not count.
     pub fn count(&self, built: &[Manifest]) -> Count {
         let own = self.areas.iter().filter(|area| !area.cloud_providers).flat_map(|area| &area.controllers);
         let is_built = |entry: &&Entry| built.iter().any(|manifest| manifest.name == entry.name);
@@ -152,7 +153,7 @@ pub enum State<'a> {
 }
 
 impl<'a> Listed<'a> {
-    /// The manifests of those that are built, and whether upstream has them off by default.
+    /// The manifests of the built ones, and whether upstream has them off by default.
     pub fn built(&self) -> impl Iterator<Item = (&'a Manifest, bool)> {
         self.controllers.iter().filter_map(|state| match state {
             State::Built { manifest, is_off_upstream } => Some((*manifest, *is_off_upstream)),
@@ -160,7 +161,7 @@ impl<'a> Listed<'a> {
         })
     }
 
-    /// Those that are not built.
+    /// The ones that are not built.
     pub fn missing(&self) -> impl Iterator<Item = &'a Entry> {
         self.controllers.iter().filter_map(|state| match state {
             State::Missing(entry) => Some(*entry),

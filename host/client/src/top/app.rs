@@ -1,4 +1,4 @@
-//! The state of the screen: what was received, and what the keys have chosen.
+//! The state of the screen: received data, and the user's choices.
 
 use pintle_core::overview::{Overview, PluginOverview};
 use pintle_sources::wire::PluginDetail;
@@ -11,18 +11,18 @@ const MAX_FILTER_CHARS: usize = 63;
 /// Rows of a page up or down.
 const PAGE: usize = 10;
 
-/// What the keys ask for.
+/// The next action after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// Go on.
+    /// Continue.
     Stay,
-    /// Ask the host now: another plugin is shown.
+    /// Query the host now, because another plugin is shown.
     Ask,
-    /// End.
+    /// Quit.
     Quit,
 }
 
-/// What is on the screen besides the table.
+/// The part of the screen shown besides the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Nothing.
@@ -30,7 +30,7 @@ pub(super) enum Mode {
     Table,
     /// The filter is being typed.
     Filter,
-    /// The keys.
+    /// Help for the keys.
     Help,
     /// One plugin.
     Detail(String),
@@ -40,7 +40,7 @@ pub(super) enum Mode {
 pub(super) struct App {
     pub(super) overview: Option<Overview>,
     pub(super) detail: Option<PluginDetail>,
-    /// Why the host could not be asked last time.
+    /// Why the last request to the host failed.
     pub(super) problem: Option<String>,
     pub(super) sort: Column,
     pub(super) reversed: bool,
@@ -66,7 +66,7 @@ impl App {
         }
     }
 
-    /// The plugin whose detail is shown.
+    /// The plugin with visible details.
     pub(super) fn wants(&self) -> Option<&str> {
         match &self.mode {
             Mode::Detail(name) => Some(name),
@@ -74,25 +74,25 @@ impl App {
         }
     }
 
-    /// Takes an answer of the host.
+    /// Processes a response of the host.
     pub(super) fn receive(&mut self, answer: Result<(Overview, Option<PluginDetail>), String>) {
         match answer {
             Ok((overview, detail)) => {
                 self.problem = None;
                 self.overview = Some(overview);
-                // An answer about another plugin came too late.
+                // A late response about another plugin.
                 self.detail = detail.filter(|detail| self.wants() == Some(&*detail.plugin.name));
             }
             Err(why) => self.problem = Some(why),
         }
     }
 
-    /// The plugins as they are shown.
+    /// The plugins in display order.
     pub(super) fn rows(&self) -> Vec<&PluginOverview> {
         let plugins = self.overview.iter().flat_map(|overview| &overview.plugins);
         let mut rows: Vec<&PluginOverview> = plugins.filter(|plugin| plugin.name.contains(&self.filter)).collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
-        // Stable: equal ones keep the order of their names.
+        // Stable: equal ones stay sorted by name.
         rows.sort_by(|a, b| {
             let order = self.sort.compare(a, b);
             if self.descends() { order.reverse() } else { order }
@@ -103,12 +103,12 @@ impl App {
         rows
     }
 
-    /// Whether the largest value is first.
+    /// Whether the order is descending.
     pub(super) fn descends(&self) -> bool {
         self.sort.is_number() != self.reversed
     }
 
-    /// The place of the cursor; the first row if its plugin is gone.
+    /// The row of the cursor; the first row if its plugin was unloaded.
     pub(super) fn cursor(&self) -> Option<usize> {
         let rows = self.rows();
         let at = rows.iter().position(|plugin| Some(&plugin.name) == self.selected.as_ref());
@@ -168,7 +168,7 @@ impl App {
         Flow::Stay
     }
 
-    /// Sorts by the column that is so many columns to the right.
+    /// Sorts by the column this many columns to the right.
     fn sort_by(&mut self, right: usize) {
         let at = Column::ALL.iter().position(|column| *column == self.sort).unwrap_or(0);
         self.sort = Column::ALL[(at + right) % Column::ALL.len()];

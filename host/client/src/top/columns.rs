@@ -1,11 +1,11 @@
-//! The columns of the table: their texts and their order.
+//! The columns of the table: values and sort order.
 
 use std::cmp::Ordering;
 
 use pintle_core::overview::PluginOverview;
 use pintle_core::text::printable;
 
-/// Longest name that is shown; names of plugins are shorter.
+/// Longest displayed name; names of plugins are shorter.
 const MAX_NAME_BYTES: usize = 80;
 
 /// A column.
@@ -26,7 +26,7 @@ pub(super) enum Column {
 }
 
 impl Column {
-    /// As they are shown.
+    /// In display order.
     pub(super) const ALL: [Self; 12] = [
         Self::Name,
         Self::Phase,
@@ -42,7 +42,7 @@ impl Column {
         Self::Memory,
     ];
 
-    /// Those that a narrow terminal leaves out, the first one first. The name is always there.
+    /// Columns dropped on a narrow terminal, the first one first. The name is always shown.
     pub(super) const DISPENSABLE: [Self; 11] = [
         Self::Delayed,
         Self::Held,
@@ -74,7 +74,7 @@ impl Column {
         }
     }
 
-    /// Whether it is a number, whose largest values come first unless the order is reversed.
+    /// Whether it is a number, sorted in descending order by default.
     pub(super) fn is_number(self) -> bool {
         !matches!(self, Self::Name | Self::Phase)
     }
@@ -82,7 +82,7 @@ impl Column {
     pub(super) fn text(self, plugin: &PluginOverview) -> String {
         match self {
             Self::Name => printable(&plugin.name, MAX_NAME_BYTES),
-            // A plugin that does not work is marked without colours, too.
+            // A plugin that is not working is marked without colours, too.
             Self::Phase if plugin.problem.is_some() => format!("{:?} !", plugin.phase),
             Self::Phase => format!("{:?}", plugin.phase),
             Self::Ready => plugin.queue.ready.to_string(),
@@ -98,7 +98,7 @@ impl Column {
         }
     }
 
-    /// Ascending; plugins that are equal in this column are in the order of their names.
+    /// Ascending; plugins with equal values are sorted by name.
     pub(super) fn compare(self, a: &PluginOverview, b: &PluginOverview) -> Ordering {
         let of = |plugin: &PluginOverview| match self {
             Self::Ready => count(plugin.queue.ready),

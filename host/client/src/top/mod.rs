@@ -1,4 +1,4 @@
-//! `pintle top`: the host at a glance in a terminal.
+//! `pintle top`: an overview of the host in a terminal.
 //!
 //! ```text
 //! keys ──> App (state) <── overview of the host, every interval
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. The terminal is as before when the command ends: by a key, a signal, an error or a panic.
-//! 2. A host that does not answer is shown, and asked again; its last values stay.
+//! 1. The terminal is restored when the command ends: by a key, a signal, an error or a panic.
+//! 2. A host that does not respond is reported, and queried again; its last values stay.
 //! 3. Untrusted text is escaped before it reaches the terminal.
 
 mod app;
@@ -30,15 +30,15 @@ use self::app::{App, Flow};
 use self::columns::Column;
 use crate::{Client, path};
 
-/// How long a host may take to answer.
+/// Timeout of a request to the host.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Keys that were pressed and not handled yet.
+/// Most pending key events.
 const MAX_EVENTS: usize = 64;
 
-/// The host at a glance.
+/// The overview of the host.
 ///
 /// # Errors
-/// The host cannot be reached, or does not answer; the text says what to do.
+/// The host cannot be reached, or does not respond; the message has the remedy.
 pub async fn overview(client: &Client) -> anyhow::Result<Overview> {
     within(client.get("/v1/overview")).await
 }
@@ -57,13 +57,13 @@ pub fn text(overview: &Overview) -> String {
     format!("{facts}\n{role}\n{}\n\n{plugins}", view::totals(overview))
 }
 
-/// Shows the host until the user quits, or a signal asks the process to end. `colors`: whether colours may be used.
+/// Shows the host until the user quits, or a signal stops the process. `colors`: whether colours may be used.
 ///
 /// # Errors
-/// The terminal is not usable. A host that cannot be reached is not an error here.
+/// The terminal is unusable. An unreachable host is not an error here.
 pub async fn show(client: &Client, interval: Duration, colors: bool) -> anyhow::Result<()> {
     let mut signals = Signals::catch()?;
-    // It also sets a hook that restores the terminal before the message of a panic.
+    // It also sets a hook that restores the terminal before a panic message.
     let mut terminal = ratatui::try_init().context("use this terminal; `pintle top --once` needs none")?;
     let _restored = Restored;
     let mut events = events();
@@ -73,7 +73,7 @@ pub async fn show(client: &Client, interval: Duration, colors: bool) -> anyhow::
         terminal.draw(|frame| view::draw(frame, &app)).context("write to the terminal")?;
         tokio::select! {
             event = events.recv() => match event.map(|event| app.handle(&event)) {
-                // The terminal is gone.
+                // The terminal was closed.
                 None | Some(Flow::Quit) => return Ok(()),
                 Some(Flow::Ask) => asking = Box::pin(ask(client, app.wants().map(str::to_owned), Duration::ZERO)),
                 Some(Flow::Stay) => {}
@@ -97,7 +97,7 @@ impl Drop for Restored {
     }
 }
 
-/// Asks the host after a pause; for one plugin in detail, too.
+/// Queries the host after a pause; also the details of one plugin.
 async fn ask(
     client: &Client,
     wanted: Option<String>,
@@ -115,7 +115,7 @@ async fn ask(
     Ok((found, detail))
 }
 
-/// Keys and changes of the size, from a thread, since the terminal can only be read by waiting. The thread ends with the process.
+/// Key and resize events, from a thread, because reading the terminal blocks. The thread ends with the process.
 fn events() -> mpsc::Receiver<event::Event> {
     let (sender, receiver) = mpsc::channel(MAX_EVENTS);
     std::thread::spawn(move || {
@@ -128,7 +128,7 @@ fn events() -> mpsc::Receiver<event::Event> {
     receiver
 }
 
-/// The signals that ask a program in a terminal to end.
+/// The signals that stop a terminal program.
 struct Signals([Signal; 3]);
 
 impl Signals {

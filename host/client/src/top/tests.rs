@@ -1,4 +1,4 @@
-//! Frames on a terminal in memory.
+//! Frames on an in-memory terminal.
 
 use expect_test::{Expect, expect};
 use pintle_core::overview::{ElectionOverview, Overview};

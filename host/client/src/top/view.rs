@@ -78,7 +78,7 @@ fn problem(app: &App, why: &str) -> String {
     }
 }
 
-/// Who leads.
+/// The leadership.
 pub(super) fn role(host: &HostOverview) -> String {
     if host.elections.is_empty() {
         return "No leader election: this host works alone".to_owned();
@@ -140,7 +140,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, overview: &Overview, app: &App) {
     let mut text =
         vec![Line::styled(facts(host), first), Line::styled(role(host), role_style), Line::raw(totals(overview))];
     if area.height < 3 {
-        // The role fits in a line with nothing else.
+        // The role fits in a line of its own.
         text.swap(0, 1);
     }
     frame.render_widget(Paragraph::new(text), area);
@@ -151,11 +151,11 @@ fn cells(text: &str) -> u16 {
     u16::try_from(Span::raw(text).width()).unwrap_or(u16::MAX)
 }
 
-/// The columns that fit, with their widths. Numbers are never cut; long names are.
+/// The columns that fit, with their widths. Numbers are never truncated; long names are.
 fn fitting(rows: &[&PluginOverview], total: u16) -> Vec<(Column, u16)> {
     let width = |column: Column| {
         let longest = rows.iter().map(|plugin| cells(&column.text(plugin))).max().unwrap_or(0);
-        // The title, and the mark of the order.
+        // The title, and the sort marker.
         let width = longest.max(cells(column.title()) + 1);
         if column == Column::Name { width.min(MIN_NAME_WIDTH.max(total / 3)) } else { width }
     };
@@ -261,7 +261,7 @@ fn detail(frame: &mut Frame<'_>, area: Rect, name: &str, app: &App) {
     frame.render_widget(Paragraph::new(key_lines(detail, usize::from(keys.height))), keys);
 }
 
-/// The last minutes as bars, the newest at the right, under a line with the highest value.
+/// The last minutes as bars, the newest on the right, below a line with the highest value.
 fn plot(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -276,7 +276,7 @@ fn plot(
     let now = values.last().copied().flatten().map_or_else(|| "-".to_owned(), &text);
     let caption_text = format!("{title} now {now}, highest {}", text(highest));
     frame.render_widget(Paragraph::new(caption_text).style(Style::new().add_modifier(Modifier::BOLD)), caption);
-    // Bars have whole numbers.
+    // Bars need whole numbers.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of 1000")]
     let data =
         values.iter().map(|value| value.map(|value| if highest > 0.0 { (value / highest * 1000.0) as u64 } else { 0 }));
@@ -284,7 +284,7 @@ fn plot(
     frame.render_widget(bars_of, bars);
 }
 
-/// A plugin in lines of a name and a value.
+/// A plugin in lines with a name and a value.
 fn plugin_facts(detail: &PluginDetail) -> Vec<(&'static str, String)> {
     let plugin = &detail.plugin;
     let line = |text: &str| printable(text, MAX_LINE_BYTES);
@@ -322,7 +322,7 @@ fn plugin_facts(detail: &PluginDetail) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The keys of the queues, as many as fit.
+/// The keys of the queues, as far as they fit.
 fn key_lines(detail: &PluginDetail, n_lines: usize) -> Vec<Line<'_>> {
     let n_all: usize =
         detail.queues.iter().map(|queue| queue.n_ready + queue.n_delayed + queue.n_running + queue.n_held).sum();
@@ -335,7 +335,7 @@ fn key_lines(detail: &PluginDetail, n_lines: usize) -> Vec<Line<'_>> {
                 (None, None) => "-".to_owned(),
             };
             let failures = key.n_failures + key.n_faults;
-            // As the columns are called: `Ready` is a condition of plugins.
+            // Like the columns: `Ready` is a condition of plugins.
             let state = if key.state == "ready" { "queued" } else { &*key.state };
             keys.push(Line::raw(format!(
                 "{state:<8}{time:>10}{failures:>10}  {}",

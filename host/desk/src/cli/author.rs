@@ -1,4 +1,4 @@
-//! Arguments of the commands for authors of plugins.
+//! Arguments of the commands for plugin authors.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use pintle_build::Language;
 
 use pintle::output::Output;
 
-/// A language by its word.
+/// Parses a language by its name.
 pub(super) fn language() -> impl clap::builder::TypedValueParser<Value = Language> {
     let values = Language::ALL.map(|language| PossibleValue::new(language.word()).aliases(language.aliases()));
     PossibleValuesParser::new(values).try_map(|word| word.parse::<Language>())

@@ -1,7 +1,8 @@
-//! Who may use the embedded API server: the owner of the kubeconfig of this run.
+//! Access to the embedded API server: only for the owner of the kubeconfig of this run.
 //!
-//! Any local user can connect to a port of loopback, and everybody who is connected has all permissions. TLS decides who is: the server
-//! accepts one client certificate, whose key is in the kubeconfig. A bearer token would not do, because kubectl sends none without TLS.
+//! Any local user can connect to a loopback port, and every connected client has all permissions. TLS authenticates
+//! clients: the server accepts one client certificate, whose key is in the kubeconfig. A bearer token is not an option,
+//! because kubectl sends none without TLS.
 
 use std::sync::Arc;
 
@@ -18,9 +19,9 @@ use super::kubeconfig::{NAME, mark};
 
 /// The certificates of one run of `pintle dev`.
 pub(super) struct Access {
-    /// Of the server.
+    /// TLS configuration of the server.
     pub(super) tls: Arc<ServerConfig>,
-    /// The authority of both sides, in PEM. Nobody has its key: it signs these two certificates only.
+    /// The authority of both sides, in PEM. Its key is discarded: it signs these two certificates only.
     pub(super) authority: String,
     certificate: String,
     key: String,
@@ -34,10 +35,10 @@ struct Issued {
 }
 
 impl Access {
-    /// New keys and certificates.
+    /// Generates new keys and certificates.
     ///
     /// # Errors
-    /// There is no randomness.
+    /// No random numbers are available.
     pub(super) fn new() -> anyhow::Result<Self> {
         Self::issue().context("make the certificates of the embedded API server")
     }

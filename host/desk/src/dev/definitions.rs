@@ -13,13 +13,13 @@ use pintle_sources::apply_crd;
 /// Folder of sample objects, inside a plugin's own.
 const SAMPLES: &str = "samples";
 
-/// Definitions that the cluster has.
+/// Definitions in the cluster.
 pub(super) struct Applied {
-    /// One for each plugin, in their order.
+    /// One for each plugin, in order.
     pub(super) of_plugins: Vec<Definitions>,
     /// One for each folder of `--crds`.
     pub(super) of_folders: Vec<Definitions>,
-    /// What was applied and what was not, in lines.
+    /// Results and errors, in lines.
     pub(super) lines: Vec<String>,
 }
 
@@ -32,10 +32,10 @@ pub(super) fn check(folders: &[PathBuf]) -> anyhow::Result<()> {
     folders.iter().try_for_each(|folder| Definitions::of_folder(folder, nothing.clone()).map(drop))
 }
 
-/// Applies what there is. A definition that is wrong is reported in the lines, and does not keep the cluster from running.
+/// Applies all definitions. An invalid one is reported in the lines, and does not prevent the cluster from running.
 ///
 /// # Errors
-/// A folder of `--crds` is gone.
+/// A folder of `--crds` is missing.
 pub(super) async fn apply(
     connection: &Connection,
     plugins: &[Followed],
@@ -58,7 +58,7 @@ pub(super) async fn apply(
     Ok(Applied { of_plugins, of_folders, lines })
 }
 
-/// A sentence about the samples of a plugin, if it has any: they are the author's to apply.
+/// A sentence about the samples of a plugin, if it has any: the author applies them.
 fn samples(plugin: &Path) -> Option<String> {
     let folder = crds::beside(plugin).with_file_name(SAMPLES);
     let has_any = crds::files(&folder).is_ok_and(|files| !files.is_empty());

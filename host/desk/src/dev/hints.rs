@@ -7,8 +7,8 @@ use pintle::output;
 use pintle_runtime::failures::{Failure, RecordedFailure};
 use pintle_runtime::manager::Manager;
 
-/// Prints a hint after the first fault of each build of each plugin. Does not end. `socket`: the admin socket, if hints must
-/// name it.
+/// Prints a hint after the first fault of each build of each plugin. Never returns. `socket`: the admin socket, if
+/// hints must include it.
 pub(super) async fn tell(manager: Arc<Manager>, socket: Option<String>) {
     let mut failed = manager.failed();
     let mut told: HashSet<(String, String)> = HashSet::new();
@@ -20,7 +20,7 @@ pub(super) async fn tell(manager: Arc<Manager>, socket: Option<String>) {
             if let Some(fault) = fault
                 && told.insert((plugin.name.clone(), fault.run.identity.digest.clone()))
             {
-                // Without standard output there is no place left for hints.
+                // Without standard output, hints are dropped.
                 let _ = output::line(&hint(&plugin.name, fault, socket.as_deref()));
             }
         }

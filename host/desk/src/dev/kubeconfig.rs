@@ -1,10 +1,11 @@
 //! The file with the kubeconfig of one run of `pintle dev`.
 //!
-//! The same option of `pintle run` and kubectl names a file to read, so it may name a file with the clusters of a person.
+//! With `pintle run` and kubectl, the same option is a file to read, so it may refer to a user's file with other
+//! clusters.
 //!
 //! Invariants:
 //! 1. A file is replaced or removed only if `pintle dev` has written it and it contains nothing else.
-//! 2. Not even then while the run that wrote it goes on: it holds a lock of the file.
+//! 2. It is never replaced while the run that wrote it continues: that run holds a lock on the file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
@@ -15,16 +16,17 @@ use anyhow::{Context as _, bail};
 use pintle_oci::{open, read_opened};
 use serde_json::{Value, json};
 
-/// Marks a file of `pintle dev`. An extension, and not a comment, because kubectl drops comments when it changes a kubeconfig.
+/// Marks a file of `pintle dev`. It is an extension, not a comment, because kubectl drops comments when it changes a
+/// kubeconfig.
 const MARK: &str = "dev.pintle.dev";
 
-/// The only cluster and user of such a file.
+/// The only cluster and user of this file.
 pub(super) const NAME: &str = "pintle";
 
-/// Longest file to look at.
+/// Largest file to examine.
 const MAX_BYTES: usize = 1 << 20;
 
-/// A kubeconfig that this process has written. Dropping it removes the file if it is still the same and contains nothing else.
+/// A kubeconfig written by this process. Dropping it removes the file if it is unchanged and contains nothing else.
 pub(super) struct Kubeconfig {
     path: PathBuf,
     /// Locked.
@@ -40,13 +42,13 @@ impl Kubeconfig {
     /// Checks that the file can be written later.
     ///
     /// # Errors
-    /// There is a file that must not be replaced, or the folder does not permit new files. One line with the next step.
+    /// The file exists and must not be replaced, or the folder does not permit new files. One line with the next step.
     pub(super) fn check(path: &Path) -> anyhow::Result<()> {
         may_replace(path)?;
         temporary(path).map(drop).with_context(|| cannot_write(path))
     }
 
-    /// Writes a file that only its owner can read (mode 0600), as a whole.
+    /// Writes a file that only its owner can read (mode 0600), atomically.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -90,7 +92,8 @@ fn cannot_write(path: &Path) -> String {
     format!("write {}; choose another file with --kubeconfig", path.display())
 }
 
-/// A new file beside this one, readable for its owner. Unlike those of `tempfile_in`, its errors do not contain its name.
+/// A new file next to this one, readable by its owner. Unlike those of `tempfile_in`, its errors do not contain its
+/// name.
 fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile<File>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let create = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
@@ -98,7 +101,7 @@ fn temporary(path: &Path) -> io::Result<tempfile::NamedTempFile<File>> {
 }
 
 /// # Errors
-/// There is something that must not be replaced.
+/// The existing file must not be replaced.
 fn may_replace(path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
     let about = match fs::symlink_metadata(path) {
@@ -129,7 +132,7 @@ fn may_replace(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Whether a kubeconfig is one of `pintle dev`, without clusters and users of others.
+/// Whether a kubeconfig was written by `pintle dev`, without additional clusters and users.
 fn is_ours(text: &str) -> bool {
     let Ok(config) = serde_norway::from_str::<Value>(text) else { return false };
     let names = |field: &str| -> Vec<&str> {
@@ -193,7 +196,7 @@ mod tests {
         assert!(why(&file).contains("another `pintle dev` that is running"));
         drop(first);
         assert!(!file.exists());
-        // As a killed process leaves it.
+        // The state that a killed process leaves.
         fs::write(&file, text(&[NAME])).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
         Kubeconfig::check(&file).unwrap();
@@ -220,7 +223,7 @@ mod tests {
 
         fs::remove_file(&file).unwrap();
         let ours = Kubeconfig::write(&file, &text(&[NAME])).unwrap();
-        // As kubectl writes it.
+        // In the format of kubectl.
         fs::write(&file, text(&[NAME]).replace('{', "{ ")).unwrap();
         drop(ours);
         assert!(!file.exists());

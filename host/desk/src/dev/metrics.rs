@@ -1,4 +1,4 @@
-//! The metrics APIs of the embedded cluster: the simulated nodes decide what they answer, and the API server serves it.
+//! The metrics APIs of the embedded cluster: the simulated nodes compute the responses, and the API server serves them.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use pintle_nodes::metrics::{GROUPS, Served, Source};
 use pintle_sim::{Aggregated, Resource};
 use serde_json::Value;
 
-/// The metrics that users set.
+/// The metrics set by users.
 #[derive(Debug)]
 pub(super) struct Metrics;
 
-/// Calls `then` with the objects that metrics come from.
+/// Calls `then` with the source objects of metrics.
 fn with_source<T>(objects: &dyn Fn(&str) -> Vec<Arc<Value>>, then: impl FnOnce(&Source<'_, Arc<Value>>) -> T) -> T {
     let (pods, nodes, config_maps) = (objects("pods"), objects("nodes"), objects("configmaps"));
     then(&Source { pods: &pods, nodes: &nodes, config_maps: &config_maps, now: Timestamp::now() })

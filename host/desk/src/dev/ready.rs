@@ -1,7 +1,8 @@
-//! `--ready-file` and `--stop-with-stdin`: `pintle dev` as a part of a test program.
+//! `--ready-file` and `--stop-with-stdin`: `pintle dev` as part of a test program.
 //!
 //! Invariants:
-//! 1. The file appears whole, and only when the host is ready and each plugin has been built and loaded once, or one was not.
+//! 1. The file appears atomically, when the host is ready and each plugin has been built and loaded once, or one has
+//!    failed.
 //! 2. It is removed when the run ends.
 
 use std::io::{Read as _, Write as _};
@@ -18,12 +19,12 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::cli::DevArgs;
 
-/// Between two looks at whether the host is ready, which nothing announces.
+/// Polling interval for the host's readiness, which sends no notification.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The first result of each plugin under development.
 pub(super) struct Started {
-    /// By number; the error of those that do not run.
+    /// By number; the error of those that are not running.
     results: Mutex<Vec<Option<Result<(), String>>>>,
     changed: Notify,
 }
@@ -62,7 +63,7 @@ impl Started {
     }
 }
 
-/// The file for programs. Dropping it removes the file.
+/// The ready file. Dropping it removes the file.
 pub(super) struct Ready {
     path: PathBuf,
     is_written: bool,
@@ -70,7 +71,7 @@ pub(super) struct Ready {
 
 impl Ready {
     /// # Errors
-    /// The file exists: a program that waits for it would read that of another run.
+    /// The file exists: a waiting program would read that of another run.
     pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path).context("find the file of --ready-file")?;
         if std::fs::symlink_metadata(&path).is_ok() {
@@ -79,7 +80,7 @@ impl Ready {
         Ok(Self { path, is_written: false })
     }
 
-    /// Writes the file when everything runs, and keeps it. Does not end.
+    /// Writes the file when everything is running, and keeps it. Never returns.
     pub(super) async fn write_when(mut self, mut about: Value, started: Arc<Started>, manager: Arc<Manager>) {
         if let Err(why) = started.all().await {
             about["error"] = why.into();
@@ -112,13 +113,13 @@ impl Ready {
 impl Drop for Ready {
     fn drop(&mut self) {
         if self.is_written {
-            // Somebody may have removed it.
+            // Another process may have removed it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// What programs learn of a run.
+/// The information about a run for programs.
 pub(super) fn about(args: &DevArgs, server: &str, serving: SocketAddr, socket: Option<&Path>) -> Value {
     json!({
         "pid": std::process::id(),
@@ -129,13 +130,13 @@ pub(super) fn about(args: &DevArgs, server: &str, serving: SocketAddr, socket: O
     })
 }
 
-/// Resolves when standard input ends; never if that is not asked for.
+/// Resolves when standard input ends; never unless requested.
 pub(super) async fn stdin_ends(is_asked: bool) {
     if !is_asked {
         return std::future::pending().await;
     }
     let (end, ended) = oneshot::channel::<()>();
-    // A thread that the runtime does not wait for: nothing can wake it.
+    // A thread that the runtime does not wait for, because its read cannot be interrupted.
     std::thread::spawn(move || {
         let mut buffer = [0; 256];
         let mut stdin = std::io::stdin().lock();
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(started.result(), None);
         started.report(0, Ok(()));
         assert_eq!(started.result(), Some(Ok(())));
-        // A later save is the author's matter.
+        // Later saves do not count.
         started.report(0, Err("broken"));
         assert_eq!(started.result(), Some(Ok(())));
         assert_eq!(Started::new(0).result(), Some(Ok(())));

@@ -1,4 +1,4 @@
-//! Certificates of authorities of each kind, which `webpki` verifies and `x509-parser` reads.
+//! Certificates by authorities with each key type, verified by `webpki` and parsed by `x509-parser`.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn p256() -> KeyPair {
     KeyPair::generate().unwrap()
 }
 
-/// A request with this change, by this key.
+/// A request with this change, signed by this key.
 fn request(key: &KeyPair, change: impl FnOnce(&mut CertificateParams)) -> String {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "system:node:a");
@@ -215,7 +215,7 @@ fn what_cannot_be_signed_is_a_refusal() {
     assert_eq!(sign(&pem.repeat(2), &[]), "Malformed: PEM with one CERTIFICATE REQUEST is needed, not with 2");
     let broken = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n";
     assert!(sign(broken, &[]).starts_with("Malformed: the certificate request is not valid PKCS#10"));
-    // Another one's signature.
+    // Another request's signature.
     let mut bytes = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes()).unwrap().to_vec();
     let name = bytes.windows(13).position(|part| part == b"system:node:a").unwrap();
     bytes[name + 12] = b'b';
@@ -229,7 +229,7 @@ fn what_cannot_be_signed_is_a_refusal() {
     assert_eq!(end, "2026-01-31T00:00:00Z".parse::<Timestamp>().unwrap().as_second());
 }
 
-/// Extensions of an authority, and others, with contents that may be valid.
+/// Extensions of an authority, and others, with possibly valid contents.
 fn extensions() -> impl Strategy<Value = Vec<(Vec<u64>, Vec<u8>)>> {
     let oid = prop::sample::select(vec![
         vec![2, 5, 29, 19],
@@ -240,7 +240,7 @@ fn extensions() -> impl Strategy<Value = Vec<(Vec<u64>, Vec<u8>)>> {
         vec![1, 2, 3],
     ]);
     let content = prop_oneof![
-        // CA:TRUE, without and with a length of the path; keyCertSign and cRLSign; anything.
+        // CA:TRUE, without and with a path length; keyCertSign and cRLSign; anything.
         Just(vec![0x30, 3, 1, 1, 0xff]),
         Just(vec![0x30, 6, 1, 1, 0xff, 2, 1, 9]),
         Just(vec![3, 2, 1, 6]),
@@ -284,13 +284,13 @@ proptest! {
         let changed = der::pem::encode_string("CERTIFICATE REQUEST", der::pem::LineEnding::LF, &bytes).unwrap();
         match signer.sign(&asked(changed, &[]), now()) {
             Err(error) => prop_assert_eq!(error.reason, "Malformed"),
-            // The parameters beside the signature's algorithm are not signed, and nothing uses them.
+            // The parameters next to the signature's algorithm are not signed, and not used.
             Ok(_) => prop_assert_eq!(info(&bytes), original),
         }
     }
 }
 
-/// The tests above would not notice authorities that their requests cannot ask for.
+/// The tests above would not detect authorities if their requests could not ask for one.
 #[test]
 fn the_requests_of_the_property_ask_for_an_authority() {
     let pem = request(&p256(), |params| {

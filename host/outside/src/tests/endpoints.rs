@@ -1,4 +1,4 @@
-//! Calls of endpoints on real sockets.
+//! Endpoint calls on real sockets.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::endpoint::{BoundEndpoint, EndpointConfig};
 
-/// A server that answers each request with these bytes, or, if there are none, never.
+/// A server that responds to each request with these bytes, or never if there are none.
 struct Server {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -140,7 +140,7 @@ async fn refusals_have_reasons_and_nothing_is_sent_again() {
         assert_eq!(shown(server.endpoint("").call("o", "{}", LONG).await), expected);
         assert_eq!(server.requests.lock().len(), 1, "{status}");
     }
-    // The connection breaks off after the request.
+    // The connection breaks after the request.
     let server = Server::start("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{}", None).await;
     let broken = shown(server.endpoint("").call("o", "{}", LONG).await);
     assert!(broken.starts_with("0 Transport: the endpoint was not reached, or its answer broke off"), "{broken}");
@@ -194,7 +194,7 @@ async fn an_endpoint_has_a_certificate_of_its_authority_and_gets_the_token_as_it
     assert_eq!(endpoint.shown(), url);
     assert_eq!(shown(endpoint.call("o", "{}", LONG).await), "1");
     assert!(server.requests.lock()[0].contains("authorization: Bearer s3cret\r\n"));
-    // The system does not know this authority.
+    // The system does not trust this authority.
     let stranger = BoundEndpoint::open(&EndpointConfig { ca_file: None, ..config.clone() }).unwrap();
     let refused = shown(stranger.call("o", "{}", LONG).await);
     assert!(refused.starts_with("0 Transport:") && !refused.contains("s3cret"), "{refused}");

@@ -1,4 +1,4 @@
-//! Tokens of each kind of key.
+//! Tokens with each key type.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -12,7 +12,7 @@ use super::test_key;
 use crate::jwt::TokenSigner;
 use crate::keys::PrivateKey;
 
-/// Key files; `alg`; `kid` as `openssl pkey -pubout -outform DER | openssl dgst -sha256 -binary | openssl base64` gives it.
+/// Key files; `alg`; `kid` from `openssl pkey -pubout -outform DER | openssl dgst -sha256 -binary | openssl base64`.
 const KEYS: [(&[&str], &str, &str); 4] = [
     (&["rsa-pkcs1", "rsa-pkcs8"], "RS256", "Om9rlhvIO-AlKFdr66FUAoiYdd1hJC70n0FCvtO4kgs"),
     (&["p256-sec1", "p256-pkcs8"], "ES256", "0rscLyIxGhKm3Kj_PcrC20QeDcgGAyl5DIe-HVUpVG4"),
@@ -25,7 +25,7 @@ fn each_kind_of_key_signs_tokens_that_verify_in_each_form_of_its_file() {
     for (files, alg, kid) in KEYS {
         for file in files {
             let pem = test_key(file);
-            // Upstream signs the bytes that it has; so does the host.
+            // Upstream signs the original bytes; so does the host.
             let claims = r#"{"sub":"ann", "iss":"é"}"#;
             let token = TokenSigner::parse(&pem).unwrap().sign(claims).unwrap();
             let parts: Vec<&str> = token.split('.').collect();
@@ -42,7 +42,7 @@ fn each_kind_of_key_signs_tokens_that_verify_in_each_form_of_its_file() {
                 "RS256" => &signature::RSA_PKCS1_2048_8192_SHA256,
                 "ES256" => &signature::ECDSA_P256_SHA256_FIXED,
                 "ES384" => &signature::ECDSA_P384_SHA384_FIXED,
-                // `ring` does not have this curve.
+                // `ring` does not support this curve.
                 _ => {
                     let key = p521::ecdsa::VerifyingKey::from_public_key_der(&public).unwrap();
                     let signature = p521::ecdsa::Signature::from_slice(&signature).unwrap();

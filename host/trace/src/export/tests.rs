@@ -6,15 +6,15 @@ use pintle_core::ports::trace::{PartKind, TracedCall, TracedRun};
 use super::*;
 use crate::spans::{SpanMaker, n_spans};
 
-/// How long anything may take on a busy machine.
+/// Timeout for anything on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A collector in this process.
 struct Collector {
-    /// Answers of exports; without one an export waits.
+    /// Results of exports; without one an export waits.
     answers: mpsc::Sender<bool>,
     taken: Arc<Mutex<Vec<SpanData>>>,
-    /// Sizes of the batches whose export has begun.
+    /// Sizes of the batches whose export has started.
     begun: mpsc::Receiver<usize>,
 }
 
@@ -94,7 +94,7 @@ fn while_the_collector_hangs_whole_runs_are_dropped_and_nothing_waits() {
         queue.push(n, || panic!("spans are not made for a run that is dropped"));
     }
     assert_eq!(counts(&queue), (0, 131, 0));
-    // As soon as it answers there is room again.
+    // As soon as it responds there is room again.
     (0..MAX_QUEUE).for_each(|_| collector.answers.send(true).unwrap());
     queue.flush();
     assert_eq!(counts(&queue), (MAX_QUEUE as u64, 131, 0));
@@ -119,7 +119,7 @@ fn shutdown_does_not_wait_longer_than_it_may_for_a_collector_that_hangs() {
     assert_eq!(queue.shut_down(Duration::from_millis(50)), 5);
 }
 
-/// What is logged while `work` runs.
+/// The log output of `work`.
 fn logged(work: impl FnOnce()) -> Vec<String> {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<String>>>);

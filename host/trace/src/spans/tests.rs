@@ -120,7 +120,7 @@ fn spans_of(run: TracedRun) -> Vec<SpanData> {
     spans
 }
 
-/// `NAME id<parent KIND from+took STATUS attributes`, in milliseconds after the beginning of the run.
+/// `NAME id<parent KIND from+took STATUS attributes`, in milliseconds after the start of the run.
 fn text(span: &SpanData) -> String {
     let begun = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
     let from = match span.start_time.duration_since(begun) {
@@ -239,7 +239,7 @@ fn names_that_anybody_may_choose_are_bounded_and_in_one_line() {
         };
         let values = span.attributes.iter().map(|one| one.value.to_string());
         for text in values.chain([span.name.to_string(), status]) {
-            // Escapes are longer than what they replace.
+            // Escapes are longer than the characters they replace.
             assert!(text.len() < 2 * MAX_TEXT_BYTES, "{}: {} bytes", span.name, text.len());
             assert!(!text.contains(['\n', '\u{1b}', '\u{202e}']), "{text:?}");
         }

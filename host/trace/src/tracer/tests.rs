@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// Keeps what is exported.
+/// Stores exported spans.
 #[derive(Clone, Debug, Default)]
 struct Kept(Arc<Mutex<Vec<SpanData>>>);
 
@@ -57,7 +57,7 @@ fn what_is_recorded_is_exported_under_the_ids_that_requests_carried() {
 
 #[tokio::test]
 async fn a_host_without_a_collector_starts_and_stops() {
-    // Nobody listens on this port of loopback.
+    // Nothing listens on this loopback port.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = listener.local_addr().unwrap().to_string().parse().unwrap();
     drop(listener);

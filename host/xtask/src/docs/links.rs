@@ -1,6 +1,7 @@
-//! Links of Markdown pages to files of the repository and to headings.
+//! Links of Markdown pages to repository files and headings.
 //!
-//! *Invariants*: 1. Links of other schemes, such as `https:`, are not followed. 2. Links in code blocks and code spans are not links.
+//! *Invariants*: 1. Links with other schemes, such as `https:`, are not followed. 2. Links in code blocks and code
+//! spans are ignored.
 //! 3. Anchors are GitHub's: the heading in lower case without punctuation, spaces as `-`, repeated ones with `-1`, `-2`.
 
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Context;
 use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 
-/// Folders without pages: output, dependencies, and parts of pages whose links count where the page is generated.
+/// Folders without pages: output, dependencies, and parts of generated pages, whose links are checked in the result.
 const WITHOUT_PAGES: [&str; 3] = ["target", "node_modules", "sdk/docs/tutorial"];
 
 /// A link, or an image.
@@ -82,8 +83,7 @@ fn anchor(heading: &str) -> String {
     text.chars().filter_map(letter).collect()
 }
 
-/// The file or folder that a link of a page leads to, from the root of the repository, and the anchor there. `None` if it leads out
-/// of the repository.
+/// The repository path of a link's file or folder, and its anchor. `None` if it is outside of the repository.
 pub fn resolve(page: &Path, target: &str) -> Option<(PathBuf, Option<String>)> {
     let (path, anchor) = match target.split_once('#') {
         Some((path, anchor)) => (path, Some(anchor.to_owned())),
@@ -107,7 +107,7 @@ pub fn resolve(page: &Path, target: &str) -> Option<(PathBuf, Option<String>)> {
 /// The broken links of a page, one line each. `page`: its path from the root of the repository.
 ///
 /// # Errors
-/// If the page or one that it links to cannot be read.
+/// If the page or a linked one cannot be read.
 pub fn broken(root: &Path, page: &Path) -> anyhow::Result<Vec<String>> {
     let text = read(root, page)?;
     let mut broken = Vec::new();

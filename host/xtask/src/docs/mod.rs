@@ -1,9 +1,10 @@
-//! The documentation site: one book of the pages for operators and authors, with a search.
+//! Builds the documentation site: one book of the pages for operators and authors, with a search.
 //!
-//! *Flow*: `host/docs/SUMMARY.md` lists the pages -> [`stage`] copies them to `target/docs/src`, with their places in the
-//! repository, and adapts their links -> mdBook renders `target/docs/site` -> [`site`] checks links and searches of what it rendered.
+//! *Flow*: `host/docs/SUMMARY.md` lists the pages -> [`stage`] copies them to `target/docs/src`, with their paths in
+//! the repository, and adapts their links -> mdBook renders `target/docs/site` -> [`site`] checks links and searches of
+//! the result.
 //!
-//! *Invariants*: 1. A link that leads nowhere is an error, in the repository ([`links`]) and on the site. 2. Nothing is fetched.
+//! *Invariants*: 1. A broken link is an error, in the repository ([`links`]) and on the site. 2. Nothing is fetched.
 //!
 //! *Not here*: whether the pages are correct (`tests/tests/system/documentation.rs`, `tests/tests/long/tutorials.rs`).
 
@@ -18,7 +19,7 @@ pub mod links;
 mod site;
 mod stage;
 
-/// What readers search for, and the page that must be among the first results ([`site::FIRST_RESULTS`]).
+/// Searches of readers, with the page that must be among the first results ([`site::FIRST_RESULTS`]).
 const SEARCHES: [(&str, &str); 6] = [
     ("leader election", "host/docs/high-availability.html"),
     ("grants", "host/docs/recipes.html"),
@@ -38,7 +39,7 @@ pub fn build() -> anyhow::Result<PathBuf> {
     let mut mdbook = Command::new(tools::mdbook()?);
     let output = mdbook.arg("build").arg(&folder).stdin(Stdio::null()).output().context("start mdbook")?;
     let printed = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    // It reports unclosed HTML tags and the like as warnings, and succeeds.
+    // It reports unclosed HTML tags and similar errors as warnings, and succeeds.
     let is_clean = output.status.success() && !printed.contains("WARN") && !printed.contains("ERROR");
     ensure!(is_clean, "mdbook build: {}\n{printed}", output.status);
     let site = folder.join("site");

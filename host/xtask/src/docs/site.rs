@@ -11,10 +11,10 @@ use html5gum::{Token, Tokenizer};
 use super::links;
 use crate::process;
 
-/// Among how many results of a search a page must be.
+/// Number of search results that must include the page.
 pub(super) const FIRST_RESULTS: usize = 5;
 
-/// Runs a search with the index and the library of the site, as its `searcher.js` does, and prints the pages that it finds.
+/// Runs a search with the index and the library of the site, as its `searcher.js` does, and prints the pages found.
 const SEARCH: &str = "
 const [site, words] = process.argv.slice(1), fs = require('fs'), path = require('path');
 const file = name => path.join(site, fs.readdirSync(site).find(file => file.startsWith(name) && file.endsWith('.js')));
@@ -25,14 +25,14 @@ const results = require(file('elasticlunr')).Index.load(index).search(words, sea
 console.log(results.map(result => doc_urls[result.ref]).join('\\n'));
 ";
 
-/// What a page of the site has.
+/// The content of a page of the site.
 #[derive(Debug, Default)]
 struct Page {
     ids: BTreeSet<String>,
     targets: BTreeSet<String>,
 }
 
-/// The links of all pages of a site that lead to no file of it, or to no element of a page, one line each. Other hosts are not asked.
+/// Links of all pages of a site to missing files or elements, one line each. Other hosts are not checked.
 ///
 /// # Errors
 /// If a page cannot be read, or there is none.
@@ -85,7 +85,7 @@ fn read_page(html: &str) -> Page {
     page
 }
 
-/// The first pages, with their headings, that a search on the site finds.
+/// The first pages of a search on the site, with their headings.
 ///
 /// # Errors
 /// If there is no Node.js, or the site has no search index.

@@ -1,9 +1,9 @@
-//! The source of the book, out of the pages of the repository.
+//! Creates the source of the book from the pages of the repository.
 //!
-//! mdBook takes pages of one folder only, and would copy everything else in it. So the pages that `SUMMARY.md` lists are copied, with
-//! their places in the repository; links between them stay as they are.
+//! mdBook takes pages of one folder only, and would copy everything else in it. So the pages in `SUMMARY.md` are
+//! copied, with their paths in the repository; links between them stay unchanged.
 //!
-//! *Invariants*: 1. Pages, and the images and files that they show, are the whole content of the copy. 2. A link to a file that is
+//! *Invariants*: 1. The copy contains only pages, and the images and files that they show. 2. A link to a file that is
 //! not a page of the book keeps its text and loses its target.
 
 use std::collections::BTreeSet;
@@ -20,13 +20,13 @@ use super::links::{self, Link};
 /// The folder of the book's configuration, its list of pages and its style.
 const BOOK: &str = "host/docs";
 
-/// Files of [`BOOK`] that mdBook finds beside `src`.
+/// Files of [`BOOK`] that mdBook expects next to `src`.
 const FILES: [&str; 2] = ["book.toml", "site.css"];
 
-/// Writes the source of the book to a folder, and removes what was there.
+/// Writes the source of the book to a folder, replacing its content.
 ///
 /// # Errors
-/// If a page cannot be read, or a link of a page leads nowhere.
+/// If a page cannot be read, or a link of a page is broken.
 pub(super) fn stage(root: &Path, folder: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))?;
@@ -42,12 +42,12 @@ pub(super) fn stage(root: &Path, folder: &Path) -> anyhow::Result<()> {
         let text = adapt(root, page, page, &pages, &mut shown)?;
         write(&source.join(renamed(page)), &text)?;
     }
-    // The list is at the top of the copy, where mdBook looks for it.
+    // The list is at the top of the copy, where mdBook expects it.
     write(&source.join("SUMMARY.md"), &adapt(root, &summary, Path::new("SUMMARY.md"), &pages, &mut shown)?)?;
     shown.iter().try_for_each(|file| copy(&root.join(file), &source.join(file)))
 }
 
-/// The pages of the book, from the root of the repository.
+/// The pages of the book, relative to the root of the repository.
 fn listed(root: &Path, summary: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
     let broken = links::broken(root, summary)?;
     ensure!(broken.is_empty(), "{}", broken.join("\n"));
@@ -65,7 +65,7 @@ fn renamed(page: &Path) -> PathBuf {
     if page.file_name() == Some(OsStr::new("README.md")) { page.with_file_name("index.md") } else { page.to_owned() }
 }
 
-/// The text of a page in the book. `at`: its place in the copy. Adds the images that it shows to `shown`.
+/// The text of a page in the book. `at`: its path in the copy. Adds the images that it shows to `shown`.
 fn adapt(
     root: &Path,
     page: &Path,
@@ -95,7 +95,7 @@ fn adapt(
         };
         edits.push((link.range.clone(), new));
     }
-    // From the end, so that the places of the others stay.
+    // From the end, so that earlier positions stay valid.
     edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
     for (range, new) in edits {
         text.replace_range(range, &new);
@@ -110,7 +110,8 @@ fn label<'t>(text: &'t str, link: &Link) -> Option<&'t str> {
     target.ends_with(')').then_some(label)
 }
 
-/// Info strings of code blocks, shortened to the language: mdBook takes the other words, which tests read, for classes.
+/// Info strings of code blocks, shortened to the language: mdBook interprets the other words, which are for tests, as
+/// classes.
 fn info_strings(text: &str) -> Vec<(Range<usize>, String)> {
     let shortened = |(event, range): (Event<'_>, Range<usize>)| {
         let Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) = event else { return None };
@@ -121,7 +122,7 @@ fn info_strings(text: &str) -> Vec<(Range<usize>, String)> {
     links::parser(text).into_offset_iter().filter_map(shortened).collect()
 }
 
-/// The path of a page from the folder of another.
+/// The path of a page relative to the folder of another.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let folder: Vec<_> = from.parent().into_iter().flat_map(Path::components).collect();
     let target: Vec<_> = to.components().collect();

@@ -1,4 +1,4 @@
-//! What a component is made of, as a digest.
+//! A digest of a component's inputs.
 
 use std::fs;
 use std::path::Path;
@@ -7,15 +7,16 @@ use anyhow::Context;
 use pintle_build::inputs::{add, hex};
 use sha2::{Digest, Sha256};
 
-/// Changes when this program makes components in another way.
+/// Changes when this program builds components differently.
 const FORMAT: &[u8] = b"2";
 
-/// Digest of what all guests of a workspace share: the SDK, the contract, the workspace's settings and its libraries.
+/// Digest of the common inputs of a workspace's guests: the SDK, the contract, the workspace's settings and its
+/// libraries.
 pub(super) fn shared(workspace: &Path) -> anyhow::Result<Sha256> {
     let root = crate::root();
     let mut hasher = Sha256::new();
     hasher.update(FORMAT);
-    // The last one is a library that test guests share with the plugins.
+    // The last one is a library shared by test guests and plugins.
     for input in
         ["sdk/rust", "wit", "host/core/src/contract/manifest.rs", "host/core/src/contract/manifest", "plugins/lib"]
     {
@@ -36,14 +37,14 @@ pub(super) fn shared(workspace: &Path) -> anyhow::Result<Sha256> {
     Ok(hasher)
 }
 
-/// The same with the guest's own folder.
+/// The digest including the guest's own folder.
 pub(super) fn of_guest(shared: &Sha256, folder: &Path) -> anyhow::Result<Sha256> {
     let mut hasher = shared.clone();
     add(&mut hasher, folder, folder)?;
     Ok(hasher)
 }
 
-/// The finished digest, which covers the versions of dependencies as they are now.
+/// The finished digest, including the current versions of dependencies.
 pub(super) fn with_lock(digest: &Sha256, workspace: &Path) -> String {
     let mut hasher = digest.clone();
     hasher.update(fs::read(workspace.join("Cargo.lock")).unwrap_or_default());

@@ -4,9 +4,9 @@
 //! -> `target/plugins/<name of the plugin>.wasm`, or `target/guests/<name of the folder>.wasm`.
 //!
 //! *Invariants*
-//! 1. A component whose inputs are unchanged is not built again: a digest of them lies beside it (`.inputs`).
-//! 2. Concurrent calls, also of several processes, wait for one another.
-//! 3. A component appears under its name complete or not at all.
+//! 1. A component with unchanged inputs is not built again: a digest of them is stored next to it (`.inputs`).
+//! 2. Concurrent calls, also of several processes, wait for each other.
+//! 3. A component appears under its name atomically.
 //!
 //! A folder without `manifest.yaml` is a library that the others may share.
 
@@ -20,7 +20,7 @@ use pintle_build::{Compiling, compile as compile_packages, packages};
 
 pub use pintle_build::{assemble, manifest_json};
 
-/// Which components.
+/// A set of components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
     /// `plugins/*`, to `target/plugins`.
@@ -57,7 +57,7 @@ pub struct Component {
     pub rebuilt: bool,
 }
 
-/// A folder that becomes a component.
+/// The folder of a component.
 pub(crate) struct Source {
     pub(crate) folder: PathBuf,
     folder_name: String,
@@ -67,10 +67,10 @@ pub(crate) struct Source {
     pub(crate) manifest: Vec<u8>,
 }
 
-/// Builds every component of a set whose inputs have changed, and removes those whose source is gone.
+/// Builds every component of a set with changed inputs, and removes those without a source.
 ///
 /// # Errors
-/// If there is no toolchain, a guest does not compile, or a manifest is wrong.
+/// If there is no toolchain, a guest does not compile, or a manifest is invalid.
 pub fn build(set: Set) -> anyhow::Result<Vec<Component>> {
     build_named(&[set], &[])
 }
@@ -78,7 +78,7 @@ pub fn build(set: Set) -> anyhow::Result<Vec<Component>> {
 /// As [`build`], for several sets and only the named components (all, if no name is given).
 ///
 /// # Errors
-/// As for [`build`]; also if a name is not known.
+/// As for [`build`]; also if a name is unknown.
 pub fn build_named(sets: &[Set], names: &[String]) -> anyhow::Result<Vec<Component>> {
     let work = crate::root().join("target/wasm");
     fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
@@ -130,7 +130,7 @@ pub(crate) fn sources(set: Set) -> anyhow::Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Removes what earlier builds left of plugins that have been renamed or removed.
+/// Removes output of earlier builds of renamed or removed plugins.
 fn remove_others(output: &Path, sources: &[Source]) -> anyhow::Result<()> {
     let Ok(entries) = fs::read_dir(output) else { return Ok(()) };
     for entry in entries {
@@ -175,7 +175,7 @@ fn build_set(set: Set, sources: &[Source], work: &Path) -> anyhow::Result<Vec<Co
     Ok(components)
 }
 
-/// The core modules of these guests, in their order.
+/// The core modules of these guests, in order.
 fn compile<'s>(set: Set, sources: impl Iterator<Item = &'s Source>, work: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
     let sources: Vec<&Source> = sources.collect();
     let packages = packages(&set.sources())?.by_manifest;

@@ -1,4 +1,4 @@
-//! The page about the contract, out of its WIT.
+//! The page about the contract, generated from its WIT.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn show_interface(page: &mut String, contract: &Resolve, interface: &Interface) 
     about(page, &interface.docs);
     for (name, id) in &interface.types {
         let definition = &contract.types[*id];
-        // Names that come from another interface are shown there.
+        // Names from another interface are shown there.
         if !matches!(definition.kind, TypeDefKind::Type(_)) {
             show_type(page, contract, name, definition);
             let of_resource = interface.functions.values().filter(|function| method_of(function) == Some(*id));
@@ -97,7 +97,7 @@ fn show_type(page: &mut String, contract: &Resolve, name: &str, definition: &Typ
 }
 
 fn show_function(page: &mut String, contract: &Resolve, function: &Function) {
-    // `self` goes without saying.
+    // `self` is implied.
     let parameters = function.params.iter().filter(|parameter| parameter.name != "self");
     let parameters: Vec<String> =
         parameters.map(|parameter| format!("{}: {}", parameter.name, type_name(contract, &parameter.ty))).collect();

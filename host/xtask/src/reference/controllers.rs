@@ -1,4 +1,5 @@
-//! The page about controllers, and parts of other pages about them, out of the list of upstream's and the manifests of the built-in ones.
+//! The page about controllers, and parts of other pages about them, generated from upstream's list and the manifests of
+//! the built-in ones.
 
 use std::fmt::Write as _;
 
@@ -41,7 +42,7 @@ All of them take their workers, periods and switches from flags and feature gate
 
 const NEEDS_FLAGS: &str = "\n(\\*) runs upstream only with certain flags, such as files of keys.\n";
 
-/// Verbs that only read.
+/// Read-only verbs.
 const READS: [&str; 3] = ["get", "list", "watch"];
 
 /// The page. Writing to a String does not fail, so results are dropped here.
@@ -95,7 +96,7 @@ pub(super) fn overview(upstream: &Upstream, built: &[Manifest]) -> String {
     table
 }
 
-/// What does not happen in a cluster without the controllers that are not built.
+/// The effects of missing controllers in a cluster.
 pub(super) fn effects(upstream: &Upstream, built: &[Manifest]) -> String {
     let mut table = "| missing | what does not happen | kinds with a warning |\n| --- | --- | --- |\n".to_owned();
     let listed = upstream.with(built);
@@ -119,7 +120,7 @@ fn name_of_built(manifest: &Manifest, is_off_upstream: bool) -> String {
     format!("`{}`{note}", short(&manifest.name))
 }
 
-/// Whether the controller starts only if somebody asks for it.
+/// Whether the controller starts only on request.
 fn is_off(manifest: &Manifest) -> bool {
     manifest.built_in.as_ref().is_some_and(|section| {
         !section.on_by_default || section.feature_gates.iter().any(|gate| gate.sets.runs && !gate.default)

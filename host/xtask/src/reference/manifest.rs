@@ -1,4 +1,4 @@
-//! The page about the manifest, out of its JSON Schema.
+//! The page about the manifest, generated from its JSON Schema.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub(super) fn page(schema: &Value) -> String {
     page
 }
 
-/// Definitions as a reader comes upon them.
+/// Definitions in the order of their first use.
 fn in_order_of_use<'s>(schema: &'s Value, definitions: &'s Map<String, Value>) -> Vec<(&'s str, &'s Value)> {
     let mut found: Vec<(&str, &Value)> = Vec::new();
     let mut at = 0;
@@ -109,7 +109,7 @@ fn head(page: &mut String, name: &str, schema: &Value) {
     let _ = writeln!(page, "\n## {name}\n\n{}", prose(schema["description"].as_str().unwrap_or_default()));
 }
 
-/// As an author thinks of it: `list of [Watch](#watch)`.
+/// The type in terms of an author: `list of [Watch](#watch)`.
 fn type_of(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.trim_start_matches("#/definitions/");
@@ -123,7 +123,7 @@ fn type_of(schema: &Value) -> String {
     }
     let word = match &schema["type"] {
         Value::String(word) => word.as_str(),
-        // `T or null`, for what may be left out.
+        // `T or null`, for optional values.
         Value::Array(words) => words.iter().filter_map(Value::as_str).find(|word| *word != "null").unwrap_or_default(),
         _ => return "any".to_owned(),
     };

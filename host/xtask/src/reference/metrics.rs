@@ -1,4 +1,4 @@
-//! The page about metrics, out of the host's definitions and the manifests of the built-in controllers.
+//! The page about metrics, generated from the host's definitions and the manifests of the built-in controllers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

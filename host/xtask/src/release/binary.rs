@@ -1,4 +1,4 @@
-//! Static binaries: targets, how they are built, and what shows that one needs no other file of the machine.
+//! Static binaries: targets, builds, and a test that they need no other file of the machine.
 
 use std::fmt;
 use std::fs;
@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use crate::guests::{self, Set};
 use crate::{process, root};
 
-/// What a binary is built for. The C library is musl, because that of GNU loads parts of itself at run time.
+/// The target of a binary. The C library is musl, because glibc loads parts of itself at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// `x86_64-unknown-linux-musl`
@@ -58,17 +58,17 @@ impl Target {
         }
     }
 
-    /// The target whose binaries run here.
+    /// The target whose binaries run on this machine.
     pub fn of_this_machine() -> Option<Self> {
         Self::ALL.into_iter().find(|target| target.is_of_this_machine())
     }
 
-    /// Whether its binaries run here.
+    /// Whether its binaries run on this machine.
     pub fn is_of_this_machine(self) -> bool {
         cfg!(target_os = "linux") && self.triple().starts_with(std::env::consts::ARCH)
     }
 
-    /// The compiler for the parts that are written in C, and the package of Debian that has it.
+    /// The C compiler, and its Debian package.
     fn compiler(self) -> (&'static str, &'static [&'static str]) {
         match (self, self.is_of_this_machine()) {
             (_, true) => ("musl-gcc", &["musl-tools"]),
@@ -77,10 +77,10 @@ impl Target {
         }
     }
 
-    /// Installs what building for it takes.
+    /// Installs the requirements of a build.
     ///
     /// # Errors
-    /// The standard library of Rust or a compiler for C cannot be had.
+    /// Rust's standard library or a C compiler cannot be installed.
     pub fn prepare(self) -> anyhow::Result<()> {
         process::run(Command::new("rustup").args(["target", "add", self.triple()]).current_dir(root()))
             .context("install the standard library of Rust")?;
@@ -94,8 +94,8 @@ impl Target {
         Ok(())
     }
 
-    /// Builds the `pintle` of clusters with its components; answers the binary. Alone, so that no dependency has a feature that only
-    /// another package of the workspace uses.
+    /// Builds the cluster `pintle` with its components; returns the binary. It is built separately, so that no
+    /// dependency has a feature that only another package of the workspace uses.
     ///
     /// # Errors
     /// It does not build.
@@ -119,7 +119,7 @@ impl Target {
     }
 }
 
-/// Runs `pintle version` where there is no other file.
+/// Runs `pintle version` in an empty root.
 ///
 /// # Errors
 /// It fails there, or this user may not change the root of a process.

@@ -1,15 +1,15 @@
-//! `cargo xtask release`: everything that is published of a version, in one folder.
+//! `cargo xtask release`: collects everything that is published for a version in one folder.
 //!
 //! ```text
 //! build (static) ──> run in an empty root ──> archive for each target ──> chart, SHA256SUMS
 //! ```
 //!
 //! Invariants:
-//! 1. A binary for this machine that needs another file of it is not released.
-//! 2. The same binary gives the same bytes: archives hold no time, no user and no order of the file system.
+//! 1. A binary for this machine that needs other files is not released.
+//! 2. The same binary results in the same bytes: archives contain no time, no user and no file system order.
 //!
-//! Not here: the container image, which `host/deploy/Dockerfile` makes of an archive; a bill of materials; where the files are published;
-//! signatures.
+//! Not here: the container image, which `host/deploy/Dockerfile` builds from an archive; a bill of materials;
+//! publishing the files; signatures.
 
 mod binary;
 
@@ -23,25 +23,25 @@ use anyhow::{Context, ensure};
 pub use self::binary::Target;
 use crate::{process, root};
 
-/// What is released.
+/// Options of a release.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The folder that is filled; made if it is missing.
+    /// The output folder; created if missing.
     pub out: PathBuf,
-    /// For these; none means all that this machine can build for.
+    /// The targets; none means all that this machine can build.
     pub targets: Vec<Target>,
-    /// This binary, which is not built. It needs exactly one target.
+    /// A prebuilt binary. It requires exactly one target.
     pub binary: Option<PathBuf>,
 }
 
 /// The version of the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Makes a release; answers its files, `SHA256SUMS` last.
+/// Creates a release; returns its files, `SHA256SUMS` last.
 ///
 /// # Errors
-/// A binary cannot be built or does not run alone, or a file cannot be written. A target that this machine cannot build for is an error only
-/// if it was asked for.
+/// A binary cannot be built or does not run alone, or a file cannot be written. A target that this machine cannot build
+/// is an error only if it was requested.
 pub fn release(options: &Options) -> anyhow::Result<Vec<PathBuf>> {
     fs::create_dir_all(&options.out).with_context(|| format!("create {}", options.out.display()))?;
     let mut names = Vec::new();
@@ -85,20 +85,20 @@ fn binaries(options: &Options) -> anyhow::Result<Vec<(Target, PathBuf)>> {
     Ok(built)
 }
 
-/// Makes the folder that an operator unpacks.
+/// Creates the folder that an operator unpacks.
 fn stage(folder: &Path, binary: &Path, target: Target) -> anyhow::Result<()> {
     for part in ["completions", "man/man1", "deploy"] {
         fs::create_dir_all(folder.join(part))?;
     }
     copy(binary, &folder.join("pintle"))?;
-    // Under this name it is a plugin of kubectl.
+    // With this name it is a kubectl plugin.
     symlink("pintle", folder.join("kubectl-pintle"))?;
     let deploy = Path::new("host/deploy");
     copy(&root().join("LICENSE"), &folder.join("LICENSE"))?;
     copy(&root().join("README.md"), &folder.join("README.md"))?;
     copy(&root().join(deploy).join("Dockerfile"), &folder.join("Dockerfile"))?;
     copy(&root().join(deploy).join("systemd/pintle.service"), &folder.join("pintle.service"))?;
-    // The overlays of Kustomize have the roles of the chart.
+    // The Kustomize overlays use the roles of the chart.
     for part in ["chart", "kustomize", "static-pod"] {
         copy(&root().join(deploy).join(part), &folder.join("deploy").join(part))?;
     }
@@ -155,7 +155,7 @@ mod tests {
         Ok(())
     }
 
-    /// What an operator unpacks, and its binary: a program that can print manuals.
+    /// The folder that an operator unpacks, and its binary: a program that can print manuals.
     fn staged(folder: &Path) -> Result<(PathBuf, PathBuf)> {
         let (staged, binary) = (folder.join("staged"), folder.join("program"));
         fs::write(&binary, "#!/bin/sh\necho \"$@\"\n")?;
@@ -192,7 +192,7 @@ mod tests {
         Ok(())
     }
 
-    /// What the image has, which the manifests and their users count on. The long test `install` builds it.
+    /// The parts of the image that the manifests and their users depend on. The long test `install` builds it.
     #[test]
     fn the_image_has_the_binary_of_an_archive_where_the_manifests_expect_it() -> Result<()> {
         let dockerfile = fs::read_to_string(root().join("host/deploy/Dockerfile"))?;

@@ -1,4 +1,5 @@
-//! Stories of plugins, in one program: sequences of runs on a simulated cluster. Single runs are cases, which `pintle test` runs.
+//! Stories of plugins, in one program: sequences of runs on a simulated cluster. Single runs are cases for
+//! `pintle test`.
 
 mod crowds;
 

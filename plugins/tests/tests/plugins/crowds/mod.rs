@@ -1,9 +1,10 @@
-//! An ordinary object never meets a limit: each plugin with thousands of all that it can own, claim, count, select or report, with names,
-//! labels and uids of full length.
+//! Ordinary objects never exceed a limit: runs each plugin with thousands of all objects that it can own, claim, count,
+//! select or report, with names, labels and uids of full length.
 //!
-//! The cluster ends a test where the host would end the run, and refuses metadata that the API server refuses. Each crowd comes twice:
-//! with the limits of the manifest, and with so few mutations for a run that every outcome is carried out in parts. Both come to the
-//! same end. A plugin without a crowd fails [`every_plugin_has_a_crowd`].
+//! The simulated cluster fails a test where the host would end the run, and rejects metadata that the API server
+//! rejects. Each crowd runs twice: with the limits of the manifest, and with so few mutations per run that every
+//! outcome is carried out in parts. Both reach the same result. A plugin without a crowd fails
+//! [`every_plugin_has_a_crowd`].
 
 mod network;
 mod pods;
@@ -21,20 +22,20 @@ use serde_json::{Value, json};
 
 use crate::stories::objects::{is_deleting, name_of};
 
-/// How many there are of each kind.
+/// Number of objects of each kind.
 #[derive(Clone, Copy)]
 struct Size {
-    /// Mutations of one outcome, if they are fewer than in the manifest.
+    /// Most mutations of one outcome, if fewer than in the manifest.
     mutations: Option<usize>,
 }
 
 impl Size {
-    /// Beyond what one run may write, unless `PINTLE_CROWD` sets another number.
+    /// More than one run may write, unless `PINTLE_CROWD` sets another number.
     fn n(self) -> usize {
         self.beyond(1_000)
     }
 
-    /// Beyond what one run of a plugin does, which may be fewer than it may write.
+    /// More than one run of a plugin does, which may be fewer than it may write.
     fn beyond(self, most: usize) -> usize {
         match self.mutations {
             Some(most) => 4 * most + 1,
@@ -44,7 +45,7 @@ impl Size {
         }
     }
 
-    /// Runs that so many mutations take, if they are carried out in parts.
+    /// Number of runs for `n_mutations` mutations in parts.
     fn n_parts(self, n_mutations: usize) -> usize {
         self.mutations.map_or(0, |most| n_mutations.div_ceil(most))
     }
@@ -58,7 +59,7 @@ impl Size {
     }
 }
 
-/// Tests by the folder of their plugin.
+/// Tests by plugin folder.
 macro_rules! crowds {
     ($($name:ident: $folder:literal, $crowd:path;)*) => {
         const FOLDERS: &[&str] = &[$($folder),*];
@@ -119,7 +120,7 @@ const CLAIM: Kind = Kind::new("", "v1", "PersistentVolumeClaim");
 const LONGEST: usize = 253;
 const LABEL: usize = 63;
 
-/// A name of so many bytes that ends with a number; the same number has another name with another word.
+/// A name with `n_bytes` bytes that ends with a number; the same number has another name with another word.
 fn name(word: &str, number: usize, n_bytes: usize) -> String {
     let number = format!("-{number:06}");
     let padding = "x".repeat(n_bytes - word.len() - number.len());
@@ -140,7 +141,7 @@ fn labels() -> Value {
     json!({ key: value })
 }
 
-/// A uid as the API server makes them.
+/// A uid in the API server's format.
 fn uid(word: &str, number: usize) -> String {
     format!("{:0>8}-0000-4000-8000-{number:012}", &word[..word.len().min(8)])
 }
@@ -197,7 +198,8 @@ fn key(plugin: &Plugin<'_>, queue: &str, object: &Value) -> Key {
 /// A run that leaves work to another one is followed by it within this time.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// Runs keys until no run writes or leaves work, and nobody else does; `others` is everybody else, and returns whether it has changed something.
+/// Runs keys until no run writes or leaves work, and no other client changes anything; `others` simulates other
+/// clients, and returns whether it has changed something.
 fn settle(cluster: &mut Cluster, plugin: &Plugin<'_>, keys: &[Key], mut others: impl FnMut(&mut Cluster) -> bool) {
     for _ in 0..200 {
         let mut is_busy = false;
@@ -220,7 +222,7 @@ fn nobody(_: &mut Cluster) -> bool {
     false
 }
 
-/// Pods that are being deleted go, unless finalizers hold them.
+/// Deletes Pods that are being deleted, unless finalizers hold them.
 fn end_pods(cluster: &mut Cluster) -> bool {
     let goes = |pod: &&Value| is_deleting(pod) && pod["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
     let gone: Vec<String> = cluster.list(&POD).filter(goes).map(name_of).collect();
@@ -228,7 +230,7 @@ fn end_pods(cluster: &mut Cluster) -> bool {
     !gone.is_empty()
 }
 
-/// Pods start.
+/// Starts Pods.
 fn start_pods(cluster: &mut Cluster) -> bool {
     let starts = |pod: &Value| !is_deleting(pod) && pod["status"]["phase"].is_null();
     edit_all(cluster, &POD, starts, |pod| {
@@ -236,7 +238,7 @@ fn start_pods(cluster: &mut Cluster) -> bool {
     })
 }
 
-/// What a kubelet does.
+/// Simulates a kubelet.
 fn kubelet(cluster: &mut Cluster) -> bool {
     end_pods(cluster) | start_pods(cluster)
 }
@@ -268,7 +270,7 @@ fn n_owned(cluster: &Cluster, kind: &Kind) -> usize {
     cluster.list(kind).filter(|object| object["metadata"]["ownerReferences"][0]["controller"] == true).count()
 }
 
-/// The object as it is now.
+/// The current object.
 fn now<'a>(cluster: &'a Cluster, object: &Value) -> &'a Value {
     find(cluster, object).expect("it is there")
 }
@@ -279,7 +281,7 @@ fn find<'a>(cluster: &'a Cluster, object: &Value) -> Option<&'a Value> {
     cluster.get(&kind, &text(&object["metadata"]["namespace"]), &text(&object["metadata"]["name"]))
 }
 
-/// An object that is being deleted, whose own finalizer is one of many.
+/// An object that is being deleted, with its own finalizer among many.
 fn protected(cluster: &Cluster, mut object: Value, own: &str, n: usize) -> Value {
     let mut finalizers: Vec<String> = (0..n).map(|i| format!("{}/x", name("f", i, LABEL))).collect();
     finalizers.insert(n / 2, own.into());

@@ -1,4 +1,4 @@
-//! Ranges of addresses, and tokens with which Nodes join.
+//! IP address ranges, and bootstrap tokens.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(super) fn ranges(size: Size) {
 
 const SECRET: Kind = Kind::new("", "v1", "Secret");
 
-/// A token that has expired, or that may sign. Its id is the number in base 36.
+/// An expired token, or one that allows signing. Its id is the number in base 36.
 fn token(number: usize, has_expired: bool) -> Value {
     let id: String = (0..6)
         .rev()
@@ -81,7 +81,7 @@ pub(super) fn signatures(size: Size) {
     assert_eq!(now(&cluster, &config_map)["data"].as_object().map(|data| data.len()), Some(n + 1));
 }
 
-/// Tokens that have expired.
+/// Expired tokens.
 pub(super) fn tokens(size: Size) {
     let mut cluster = Cluster::new(1);
     let tokens: Vec<Value> = (0..size.n()).map(|i| token(i, true)).collect();

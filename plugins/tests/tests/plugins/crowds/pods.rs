@@ -1,4 +1,4 @@
-//! Pods of replicas and groups, and of Nodes that are gone.
+//! Pods of replicas and groups, and of deleted Nodes.
 
 use pintle_sdk::testing::{Cluster, Plugin};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{pod_garbage_collector, podgroup_protection, replicaset, replicationcontroller, ttl};
 
-/// All are adopted, all go, and all come again.
+/// All are adopted, deleted, and created again.
 fn replicas(n: usize, plugin: &Plugin<'_>, mut owner: Value) {
     let mut cluster = Cluster::new(1);
     owner["spec"]["replicas"] = json!(n);
@@ -62,7 +62,7 @@ pub(super) fn group(size: Size) {
     assert_eq!(n_finalizers(&cluster), Some(n));
 }
 
-/// Pods of Nodes that are gone, each of another one, and Pods that have ended.
+/// Pods of deleted Nodes, each of another one, and ended Pods.
 pub(super) fn gone(size: Size) {
     let n = size.n();
     let mut cluster = Cluster::new(1);
@@ -89,7 +89,7 @@ pub(super) fn gone(size: Size) {
     assert!(cluster.state(&plugin).is_empty(), "{:?}", cluster.state(&plugin).keys());
 }
 
-/// As [`settle`], but what is remembered may change with the time.
+/// As [`settle`], but the state may change with the time.
 fn settle_state(cluster: &mut Cluster, plugin: &Plugin<'_>, keys: &[Key]) {
     for key in keys {
         let run = cluster.run(plugin, key);

@@ -1,4 +1,4 @@
-//! Roles, budgets, owners, and what namespaces have.
+//! Roles, budgets, owners, and the content of namespaces.
 
 use pintle_sdk::testing::{Cluster, Plugin};
 use pintle_sdk::{ApiResource, Kind, Need};
@@ -30,7 +30,7 @@ pub(super) fn roles(size: Size) {
     assert_eq!(cluster.list(&ROLE).count(), n + 1);
 }
 
-/// A resource that the API server has.
+/// A resource of the API server.
 fn resource(group: &'static str, kind: &str, subresources: &[&str]) -> ApiResource {
     let verbs = ["get", "list", "delete", "deletecollection"].map(str::to_owned).to_vec();
     ApiResource {
@@ -43,7 +43,7 @@ fn resource(group: &'static str, kind: &str, subresources: &[&str]) -> ApiResour
     }
 }
 
-/// Each Pod has another owner, whose size only the API server has. All were evicted, and none went.
+/// Each Pod has another owner, whose size only the API server has. All were evicted, and none was deleted.
 pub(super) fn budget(size: Size) {
     // The sizes that one run reads.
     let n = size.beyond(1_500);
@@ -81,7 +81,7 @@ pub(super) fn budget(size: Size) {
     for queue in ["disruption_pod", "stale_pod_disruption"] {
         settle(&mut cluster, &plugin, &[key(&plugin, queue, &pod(n - 1))], nobody);
     }
-    // As many budgets of one Pod.
+    // As many budgets for one Pod.
     for i in 1..n {
         let mut other = object("policy/v1", "PodDisruptionBudget", "budget", i, LONGEST);
         other["spec"] = json!({"selector": selector()});
@@ -91,7 +91,7 @@ pub(super) fn budget(size: Size) {
     assert_eq!(cluster.events().last().map(|event| event.reason.as_str()), Some("MultiplePodDisruptionBudgets"));
 }
 
-/// An object whose owners are gone; one that waits for its dependents; and one that releases them.
+/// An object whose owners are deleted; one that waits for its dependents; and one that releases them.
 pub(super) fn garbage(size: Size) {
     let n = size.n();
     const MAP: Kind = Kind::new("", "v1", "ConfigMap");
@@ -104,7 +104,7 @@ pub(super) fn garbage(size: Size) {
     };
     let resources = || vec![resource("", "ConfigMap", &[])];
 
-    // Half of its owners are gone, then all.
+    // Half of its owners are deleted, then all.
     let mut cluster = Cluster::new(1).resources(resources());
     let mut owned = map("owned", 0);
     owned["metadata"]["ownerReferences"] = (0..n).map(|i| reference(&map("owner", i))).collect();

@@ -9,7 +9,7 @@ use crate::{
     ephemeral_volume, persistentvolume_protection, persistentvolumeclaim_protection, volumeattributesclass_protection,
 };
 
-/// A Pod with so many volumes, and a claim whose name could be of a Pod for each of its dashes.
+/// A Pod with `n` volumes, and a claim whose name matches a Pod for each of its dashes.
 pub(super) fn ephemeral(size: Size) {
     let n = size.n();
     let mut cluster = Cluster::new(1);

@@ -1,4 +1,4 @@
-//! What makes Pods and Jobs by a template, and what scales them.
+//! Controllers that create Pods and Jobs from a template, and autoscalers.
 
 use pintle_sdk::testing::{Cluster, Plugin};
 use pintle_sdk::{ApiError, ApiResource, Kind, Need};
@@ -11,10 +11,10 @@ use crate::{cronjob, daemonset, deployment, job as jobs, statefulset, ttl_after_
 const REVISION: Kind = Kind::new("apps", "v1", "ControllerRevision");
 const JOB: Kind = Kind::new("batch", "v1", "Job");
 
-/// Longest name of a CronJob and of a StatefulSet: with a longer one, the API server refuses the labels of its Pods.
+/// Longest name of a CronJob and of a StatefulSet: with a longer one, the API server rejects the labels of its Pods.
 const SHORT: usize = 52;
 
-/// Jobs that have ended, Jobs that run, and Jobs that are gone, all of them in the status.
+/// Ended, running and deleted Jobs, all of them in the status.
 pub(super) fn cron_job(size: Size) {
     let n = size.n();
     let mut cluster = Cluster::new(1);
@@ -45,7 +45,7 @@ pub(super) fn cron_job(size: Size) {
     settle(&mut cluster, &plugin, &keys, nobody);
     let n_active = |cluster: &Cluster| now(cluster, &cron)["status"]["active"].as_array().map_or(0, Vec::len);
     assert_eq!((cluster.list(&JOB).count(), n_active(&cluster)), (n / 2 + 3, n / 2));
-    // They make room for one.
+    // They are replaced by one.
     cluster.edit(&keys[0].kind, &home(), &keys[0].name, |cron| {
         cron["spec"]["concurrencyPolicy"] = json!("Replace");
         cron["spec"]["schedule"] = json!("* * * * *");
@@ -56,7 +56,7 @@ pub(super) fn cron_job(size: Size) {
     assert_eq!((cluster.list(&JOB).count(), n_active(&cluster)), (3 + 1, 1));
 }
 
-/// A Pod on each Node: adopted, failed, replaced, of a new template, and gone with the Nodes. And the history.
+/// A Pod on each Node: adopted, failed, replaced, with a new template, and deleted with the Nodes. And the history.
 pub(super) fn daemon_set(size: Size) {
     let n = size.beyond(300);
     let mut cluster = Cluster::new(1);
@@ -87,14 +87,14 @@ pub(super) fn daemon_set(size: Size) {
     let status = &now(&cluster, &set)["status"];
     assert_eq!([&status["numberReady"], &status["updatedNumberScheduled"]], [n, n], "{status}");
     edit_all(&mut cluster, &POD, |_| true, |pod| pod["status"] = json!({"phase": "Failed"}));
-    // Those that no run has deleted have to wait like those that have failed again.
+    // Pods that no run has deleted have to wait like those that have failed again.
     settle(&mut cluster, &plugin, &keys, |cluster| {
         let is_waiting = cluster.list(&POD).any(|pod| pod["status"]["phase"] == "Failed");
         cluster.advance(Duration::from_secs(901));
         kubelet(cluster) || is_waiting
     });
     assert_eq!(now(&cluster, &set)["status"]["numberReady"], n);
-    // As many DaemonSets that a Node concerns.
+    // As many DaemonSets affected by a Node.
     for i in 1..n {
         let mut other = object("apps/v1", "DaemonSet", "set", i, LONGEST);
         other["spec"] = json!({"selector": selector(), "template": template()});
@@ -145,7 +145,7 @@ pub(super) fn deployment(size: Size) {
     assert_eq!(now(&cluster, &deployment)["status"]["availableReplicas"], 3);
 }
 
-/// Replicas with claims, adopted together with a history, of a new template, fewer, and more.
+/// Replicas with claims, adopted together with a history, with a new template, scaled down, and up.
 pub(super) fn stateful_set(size: Size) {
     let n = size.beyond(400);
     let mut cluster = Cluster::new(1);
@@ -187,7 +187,7 @@ pub(super) fn stateful_set(size: Size) {
     assert_eq!(of_pods.count(), n - 1, "the claims go with their Pods");
 }
 
-/// Each second index fails. The Pods are adopted, counted, and lose their finalizers.
+/// Every second index fails. The Pods are adopted, counted, and lose their finalizers.
 pub(super) fn job(size: Size) {
     let n = size.n();
     let mut cluster = Cluster::new(1);
@@ -225,7 +225,7 @@ pub(super) fn job(size: Size) {
     let conditions = status["conditions"].to_string();
     assert!(conditions.contains(r#""type":"Failed""#), "{conditions}");
     assert!(cluster.list(&POD).all(|pod| pod["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty)));
-    // It is gone, and its Pods have their finalizers.
+    // It is deleted, and its Pods still have their finalizers.
     edit_all(
         &mut cluster,
         &POD,
@@ -238,7 +238,7 @@ pub(super) fn job(size: Size) {
     settle(&mut cluster, &plugin, &keys, nobody);
 }
 
-/// A Job that has finished, with many conditions.
+/// A finished Job with many conditions.
 pub(super) fn finished(size: Size) {
     let n = size.n();
     let mut cluster = Cluster::new(1);
@@ -258,7 +258,7 @@ pub(super) fn finished(size: Size) {
     assert!(is_deleting(now(&cluster, &job)));
 }
 
-/// All Pods of its namespace are those of its target, and their metrics are more than the host hands out unless the manifest asks for it.
+/// All Pods of its namespace are those of its target, and their metrics exceed the host's default answer limit.
 pub(super) fn autoscaler(size: Size) {
     let n = size.n();
     let resources = vec![ApiResource {

@@ -1,4 +1,4 @@
-//! A lister that shows what a case cannot have.
+//! A lister with answers that a case cannot have.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use pintle_sdk::{ApiError, ApiResource, Kind, Lister, MutationFailure, Need, Obj
 /// Answers needs.
 type ToNeeds<'a> = &'a dyn Fn(&Need) -> Result<String, ApiError>;
 
-/// Gives the values of the state.
+/// Returns the values of the state.
 type ToState<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A lister with other answers, where a function gives them.
+/// A lister whose functions override some answers.
 pub(crate) struct Answers<'a, L> {
     lister: &'a L,
     answer: Option<ToNeeds<'a>>,
@@ -18,12 +18,12 @@ pub(crate) struct Answers<'a, L> {
 }
 
 impl<'a, L: Lister> Answers<'a, L> {
-    /// The function answers needs, once they were asked.
+    /// Answers needs with the function, once they were requested.
     pub(crate) fn to_needs(lister: &'a L, answer: ToNeeds<'a>) -> Self {
         Self { lister, answer: Some(answer), state: None }
     }
 
-    /// The function gives the values of the state.
+    /// Returns the values of the state with the function.
     pub(crate) fn with_state(lister: &'a L, state: ToState<'a>) -> Self {
         Self { lister, answer: None, state: Some(state) }
     }

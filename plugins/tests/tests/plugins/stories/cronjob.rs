@@ -1,4 +1,4 @@
-//! Minute after minute of a CronJob's key: no time runs twice, and Jobs run beside each other only where they may.
+//! Runs a CronJob's key minute by minute: no time runs twice, and Jobs run concurrently only where they may.
 //!
 //! Some writes are rejected, some runs crash between two writes, and Jobs finish, fail and are deleted at random.
 
@@ -55,7 +55,7 @@ impl Story {
         self.cron_job()["status"]["active"].as_array().into_iter().flatten().any(|reference| reference["name"] == name)
     }
 
-    /// A run of the key, and what must be true of it. The names of the Jobs that were created are added to `created`.
+    /// Runs the key, and checks invariants. The names of created Jobs are added to `created`.
     fn run(&mut self, policy: &str, created: &mut BTreeSet<String>) {
         let before: BTreeSet<String> = self.jobs().iter().map(name_of).collect();
         let n_running = self.jobs().iter().filter(|job| !is_done(job)).count();
@@ -73,7 +73,7 @@ impl Story {
         }
     }
 
-    /// Jobs end, are deleted, or go on.
+    /// Ends, deletes or continues Jobs.
     fn live(&mut self, only_known: bool) {
         let now = self.cluster.now();
         for job in self.jobs().iter().filter(|job| !is_done(job)) {
@@ -101,7 +101,7 @@ fn no_time_runs_twice_whatever_goes_wrong() {
         for seed in seeds(0..8) {
             let mut story = Story::new(seed, policy);
             let mut created = BTreeSet::new();
-            // A Job that is deleted before the status names it is created again if the host dies then. So it is upstream.
+            // A Job that is deleted before it is in the status is created again if the host crashes then, as upstream.
             let crashes = seed % 2 == 0;
             story.cluster.inject(Fault::reject(500, "InternalError", "etcd is away").one_in(6));
             for _ in 0..60 {
@@ -117,7 +117,7 @@ fn no_time_runs_twice_whatever_goes_wrong() {
             }
             assert!(created.len() >= 5, "{policy}: only {created:?}");
             story.cluster.clear_faults();
-            // Three runs see all that has happened, and what was done about it.
+            // Three runs process all changes, including their own.
             for _ in 0..3 {
                 story.run(policy, &mut created);
             }

@@ -1,4 +1,4 @@
-//! Run after run of a DaemonSet's key: upstream's tests of updates, and limits that hold whatever goes wrong.
+//! Successive runs of a DaemonSet's key: upstream's tests of updates, and limits that always hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Story {
         story
     }
 
-    /// Pods that a run creates and deletes. Those that are deleted are gone afterwards.
+    /// Number of Pods that a run creates and deletes. Deleted ones are then removed.
     fn run(&mut self) -> (usize, usize) {
         let before = self.cluster.writes().len();
         let run = self.cluster.run(&self.plugin, &self.key);
@@ -85,7 +85,7 @@ impl Story {
         counts
     }
 
-    /// How many Pods runs create and delete, until one writes no Pod.
+    /// Number of Pods that runs create and delete, until one writes no Pod.
     fn run_all(&mut self) -> (usize, usize) {
         let mut sum = (0, 0);
         loop {
@@ -332,7 +332,7 @@ fn a_run_deletes_a_bounded_number_of_pods() {
     assert_eq!(story.run_all(), (260, 0));
     story.set_image("image:1");
     assert_eq!(story.run(), (0, 250), "none is ready");
-    // The missing ones come first.
+    // Missing ones come first.
     assert_eq!(story.run(), (250, 0));
     assert_eq!(story.run(), (0, 10));
     assert_eq!(story.run(), (10, 0));
@@ -348,8 +348,8 @@ fn by_node(story: &Story) -> BTreeMap<String, Vec<bool>> {
     nodes
 }
 
-/// Whatever users, kubelets and the API server do between runs, no run has a Node with too many Pods, or takes away more Pods that are
-/// ready than the limits allow; and at the end each Node has one Pod of the last template.
+/// Whatever users, kubelets and the API server do between runs, no run leaves a Node with too many Pods, or deletes
+/// more ready Pods than the limits allow; at the end each Node has one Pod of the last template.
 #[test]
 fn the_limits_hold_whatever_goes_wrong() {
     for seed in seeds(0..20) {
@@ -382,7 +382,7 @@ fn the_limits_hold_whatever_goes_wrong() {
         story.cluster.clear_faults();
         let mut n_rounds = 0;
         loop {
-            // Longer than any delay after failures.
+            // Longer than any backoff.
             story.cluster.advance(Duration::from_secs(1000));
             let wanted = story.run_all();
             story.make_ready(|pod| pod["status"]["phase"] == "Pending");
@@ -404,12 +404,12 @@ fn the_limits_hold_whatever_goes_wrong() {
     }
 }
 
-/// A second passes: Pods become ready, fail, or end; the user changes the template now and then.
+/// Advances a second: Pods become ready, fail, or end; the user sometimes changes the template.
 fn live(story: &mut Story, round: u64) {
     story.cluster.advance(Duration::from_secs(1));
     story.finish_deletions();
     if story.cluster.random(8) == 0 {
-        // Every now and then one that was there before.
+        // Occasionally an earlier one.
         let image = story.cluster.random(2 + round / 10);
         story.set_image(&format!("image:{image}"));
     }

@@ -1,7 +1,7 @@
-//! Whole rollouts: run after run, each on what the one before has written, until nothing is left to do.
+//! Whole rollouts: successive runs, each on the results of the previous one, until nothing is left to do.
 //!
-//! ReplicaSets follow their size as their controller would, in random small steps, with Pods that become available later than
-//! they come.
+//! ReplicaSets approach their size as their controller would, in random small steps, with Pods that become available
+//! later than they are created.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Story {
         self.cluster.edit(&DEPLOYMENT, "default", "web", |deployment| merge(&mut deployment["spec"], spec));
     }
 
-    /// Runs everything until nothing changes. `check` sees the story after each run.
+    /// Runs everything until nothing changes. `check` is called after each run.
     fn settle(&mut self, broken: Option<&str>, check: impl Fn(&Self)) {
         for _ in 0..500 {
             self.cluster.advance(Duration::from_secs(1));
@@ -97,7 +97,7 @@ impl Story {
         self.sets().filter_map(|set| set.pointer(path)?.as_i64()).sum()
     }
 
-    /// Pods that are available and wanted: what is scaled down counts as gone at once.
+    /// Available Pods within the desired size: scaled-down Pods do not count.
     fn available(&self) -> i64 {
         self.sets().map(|set| count(set, "/status/availableReplicas").min(count(set, "/spec/replicas"))).sum()
     }
@@ -121,7 +121,8 @@ fn image_of(set: &Value) -> Option<&str> {
     set.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str)
 }
 
-/// Some ReplicaSets take a step towards their size, unless their Pods are `broken`. Returns whether there is more to do.
+/// Some ReplicaSets take a step towards their size, unless their Pods are `broken`. Returns whether there is more to
+/// do.
 fn replica_sets_follow(cluster: &mut Cluster, broken: Option<&str>) -> bool {
     let step = |cluster: &mut Cluster, most: i64| {
         let most = u64::try_from(most).unwrap_or(0);
@@ -135,7 +136,7 @@ fn replica_sets_follow(cluster: &mut Cluster, broken: Option<&str>) -> bool {
         let is_broken = image_of(&set) == broken;
         let came = step(cluster, wanted - actual);
         let ready = if is_broken { 0 } else { step(cluster, actual - available) };
-        // A status may be behind: not every ReplicaSet moves each time.
+        // A status may be stale: not every ReplicaSet is updated each time.
         if cluster.random(4) == 0 {
             is_busy |= wanted != actual || ready > 0;
             continue;
@@ -193,7 +194,7 @@ fn rolling_updates_keep_to_their_bounds_and_come_to_an_end() {
                 assert_eq!(story.revision(), (i + 2).to_string(), "{what}");
                 assert!(story.n_sets() <= 3, "{what}: the history has a limit");
             }
-            // Back to a template that is still there: its ReplicaSet is used again.
+            // Back to an existing template: its ReplicaSet is reused.
             story.edit(&image("4"));
             story.settle(None, |_| {});
             assert_eq!((story.revision(), story.n_sets()), ("6", 3), "{what}");

@@ -1,4 +1,4 @@
-//! A budget while the API server evicts by its status: never too many Pods go, whatever goes wrong. And answers of the API server that a
+//! A budget while the API server evicts by its status: never too many Pods are deleted. And API server responses that a
 //! case cannot have.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test by panicking")]
@@ -21,7 +21,7 @@ struct Story {
     cluster: Cluster,
     plugin: Plugin<'static>,
     key: Key,
-    /// Pods whose eviction was granted, and which are yet to be deleted.
+    /// Pods whose eviction was granted, and which are not deleted yet.
     granted: Vec<String>,
     n_made: usize,
 }
@@ -41,7 +41,7 @@ impl Story {
         self.cluster.insert(pod(&name, None));
     }
 
-    /// Ready Pods that nobody has deleted.
+    /// Ready Pods that are not being deleted.
     fn ready(&self) -> Vec<String> {
         let is_ready = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
         self.cluster
@@ -51,7 +51,7 @@ impl Story {
             .collect()
     }
 
-    /// As the API server: it counts down and notes the Pod, in one update.
+    /// As the API server: it decrements and records the Pod, in one update.
     fn grant(&mut self) {
         let ready = self.ready();
         let number = self.cluster.random(u64::try_from(ready.len().max(1)).unwrap()) as usize;
@@ -69,7 +69,7 @@ impl Story {
         self.granted.push(name);
     }
 
-    /// The API server deletes what it granted, or it has stopped before, and will not.
+    /// The API server deletes granted Pods, or has crashed before, and never does.
     fn delete(&mut self, is_forgotten: bool) {
         let Some(name) = self.granted.pop() else { return };
         if !is_forgotten {
@@ -132,13 +132,13 @@ fn evictions_never_leave_too_few_pods() {
             let before = story.granted.len();
             story.step();
             n_granted += usize::from(story.granted.len() > before);
-            // What is granted counts as gone.
+            // Granted Pods count as deleted.
             let left = story.ready().iter().filter(|name| !story.granted.contains(name)).count();
             let is_enough = left >= MIN_AVAILABLE || n_granted == 0;
             assert!(is_enough, "seed {seed}, step {step}: {left} Pods are left, and {:?} granted", story.granted);
         }
         assert!(n_granted > 0, "seed {seed}: nothing was evicted");
-        // In the end all is as if nothing had gone wrong.
+        // The final state is as without failures.
         story.cluster.clear_faults();
         while !story.granted.is_empty() {
             story.delete(false);
@@ -157,7 +157,7 @@ fn evictions_never_leave_too_few_pods() {
     }
 }
 
-/// A budget of what may be missing, whose Pods each have an owner of a custom kind.
+/// A budget with `maxUnavailable`, whose Pods each have an owner of a custom kind.
 fn crowd(n: usize) -> (Cluster, Key) {
     let resource = ApiResource {
         kind: Kind::new("example.com", "v1", "Crowd"),
@@ -175,7 +175,7 @@ fn crowd(n: usize) -> (Cluster, Key) {
     (cluster, plugin().key(&BUDGET, "default", "b"))
 }
 
-/// What a run writes into the status, and how many reads it asked for.
+/// The status written by a run, and the number of its reads.
 fn status(n: usize, answer: impl Fn(&Need) -> Result<String, ApiError>) -> (Value, usize) {
     let (cluster, key) = crowd(n);
     let fixture = cluster.fixture(&plugin(), &key);

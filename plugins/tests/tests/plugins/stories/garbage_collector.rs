@@ -1,4 +1,4 @@
-//! Objects whose owner references nobody would write by hand, run after run until they are gone or stay as they are.
+//! Objects with unusual owner references, run repeatedly until they are deleted or stay unchanged.
 
 use std::cell::Cell;
 
@@ -99,7 +99,7 @@ fn the_same_owner_many_times_over_is_read_once() {
 #[test]
 fn owners_are_looked_for_in_one_round_whatever_other_runs_learn_meanwhile() {
     let n_reads = Cell::new(0);
-    // Other runs keep other absent owners all the time.
+    // Other runs constantly store other absent owners.
     let others = |_: &str| {
         let first = n_reads.replace(n_reads.get() + 1) * 64;
         let absent =

@@ -1,4 +1,4 @@
-//! The feature gates of manifests are those that upstream's controllers read.
+//! Checks that the feature gates of manifests are those that upstream's controllers use.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// The version of upstream.
 const KUBERNETES: &str = include_str!("../../../../kubernetes-version").trim_ascii();
 
-/// Folders of plugins, the packages below upstream's `pkg` whose code they replace, and the gates that are read there.
+/// Folders of plugins, the packages below upstream's `pkg` that they replace, and the gates used there.
 const READ: &[(&str, &[&str], &[&str])] = &[
     ("bootstrap-signer", &["controller/bootstrap"], &[]),
     ("clusterrole-aggregation", &["controller/clusterroleaggregation"], &[]),
@@ -52,7 +52,7 @@ const READ: &[(&str, &[&str], &[&str])] = &[
         &["PersistentVolumeClaimUnusedSinceTime"],
     ),
     ("pod-garbage-collector", &["controller/podgc"], &[]),
-    // Whether it runs at all is decided where kube-controller-manager starts it.
+    // kube-controller-manager decides at the start whether it runs at all.
     ("podgroup-protection", &["controller/scheduling/podgroupprotection"], &["GenericWorkload"]),
     (
         "replicaset",
@@ -88,7 +88,7 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> T {
     serde_norway::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Of a group of `feature-gates.yaml`, whether its gates have one value only.
+/// Whether the gates of a group in `feature-gates.yaml` have only one value.
 #[derive(Deserialize)]
 struct Group {
     #[serde(default)]
@@ -137,7 +137,7 @@ fn each_gate_that_upstream_reads_is_declared_or_refused() {
     );
 }
 
-/// Where the sources of Kubernetes are in the module cache, as after a build of the control plane for tests.
+/// The folder of Kubernetes' sources in the module cache, as after a build of the control plane for tests.
 #[test]
 fn the_gates_that_upstream_reads_are_known() {
     let Some(home) = std::env::var_os("HOME") else { return };

@@ -1,7 +1,7 @@
-//! Run after run of Jobs: each Pod is counted once, whatever goes wrong.
+//! Successive runs of Jobs: each Pod is counted once, whatever fails.
 //!
-//! Pods run, succeed, fail and are deleted at random, users suspend Jobs, writes are rejected, and the host ends between any two of
-//! them. A ledger of what became of each Pod is kept beside the Job.
+//! Pods run, succeed, fail and are deleted at random, users suspend Jobs, writes are rejected, and the host crashes
+//! between any two of them. A ledger records the fate of each Pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,18 +22,18 @@ struct Story {
     cluster: Cluster,
     plugin: Plugin<'static>,
     key: Key,
-    /// Uid -> the Pod as it was last.
+    /// Last state of each Pod, by uid.
     pods: BTreeMap<String, Value>,
     /// Uids of Pods that ended or were deleted while they had the finalizer.
     ended: BTreeMap<String, &'static str>,
-    /// Of those that lost the finalizer before, because they were not wanted any more.
+    /// Uids of those whose finalizers were removed before, because they were surplus.
     released: BTreeSet<String>,
 }
 
-/// How lively the Pods are.
+/// Rates of Pod events.
 #[derive(Clone, Copy)]
 struct Life {
-    /// One of so many seconds, a Pod fails, and one of so many it is deleted; never if 0.
+    /// A Pod fails in one of this many seconds, and is deleted in one of this many; never if 0.
     fails: u64,
     deleted: u64,
 }
@@ -83,9 +83,9 @@ impl Story {
         self.has_condition("Complete") || self.has_condition("Failed")
     }
 
-    /// Takes down what has become of the Pods.
+    /// Records the changes of the Pods.
     fn take_down(&mut self) {
-        // With a Job that has failed, all its Pods fail, and lose their finalizers in the run that deletes them.
+        // When a Job has failed, all its Pods fail, and lose their finalizers in the run that deletes them.
         let has_failed = self.has_condition("FailureTarget");
         for pod in self.cluster.list(&POD) {
             let uid = text(&pod["metadata"]["uid"]).to_owned();
@@ -112,7 +112,7 @@ impl Story {
         self.take_down();
     }
 
-    /// A second passes: Pods start, end, and go away.
+    /// Advances a second: Pods start, end, and are deleted.
     fn live(&mut self, life: Life) {
         self.cluster.advance(Duration::from_secs(1));
         let now = self.cluster.now();
@@ -145,7 +145,7 @@ impl Story {
         self.take_down();
     }
 
-    /// Until the Job has finished, or nothing more happens.
+    /// Runs until the Job has finished, or nothing more happens.
     fn settle(&mut self) {
         for _ in 0..4000 {
             self.run();
@@ -157,7 +157,7 @@ impl Story {
         panic!("it does not finish: {:#}", self.job()["status"]);
     }
 
-    /// The status never counts a Pod before it has ended, and never twice.
+    /// Checks that the status never counts a Pod before it has ended, and never twice.
     fn check(&self) {
         for result in ["succeeded", "failed"] {
             let (counted, ended) = (self.status(result) + self.n_named(result), self.n_ended(result));
@@ -182,7 +182,7 @@ fn is_tracked(pod: &Value) -> bool {
     pod["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&TRACKING.into()))
 }
 
-/// Some seconds of trouble: crashes, rejected writes, Pods that fail and are deleted.
+/// Some seconds of failures: crashes, rejected writes, Pods that fail and are deleted.
 fn trouble(story: &mut Story, n_seconds: u64, suspends: bool) {
     for _ in 0..n_seconds {
         if story.cluster.random(4) == 0 {

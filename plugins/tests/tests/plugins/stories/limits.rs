@@ -1,4 +1,5 @@
-//! Large objects, and names of full length: no outcome is beyond a limit, which the cluster checks, and all comes to its end.
+//! Large objects, and names of full length: no outcome exceeds a limit, which the cluster checks, and everything
+//! completes.
 
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ fn a_replica_set_adopts_thousands_of_pods() {
     }
 }
 
-/// Patches of the first ones by name are refused for ever.
+/// Patches of the first ones by name always fail.
 #[test]
 fn pods_that_cannot_be_adopted_keep_no_others_from_it() {
     let mut cluster = Cluster::new(1);
@@ -129,7 +130,7 @@ fn stateful_set(replicas: u32, image: &str) -> Value {
 fn a_stateful_set_shrinks_and_rolls_at_once() {
     let mut cluster = Cluster::new(1);
     cluster.insert(stateful_set(600, "image:2"));
-    // Of the revision before, and adopted.
+    // Of the previous revision, and adopted.
     insert_pods(&mut cluster, (0..1_200).map(|i| format!("web-{i}")), "Running");
     let plugin = statefulset::plugin().config("maxUnavailable", true);
     let key = plugin.key(&STATEFUL_SET, "default", "web");
@@ -165,7 +166,7 @@ fn an_autoscaler_with_a_name_of_full_length_remembers() {
     let key = plugin.key(&AUTOSCALER, &namespace, &name);
     let run = cluster.run(&plugin, &key);
     assert!(run.result.is_ok(), "{:?}", run.result.err());
-    // What it forgets has the same names.
+    // The removed state has the same names.
     cluster.remove(&AUTOSCALER, &namespace, &name);
     assert!(cluster.run(&plugin, &key).result.is_ok());
     assert!(cluster.state(&plugin).is_empty());
@@ -214,7 +215,7 @@ fn a_budget_reports_a_thousand_evictions_that_came_to_nothing() {
     assert_eq!((&status["disruptedPods"], &status["currentHealthy"]), (&Value::Null, &json!(1_100)));
 }
 
-/// The host ended between the status and the finalizers.
+/// The host crashed between the status and the finalizers.
 #[test]
 fn a_job_goes_on_whose_status_names_all_the_pods_that_it_can() {
     const JOB: Kind = Kind::new("batch", "v1", "Job");
@@ -253,7 +254,7 @@ fn a_pod_has_a_thousand_ephemeral_volumes() {
     assert_eq!(cluster.list(&CLAIM).count(), 1_100);
 }
 
-/// The claims `a-b-c` of `a-b` and of `a` have one name.
+/// The claims `a-b-c` of `a-b` and of `a` have the same name.
 #[test]
 fn a_pod_whose_claim_has_the_name_of_another_one_runs_when_that_goes() {
     let mut cluster = Cluster::new(1);
@@ -279,7 +280,7 @@ fn a_pod_whose_claim_has_the_name_of_another_one_runs_when_that_goes() {
     assert_eq!(keys(None, Some(&claim)), []);
 }
 
-/// Batches are 1, 2 and 1 replicas: the quota ends in the middle of the second one.
+/// Batches are 1, 2 and 1 replicas: the quota is exhausted in the middle of the second one.
 #[test]
 fn the_replicas_whose_claims_fit_into_a_quota_run() {
     let mut cluster = Cluster::new(1);

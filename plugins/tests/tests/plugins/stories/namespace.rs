@@ -1,4 +1,4 @@
-//! A whole deletion: run after run, each on what the one before has written, until the namespace is gone.
+//! A whole deletion: successive runs, each on the results of the previous one, until the namespace is deleted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,13 +23,13 @@ struct Story {
     /// The namespace as it last was.
     namespace: Value,
     deleted_at: Timestamp,
-    /// Name of an object -> how long its finalizers or its containers take.
+    /// Duration of an object's finalizers or containers, by name.
     takes: BTreeMap<String, Duration>,
-    /// Name of an object -> when they are done.
+    /// Their end, by name.
     ends: BTreeMap<String, Timestamp>,
 }
 
-/// An object, and the seconds that it takes to go.
+/// An object, and the seconds until its removal.
 type Object = (Value, u64);
 
 impl Story {
@@ -37,7 +37,7 @@ impl Story {
         Self::with_further_kinds(objects, 0)
     }
 
-    /// As if the API server had so many kinds more, without objects.
+    /// As if the API server had `n_further` more kinds, without objects.
     fn with_further_kinds(objects: Vec<Object>, n_further: u32) -> Self {
         let resource = |kind: &str, plural: &str| {
             json!({"kind": kind, "plural": plural, "namespaced": true, "preferred": true,
@@ -67,7 +67,7 @@ impl Story {
         Self { cluster, plugin, key, namespace: Value::Null, deleted_at, takes, ends: BTreeMap::new() }
     }
 
-    /// Runs once, and says when to run again.
+    /// Runs once, and returns the delay of the next run.
     fn run(&mut self) -> Option<Duration> {
         let run = self.cluster.run(&self.plugin, &self.key);
         let unexpected = |failure: &&pintle_sdk::MutationFailure| failure.message != "not now";
@@ -81,7 +81,7 @@ impl Story {
         run.requeue_after()
     }
 
-    /// Finalizers and containers of what is being deleted end in their time.
+    /// Ends finalizers and containers of objects that are being deleted when their time has passed.
     fn end(&mut self) {
         let now = self.cluster.now();
         for kind in KINDS {
@@ -110,7 +110,7 @@ impl Story {
         self.cluster.now().since(self.deleted_at).as_secs()
     }
 
-    /// Runs until the namespace is gone. Returns how many runs that took.
+    /// Runs until the namespace is deleted. Returns the number of runs.
     fn settle(&mut self) -> u32 {
         for n_runs in 1..200 {
             let after = self.run();
@@ -122,12 +122,12 @@ impl Story {
         panic!("the namespace stays: {:?} {:#}", self.log(), self.namespace);
     }
 
-    /// Names of the objects that are there.
+    /// Names of the remaining objects.
     fn left(&self) -> Vec<String> {
         KINDS.iter().flat_map(|kind| self.cluster.list(kind).map(name_of)).collect()
     }
 
-    /// What was written, in order.
+    /// All writes, in order.
     fn log(&self) -> Vec<String> {
         let line = |write: &Write| match (write.verb, write.subresource.as_deref()) {
             ("delete-collection", None) => format!("delete {}", write.kind.name),
@@ -145,13 +145,13 @@ impl Story {
     }
 }
 
-/// An object whose finalizers take so many seconds.
+/// An object whose finalizers take this many seconds.
 fn object(kind: &str, name: &str, takes: u64, finalizers: &[&str]) -> Object {
     let metadata = json!({"name": name, "namespace": "team", "finalizers": finalizers});
     (json!({"apiVersion": "v1", "kind": kind, "metadata": metadata}), takes)
 }
 
-/// A Pod whose containers take so many seconds to shut down, of the 30 that they have.
+/// A Pod whose containers take this many seconds to shut down, of the 30 seconds of grace.
 fn pod(name: &str, takes: u64) -> Object {
     let (mut pod, takes) = object("Pod", name, takes, &[]);
     pod["spec"] = json!({"nodeName": "node", "terminationGracePeriodSeconds": 30});
@@ -208,7 +208,7 @@ fn a_pod_that_stays_beyond_its_time_is_reported_and_waited_for() {
     assert!(!log[..log.len() - 3].contains(&"delete Service".to_owned()), "{log:?}");
 }
 
-/// What keeps the Pods may be an object of the namespace, such as the parameter of an admission policy.
+/// The object that blocks the Pods may be in the namespace, such as the parameter of an admission policy.
 #[test]
 fn all_else_goes_although_pods_cannot_be_deleted() {
     let mut story =
@@ -232,7 +232,7 @@ fn all_else_goes_although_pods_cannot_be_deleted() {
 
 #[test]
 fn a_cluster_may_have_thousands_of_kinds() {
-    // Kinds are looked at in the order of their names: Services, whose controller is here a ConfigMap, come last.
+    // Kinds are listed by name: Services, whose controller is here a ConfigMap, come last.
     let objects = vec![object("ConfigMap", "a", 20, &["x/y"]), object("Service", "s", 40, &["x/z"]), pod("p", 0)];
     let mut story = Story::with_further_kinds(objects, 1600);
     for _ in 0..30 {

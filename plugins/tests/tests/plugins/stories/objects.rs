@@ -1,4 +1,4 @@
-//! What stories ask of objects.
+//! Helpers for objects in stories.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The API server refuses the list of Pods: a case has no such answer.
+//! The API server rejects the list of Pods, which a case cannot express.
 
 use pintle_sdk::testing::Cluster;
 use pintle_sdk::{ApiError, Error, Key, Kind, Need, Outcome};
@@ -11,7 +11,7 @@ use crate::persistentvolumeclaim_protection::plugin;
 const CLAIM: Kind = Kind::new("", "v1", "PersistentVolumeClaim");
 const NAMESPACE: Kind = Kind::new("", "v1", "Namespace");
 
-/// The answer to live lists.
+/// The response to live lists.
 fn refused(need: &Need) -> Result<String, ApiError> {
     assert!(matches!(need, Need::LiveList { .. }), "{need:?}");
     Err(ApiError { code: 403, reason: "Forbidden".into(), message: "Mock error".into() })
@@ -27,7 +27,7 @@ fn claims(n: usize) -> (Cluster, Key) {
     (cluster, plugin().key(&NAMESPACE, "", "default"))
 }
 
-/// A row of upstream's table, in which the next claim is looked at all the same, with another list.
+/// A row of upstream's table; the next claim is still processed, with another list.
 #[test]
 fn no_claim_goes_while_pods_cannot_be_listed() {
     let (cluster, key) = claims(2);
@@ -51,7 +51,7 @@ fn more_claims_than_fit_into_a_run_go_in_the_next_ones() {
     assert_eq!(result, Ok(Outcome::new()));
 }
 
-/// Pods that use many volumes, of which one list cannot have all.
+/// Pods that use many volumes, too many for one list.
 #[test]
 fn a_claim_goes_from_a_namespace_with_more_pods_than_one_list_can_have() {
     let (mut cluster, key) = claims(2);
@@ -67,7 +67,7 @@ fn a_claim_goes_from_a_namespace_with_more_pods_than_one_list_can_have() {
             "spec": {"nodeName": format!("n{}", i % 50), "volumes": volumes},
         }));
     }
-    // A claim that is not being deleted gets its finalizer meanwhile.
+    // A claim that is not being deleted gets its finalizer in the meantime.
     let metadata = json!({"name": "new", "namespace": "default"});
     cluster.insert(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}));
     let first = cluster.run(&plugin(), &key);

@@ -1,6 +1,7 @@
-//! Run after run of a ReplicaSet's key: the number of Pods comes right whatever goes wrong.
+//! Successive runs of a ReplicaSet's key: it reaches the right number of Pods, whatever fails.
 //!
-//! Some writes are rejected, Pods become ready, fail and go away at random, and the user changes the size and the labels of Pods.
+//! Some writes are rejected, Pods become ready, fail and are deleted at random, and the user changes the size and the
+//! labels of Pods.
 
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ impl Story {
     }
 }
 
-/// A second passes: Pods become ready, fail, lose their labels, go away.
+/// Advances a second: Pods become ready, fail, lose their labels, or are deleted.
 fn live(cluster: &mut Cluster, trouble: bool) {
     cluster.advance(Duration::from_secs(1));
     let now = cluster.now();
@@ -155,7 +156,7 @@ fn a_quota_is_reported_until_it_is_raised() {
     assert_eq!((story.n_own(), &story.set()["status"]["conditions"]), (5, &Value::Null));
 }
 
-/// The bytes of the Pods that an outcome creates, and their number.
+/// The bytes and the number of Pods that an outcome creates.
 fn created(run: &Run) -> (usize, usize) {
     let steps = run.result.iter().flat_map(|outcome| &outcome.steps);
     let sizes = steps.flat_map(|step| &step.mutations).filter_map(|mutation| match &mutation.action {
