@@ -38,8 +38,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Relation of a host to kube-controller-manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stance {
-    /// It runs none of kube-controller-manager's controllers, or its operator states that kube-controller-manager does
-    /// not run them.
+    /// It runs none of kube-controller-manager's controllers, or its operator states that kube-controller-manager runs
+    /// without those of the host.
     Beside,
     /// It runs controllers in place of kube-controller-manager: the two exclude each other.
     Instead,

@@ -29,7 +29,7 @@ fn is_dns_part(text: &str) -> bool {
         && bytes.iter().all(|byte| fine(byte) || *byte == b'-')
 }
 
-/// What is wrong with a label key, which is also the form of annotation keys and finalizers.
+/// The error in a label key, which is also the form of annotation keys and finalizers.
 pub fn label_key(key: &str) -> Option<&'static str> {
     let fine = match key.split_once('/') {
         Some((prefix, name)) => subdomain(prefix).is_none() && is_key_text(name),
@@ -38,28 +38,28 @@ pub fn label_key(key: &str) -> Option<&'static str> {
     (!fine).then_some(KEY)
 }
 
-/// What is wrong with the value of a label.
+/// The error in the value of a label.
 pub fn label_value(value: &str) -> Option<&'static str> {
     (!value.is_empty() && !is_key_text(value)).then_some(VALUE)
 }
 
-/// What is wrong with a DNS subdomain, the form of most objects' names.
+/// The error in a DNS subdomain, the form of most objects' names.
 pub fn subdomain(name: &str) -> Option<&'static str> {
     (name.len() > MAX_SUBDOMAIN || !name.split('.').all(is_dns_part)).then_some(SUBDOMAIN)
 }
 
-/// What is wrong with a DNS label, the form of the names of namespaces and containers.
+/// The error in a DNS label, the form of the names of namespaces and containers.
 pub fn label(name: &str) -> Option<&'static str> {
     (name.len() > MAX_PART || !is_dns_part(name)).then_some(LABEL)
 }
 
-/// What is wrong with the name of an IPAddress.
+/// The error in the name of an IPAddress.
 pub fn address(name: &str) -> Option<&'static str> {
     let is_canonical = name.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_string() == name);
     (!is_canonical).then_some("must be an IP address in canonical form, as in 10.9.8.7 or 2001:db8::ffff")
 }
 
-/// What is wrong with a key of the data of a ConfigMap or Secret.
+/// The error in a key of the data of a ConfigMap or Secret.
 pub fn data_key(key: &str) -> Option<&'static str> {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if key.is_empty() || key.len() > MAX_SUBDOMAIN || !key.bytes().all(fine) {
@@ -68,13 +68,13 @@ pub fn data_key(key: &str) -> Option<&'static str> {
     (key == "." || key.starts_with("..")).then_some("must not be '.' and must not start with '..'")
 }
 
-/// What is wrong with the name of an environment variable.
+/// The error in the name of an environment variable.
 pub fn variable(name: &str) -> Option<&'static str> {
     let fine = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'=';
     (name.is_empty() || !name.bytes().all(fine)).then_some("must be printable ASCII letters other than '='")
 }
 
-/// What is wrong with the name of a port.
+/// The error in the name of a port.
 pub fn port(name: &str) -> Option<&'static str> {
     let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let valid = !name.is_empty()
@@ -88,13 +88,13 @@ pub fn port(name: &str) -> Option<&'static str> {
         .then_some("must be at most 15 lower case letters, digits or single '-', with a letter, and no '-' at its ends")
 }
 
-/// What is wrong with a name that is a segment of a path.
+/// The error in a name that is a segment of a path.
 pub fn path_segment(name: &str) -> Option<&'static str> {
     let wrong = matches!(name, "." | "..") || name.contains(['/', '%']);
     wrong.then_some("may not be '.' or '..' or contain '/' or '%'")
 }
 
-/// What is wrong with the name of a kernel parameter.
+/// The error in the name of a kernel parameter.
 pub fn sysctl(name: &str) -> Option<&'static str> {
     let part = |part: &str| {
         let edge = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());

@@ -319,7 +319,7 @@ impl<'a> Lower<'a> {
         let Some((name, component)) = name.and_then(|name| Some((name.clone(), self.components.get(&name)?))) else {
             return Err(wrong(place, &format!("$ref leads to {reference:?}, which is not in the document")));
         };
-        // Schemas of Kubernetes that say less than is known.
+        // Kubernetes types whose schemas are less specific than the types.
         match name.rsplit('.').next() {
             Some("ObjectMeta") => return Ok(Type::ObjectMeta),
             // A MicroTime needs its six digits, and a quantity is always a text when it comes from the API server.
@@ -354,7 +354,7 @@ impl<'a> Lower<'a> {
         Ok(lowered.ty)
     }
 
-    /// Gives all types their names: the shortest end of its name in dots that no other has; for a part the name of the whole before it.
+    /// Names all types: the shortest unique end of the dotted name; parts have the name of the whole as a prefix.
     fn name(&mut self) {
         let origins = || self.struct_origins.iter().chain(&self.enum_origins);
         let dotted: BTreeSet<&str> = origins()
@@ -409,7 +409,7 @@ fn is_true(schema: &Map<String, Value>, name: &str) -> bool {
     schema.get(name) == Some(&Value::Bool(true))
 }
 
-/// Whether a default says nothing: the OpenAPI document has one for each field that is not a pointer in Go.
+/// Whether a default is only a zero value: the OpenAPI document has one for each field that is not a pointer in Go.
 fn is_empty(default: &Value, is_required: bool) -> bool {
     match default {
         Value::Null => true,

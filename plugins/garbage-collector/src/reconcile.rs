@@ -18,7 +18,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         // Comes first, because orphans must not be deleted with the object.
         (true, true, _) => orphan::release(&object, lister),
         (true, false, true) => foreground::finish(&object, lister),
-        // Nothing to do for an object that is being deleted. For a definition of a kind, this includes all its objects.
+        // A deletion cannot be undone. A CustomResourceDefinition's covers all its objects, so its kind is recorded.
         (true, false, false) => Ok(kinds::note(&object, lister)),
         (false, ..) => collect::collect(&object, lister),
     }

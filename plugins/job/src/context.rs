@@ -31,9 +31,9 @@ pub(crate) struct Counts {
 pub(crate) struct Context<'a> {
     /// The Job.
     pub(crate) job: &'a Job,
-    /// Its Pods; of an Indexed Job by index.
+    /// Its Pods; for an Indexed Job by index.
     pub(crate) pods: Vec<&'a Pod>,
-    /// Those that are active.
+    /// Its active Pods.
     pub(crate) active: Vec<&'a Pod>,
     /// The time of the run.
     pub(crate) now: Timestamp,

@@ -24,13 +24,14 @@
 //!
 //! There are no expectations, because the host guarantees read-your-writes, so rows about unsatisfied ones are rows
 //! about satisfied ones.
-//! A Pod that failed in the future delays others no longer than one that failed now.
+//! A Pod with a failure time in the future delays others no longer than one that failed now.
 //! Alpha features that are off by default are left out: Workloads and PodGroups (`WorkloadWithJob`).
 //!
-//! Of the rows of upstream's tables, 274 are Jobs and Pods in, writes out: 247 are cases, named after their test and number, 24 are the
-//! same as another one, one is `a_job_that_is_gone_leaves_nothing_behind`, and the two with
-//! hundreds of Pods are the story `many_pods_are_counted_in_parts`. 240 of the cases want exactly what upstream's code wrote for the
-//! same objects; the others differ in which of equal Pods go (4), in expectations (2), and in a limit of upstream's fake (1).
+//! Of the rows of upstream's tables, 274 have Jobs and Pods as input and writes as output: 247 are cases, named after
+//! their test and number, 24 are equal to another one, one is `a_job_that_is_gone_leaves_nothing_behind`, and the two
+//! with hundreds of Pods are the story `many_pods_are_counted_in_parts`. 240 of the cases expect exactly the writes of
+//! upstream's code for the same objects; the others differ in which of equal Pods are deleted (4), in expectations (2),
+//! and in a limit of upstream's fake (1).
 //! | test | cases of rows |
 //! | --- | --- |
 //! | `TestControllerSyncJob` | 53 of 58 |
@@ -44,9 +45,9 @@
 //! | `TestFirstPendingIndexes`, `TestAppendDuplicatedIndexPodsForRemoval` | 6 of 6, 3 of 3 |
 //! | `TestSyncJobPastDeadline`, `TestGetNewFinshedPods`, `TestSyncJobWhenManagedBy` | 5 of 8, 4 of 4, 3 of 4 |
 //!
-//! Tables of functions without objects are unit tests of `backoff`, `indexes`, `rank`, `template` and `types`; that of conditions is one of
-//! the SDK; those of orphans are cases with sentences as names. What upstream tests about expectations, event handlers and queues is
-//! the host's.
+//! Tables of functions without objects are unit tests of `backoff`, `indexes`, `rank`, `template` and `types`; that of
+//! conditions is one of the SDK; those of orphans are cases with sentences as names. Upstream's tests of expectations,
+//! event handlers and queues belong to the host.
 
 mod backoff;
 mod claim;

@@ -2,8 +2,8 @@
 //!
 //! The steps are Pods, status, finalizers. The status has the counts expected after all Pod writes, so it is written
 //! only if all of them succeed. After a failed Pod write the counts are those of the caches, and the Pod writes come
-//! last: a quota that blocks new Pods does not block counting. After a failed finalizer removal, the Pods to delete
-//! come last, so that nothing waits for them.
+//! last: a quota that blocks new Pods does not block counting. After a failed finalizer removal, pending
+//! removals come last, so that nothing waits for them.
 
 use pintle_sdk::document::Document;
 use pintle_sdk::{Event, Lister, Mutation, Outcome, Place, Resource, Step};

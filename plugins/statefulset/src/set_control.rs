@@ -5,8 +5,7 @@
 //! -> the claims of replicas that are not wanted -> those replicas -> rolling update
 //! ```
 //!
-//! In an ordered StatefulSet the first unavailable replica ends the run; in a parallel one, the end of the replicas
-//! does.
+//! In an ordered StatefulSet the first unavailable replica ends the run; a parallel one processes all replicas.
 //!
 //! *Source*: `updateStatefulSet`, `processReplica` and `processCondemned`.
 

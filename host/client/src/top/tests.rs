@@ -174,7 +174,7 @@ fn the_cursor_stays_on_its_plugin() {
     assert_eq!(app.cursor(), Some(2));
     press(&mut app, &[KeyCode::PageUp, KeyCode::Up]);
     assert_eq!(app.cursor(), Some(0));
-    // Its plugin is gone.
+    // Its plugin was unloaded.
     let mut overview = overview();
     overview.plugins.truncate(1);
     app.receive(Ok((overview, None)));

@@ -66,7 +66,7 @@ pub(super) fn fields(name: &str, value: &Value, path: &str, errors: &mut Vec<Cau
         }
         "autoscaling.v2.CrossVersionObjectReference" => {
             let version = value["apiVersion"].as_str().unwrap_or_default();
-            // What a metric describes may be of the core group, as this one kind that scales.
+            // The object of a metric may be in the core group, like this scalable kind.
             let needs_group = path == "spec.scaleTargetRef" && value["kind"] != "ReplicationController";
             let wrong = match version.matches('/').count() {
                 0 if needs_group => Some("must name an API group"),
@@ -183,14 +183,14 @@ fn toleration(toleration: &Value, path: &str, errors: &mut Vec<Cause>) {
     }
 }
 
-/// What is wrong with the name of a resource: one of Kubernetes' own, or one with a domain.
+/// The error in the name of a resource, which must be one of Kubernetes' own, or have a domain.
 fn resource_name(name: &str, known: &[&str]) -> Option<&'static str> {
     let is_known = known.contains(&name) || name.starts_with("hugepages-");
     names::label_key(name)
         .or_else(|| (!is_known && !name.contains('/')).then_some("must be a standard resource type or fully qualified"))
 }
 
-/// Checks an amount of a resource. What is not CPU, memory or storage is counted.
+/// Checks a quantity of a resource. Resources other than CPU, memory and storage are whole numbers.
 pub(super) fn amount(name: &str, amount: &Value, path: &str, errors: &mut Vec<Cause>) {
     let is_whole = !matches!(name.rsplit('.').next(), Some("cpu" | "memory" | "storage" | "ephemeral-storage"));
     match nanos(amount) {
@@ -215,7 +215,7 @@ fn resources(resources: &Value, path: &str, errors: &mut Vec<Cause>) {
     }
     for (name, request) in requests.as_object().into_iter().flatten() {
         let limit = &limits[name.as_str()];
-        // Others than these cannot be promised twice.
+        // Other resources cannot be overcommitted.
         let is_native = !name.contains('/') || name.contains("kubernetes.io/");
         let overcommits = is_native && !name.starts_with("hugepages-");
         match (nanos(request), nanos(limit)) {

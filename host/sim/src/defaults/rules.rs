@@ -92,7 +92,7 @@ fn form(word: &str) -> Option<fn(&str) -> Option<&'static str>> {
     })
 }
 
-/// What is wrong with a path inside of a volume.
+/// The error in a path inside of a volume.
 pub(super) fn descending(path: &str) -> Option<&'static str> {
     if path.starts_with('/') {
         return Some("must be a relative path");

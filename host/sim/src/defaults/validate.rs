@@ -25,7 +25,7 @@ const MAX_DATA: usize = 1 << 20;
 /// Checks an object, whose predecessor comes first: none for a new one.
 type Check = fn(Option<&Value>, &Value, &mut Vec<Cause>);
 
-/// What is checked beside the metadata, by group and kind. Each of these kinds has one served version.
+/// Checks in addition to the metadata, by group and kind. Each of these kinds has one served version.
 const CHECKS: &[(&str, &str, Check)] = &[
     ("apps", "Deployment", deployment),
     ("apps", "ReplicaSet", workload),

@@ -11,7 +11,7 @@ use crate::cause::Cause;
 struct Counts {
     /// All counts.
     all: &'static [&'static str],
-    /// Those that `replicas` bounds.
+    /// Counts bounded by `replicas`.
     bounded: &'static [&'static str],
     /// Whether no more replicas can be available than are ready.
     ready_bounds_available: bool,

@@ -85,7 +85,7 @@ fn normalized(mut mantissa: i128, mut exponent: i32, highest: i32) -> Option<(i1
         mantissa /= 10;
         exponent += 1;
     }
-    // What is finer than nano is rounded up.
+    // Parts below a billionth are rounded up.
     while exponent < -9 {
         mantissa = (mantissa + 9).div_euclid(10);
         exponent += 1;

@@ -48,7 +48,7 @@ pub enum EventType {
 /// One entry of a table's log.
 #[derive(Debug)]
 pub struct Event {
-    /// What happened.
+    /// The type of the event.
     pub kind: EventType,
     /// The state after the write.
     pub object: Arc<Version>,

@@ -9,7 +9,7 @@ use crate::stories::answers::Answers;
 use crate::{clusterrole_aggregation, disruption, garbage_collector, namespace as namespaces};
 use crate::{root_ca_certificate_publisher, serviceaccount};
 
-/// A role that selects all others, and one for each of so many selectors.
+/// A role that selects all others, and one for each of `n` selectors.
 pub(super) fn roles(size: Size) {
     let n = size.n();
     const ROLE: Kind = Kind::new("rbac.authorization.k8s.io", "v1", "ClusterRole");
