@@ -498,7 +498,7 @@ pub struct Outcome {
     pub needs: Vec<Need>,
     /// Writes.
     pub steps: Vec<Step>,
-    /// Runs this key again after this time, at least 5 ms, even if it runs in between. If a write fails, not before the
+    /// Runs this key again after this time, at least 5 ms, regardless of other events. If a write fails, not before the
     /// retry of the run. In milliseconds in the contract.
     pub requeue_after: Option<Duration>,
     /// State to store (or remove) by name.

@@ -1,8 +1,8 @@
-//! Rolls a Deployment when a ConfigMap changes that its Pods refer to, if it has the annotation
-//! `config-reloader.example.com/auto: "true"`.
+//! Rolls a Deployment with the annotation `config-reloader.example.com/auto: "true"` when a ConfigMap that its Pods
+//! refer to changes.
 //!
-//! The content of the ConfigMaps is put as a hash into an annotation of the Pods, so that the Deployment's own strategy rolls them.
-//! As the hash is not there yet, a Deployment that asks for this rolls once.
+//! A hash of the ConfigMaps' content is set as an annotation of the Pods, so that the Deployment's own strategy rolls
+//! them. A Deployment without the hash rolls once after the annotation is added.
 
 mod references;
 
@@ -17,7 +17,7 @@ pintle_sdk::types!("manifest.yaml");
 
 const HASH: &str = "config-reloader.example.com/hash";
 
-/// Says whether one Deployment shall roll.
+/// Computes whether one Deployment must roll.
 ///
 /// # Errors
 /// If an object does not fit its type.
@@ -42,8 +42,9 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(Outcome::new().step(Step::sequential([patch])))
 }
 
-/// What the ConfigMaps hold that the Pods refer to, by their names. `None` if there are no such references, or while one of them is not
-/// there: its Pods could not start, and a ConfigMap that is replaced by deleting and creating it is gone for a moment.
+/// The contents of the ConfigMaps that the Pods refer to, by name. `None` if there are no references, or while one of
+/// them is missing: its Pods could not start, and a ConfigMap that is replaced by deleting and creating it is missing
+/// for a moment.
 fn contents(
     pods: &DeploymentSpecTemplateSpec,
     namespace: &str,

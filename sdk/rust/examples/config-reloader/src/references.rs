@@ -1,10 +1,10 @@
-//! Where Pods name ConfigMaps.
+//! References of Pods to ConfigMaps.
 
 use std::collections::BTreeMap;
 
 use crate::DeploymentSpecTemplateSpec;
 
-/// Names of ConfigMaps, and whether the Pods can do without: only if every reference says so.
+/// Names of ConfigMaps, and whether they are optional: only if every reference is.
 pub(crate) fn config_maps(pods: &DeploymentSpecTemplateSpec) -> BTreeMap<&str, bool> {
     let in_volumes = pods.volumes.iter().flat_map(|volume| {
         let projected = volume.projected.iter().flat_map(|projected| &projected.sources);

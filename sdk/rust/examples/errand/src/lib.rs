@@ -22,7 +22,7 @@ const ACCESS_REVIEW: Kind = Kind::new("authorization.k8s.io", "v1", "SubjectAcce
 const ERRANDS: &str = "errands";
 const ROUNDS: &str = "rounds";
 
-/// Something to do once.
+/// A one-time task.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Errand {
@@ -47,7 +47,7 @@ struct Status {
     answer: Option<String>,
 }
 
-/// What is known of a Pod.
+/// The fields that the plugin reads of a Pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pod {
@@ -61,16 +61,16 @@ struct PodSpec {
     node_name: String,
 }
 
-/// What the operator has set.
+/// The operator's settings.
 #[derive(Debug, Deserialize)]
 struct Config {
     greeting: String,
 }
 
-/// Says what one errand wants, or, for the tick of the rounds, which errands run.
+/// Computes the outcome of one errand, or, for the tick of the rounds, which errands run.
 ///
 /// # Errors
-/// Terminal if nothing is called what the errand wants, or an object does not fit its type.
+/// Terminal if the errand refers to something unknown, or an object does not fit its type.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if key.queue == ROUNDS {
         return rounds(lister);
@@ -91,7 +91,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     })
 }
 
-/// Every errand again.
+/// Runs every errand again.
 fn rounds(lister: &impl Lister) -> Result<Outcome, Error> {
     let errands = lister.list_json(&Errand::KIND, &Query::all());
     let errands: Vec<Errand> = errands.iter().map(|text| decode(&Errand::KIND, text)).collect::<Result<_, _>>()?;
@@ -99,7 +99,7 @@ fn rounds(lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(errands.iter().fold(outcome, |outcome, errand| outcome.wake(key(errand.metadata.key()))))
 }
 
-/// What the errand wants besides its answer, and the answer, if there is one.
+/// The writes of the errand, and its answer, if there is one.
 fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>), Error> {
     let (of, namespace) = (errand.spec.of.as_str(), errand.metadata.namespace.as_str());
     let errand_key = |name: &str| key(ObjectKey::new(namespace, name));
@@ -132,7 +132,7 @@ fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>
         }
         "scale" => ask(lister, Need::live_object(&DEPLOYMENT, namespace, of).subresource("scale"), |text| {
             let scale: Value = decode(&DEPLOYMENT, text)?;
-            // The API server leaves out zero.
+            // The API server omits zero.
             Ok(scale["spec"]["replicas"].as_i64().unwrap_or_default().to_string())
         })?,
         "pods" => {
@@ -208,7 +208,7 @@ fn run(errand: &Errand, lister: &impl Lister) -> Result<(Outcome, Option<String>
     Ok((Outcome::new(), Some(answer)))
 }
 
-/// Greets with the word that the operator has set.
+/// Greets with the word in the operator's settings.
 fn greet(name: &str, lister: &impl Lister) -> Result<String, Error> {
     Ok(format!("{}, {name}", lister.config::<Config>()?.greeting))
 }
@@ -218,7 +218,7 @@ fn key(object: ObjectKey) -> Key {
     Key::new(ERRANDS, Errand::KIND, object.namespace, object.name)
 }
 
-/// What the answer to a need says; a refusal is an answer too.
+/// Reads the answer to a need; an error is an answer too.
 fn ask(lister: &impl Lister, need: Need, read: impl FnOnce(&str) -> Result<String, Error>) -> Result<String, Error> {
     match lister.ask(need)? {
         Ok(text) => read(&text),

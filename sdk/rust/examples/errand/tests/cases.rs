@@ -1,4 +1,4 @@
-//! Runs the cases that are the same in every language, with this folder's manifest.
+//! Runs the cases shared by all languages, with this folder's manifest.
 
 #[test]
 fn every_case_gives_the_expected_outcome() {

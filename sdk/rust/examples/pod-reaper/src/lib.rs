@@ -1,6 +1,6 @@
-//! Deletes Pods that have finished or were evicted, some time after that.
+//! Deletes finished and evicted Pods after a delay.
 //!
-//! Pods of a Job are skipped, because the Job has its own time to live. So are Pods with the annotation
+//! Pods of a Job are skipped, because the Job has its own TTL, and so are Pods with the annotation
 //! `pod-reaper.example.com/keep: "true"`.
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Pod {
         self.metadata.is_deleting() || self.metadata.annotations.keep.as_deref() == Some("true") || is_of_job()
     }
 
-    /// What has become of it, and how long it stays after that; `None` while it lives.
+    /// How the Pod ended, and its remaining lifetime after that; `None` if it has not ended.
     fn end(&self, settings: &Settings) -> Option<(&'static str, Duration)> {
         let finished = Duration::from_secs(settings.finished_seconds);
         match (self.status.phase.as_str(), self.status.reason.as_str()) {
@@ -35,14 +35,14 @@ impl Pod {
         }
     }
 
-    /// When its last container ended. One that never ran, as of many evicted Pods, says nothing: then the Pod's creation counts.
+    /// When its last container ended; the Pod's creation if none ever ran, as for many evicted Pods.
     fn ended_at(&self) -> Option<Timestamp> {
         let states = self.status.container_statuses.iter().filter_map(|status| status.state.terminated.as_ref());
         states.filter_map(|terminated| terminated.finished_at).max().or(self.metadata.creation_timestamp)
     }
 }
 
-/// Says whether one Pod shall go, or when to look again.
+/// Computes whether one Pod is deleted, or when to check again.
 ///
 /// # Errors
 /// If the Pod or the configuration does not fit its type.

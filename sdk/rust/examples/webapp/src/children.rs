@@ -7,7 +7,7 @@ use crate::types::{Autoscaling, DisruptionBudget, Settings, WebApp};
 
 /// Field manager of the applies.
 const MANAGER: &str = "webapp-controller";
-/// Annotation of the Pod template: hash of the configuration, so that another configuration is another template.
+/// Annotation of the Pod template: a hash of the configuration, so that a new configuration changes the template.
 const CONFIG_HASH: &str = "example.com/config-hash";
 
 const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap");
@@ -17,7 +17,7 @@ const INGRESS: Kind = Kind::new("networking.k8s.io", "v1", "Ingress");
 const AUTOSCALER: Kind = Kind::new("autoscaling", "v2", "HorizontalPodAutoscaler");
 const DISRUPTION_BUDGET: Kind = Kind::new("policy", "v1", "PodDisruptionBudget");
 
-/// The children that a valid WebApp wants.
+/// The desired children of a valid WebApp.
 pub fn wanted(app: &WebApp, settings: &Settings, is_host_held: bool) -> Result<Children, Error> {
     let mut children = Children::new(&WebApp::KIND, &app.metadata, MANAGER)
         .own(CONFIG_MAP)
@@ -78,7 +78,7 @@ fn deployment(app: &WebApp) -> Result<Value, Error> {
             },
         },
     });
-    // With an autoscaler, the number is the autoscaler's.
+    // With an autoscaler, the number belongs to the autoscaler.
     if app.spec.autoscaling.is_none() {
         deployment["spec"]["replicas"] = json!(app.spec.replicas());
     }

@@ -1,20 +1,20 @@
-//! The claim of the host: an ExternalName of that name. Whoever has it may have an Ingress for the host.
+//! The claim of the host: an ExternalName with this name. Its owner may have an Ingress for the host.
 
 use pintle_sdk::{Error, Lister, Mutation, Resource};
 use serde_json::json;
 
 use crate::types::{ExternalName, WebApp};
 
-/// What is to be done about claims.
+/// Changes of the claims.
 #[derive(Default)]
 pub struct Plan {
-    /// Releases in the order of their names, then the new claim.
+    /// Releases sorted by name, then the new claim.
     pub mutations: Vec<Mutation>,
-    /// Whether the cache shows that the host is ours.
+    /// Whether the cache shows that this WebApp holds the host.
     pub is_held: bool,
-    /// Whose the host is, if it is somebody else's.
+    /// The owner of the host, if it is another one.
     pub conflict: Option<String>,
-    /// The claim, if it is ours and being deleted.
+    /// This WebApp's claim, if it is being deleted.
     pub waiting: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub fn plan(app: &WebApp, claims: &[ExternalName], lister: &impl Lister) -> Resu
     Ok(plan)
 }
 
-/// Gives a name back.
+/// Releases a name.
 pub fn release(claim: &ExternalName) -> Mutation {
     Mutation::delete(&ExternalName::KIND, "", &claim.metadata.name).uid(&claim.metadata.uid)
 }

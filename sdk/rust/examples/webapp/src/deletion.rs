@@ -1,4 +1,5 @@
-//! The end of a WebApp: its claims go first, then its finalizer. Its children are the garbage collector's business.
+//! Deletion of a WebApp: its claims are deleted first, then its finalizer is removed. The garbage collector deletes its
+//! children.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::claim;
 use crate::types::{ExternalName, FINALIZER, WebApp};
 use crate::with_event;
 
-/// Says what is left to do for a WebApp that is being deleted.
+/// Computes the remaining cleanup of a WebApp that is being deleted.
 pub fn clean_up(app: &WebApp, claims: &[ExternalName], lister: &impl Lister) -> Result<Outcome, Error> {
     if !has_finalizer(&app.metadata, FINALIZER) {
         return Ok(Outcome::new());
@@ -21,7 +22,7 @@ pub fn clean_up(app: &WebApp, claims: &[ExternalName], lister: &impl Lister) -> 
             .collect();
         return Ok(Outcome::new().step(Step::parallel(releases)));
     }
-    // The finalizer is the last that knows of the claim, so the cache's word is not enough.
+    // After the finalizer is removed, no object refers to the claim, so the cache is not enough.
     let host = app.spec.host();
     if !host.is_empty()
         && let Some(claim) = lister.live::<ExternalName>("", host)?

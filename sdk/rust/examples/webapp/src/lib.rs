@@ -1,4 +1,5 @@
-//! Runs web applications: a `WebApp` becomes a Deployment, a Service, a ConfigMap, and what else its spec asks for.
+//! Runs web applications: a `WebApp` becomes a Deployment, a Service, a ConfigMap, and the optional objects in its
+//! spec.
 //!
 //! `tests/webapp/README.md` in the repository specifies its behaviour, and the cases there show it.
 
@@ -15,10 +16,10 @@ use pintle_sdk::{
 
 use types::{ExternalName, FINALIZER, Settings, WebApp};
 
-/// Says what should change for one WebApp.
+/// Computes the changes for one WebApp.
 ///
 /// # Errors
-/// A retry while the cache is behind; terminal if an object does not fit its type.
+/// A retry while the cache is stale; terminal if an object does not fit its type.
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(app) = lister.get::<WebApp>(&key.namespace, &key.name)? else {
         return Ok(Outcome::new());
@@ -31,7 +32,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     if !problems.is_empty() {
         return status::invalid(&app, &problems, lister);
     }
-    // Before anything is made that only this plugin removes.
+    // Before creating anything that only this plugin removes.
     if !has_finalizer(&app.metadata, FINALIZER) {
         return Ok(Outcome::new().step(Step::sequential([add_finalizer(&WebApp::KIND, &app.metadata, FINALIZER)])));
     }
@@ -59,7 +60,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// Tells what was created and deleted. An apply of what was not seen has no precondition.
+/// Adds events for creates and deletes. An apply of an object that is not in the cache has no precondition.
 fn with_event(app: &WebApp, change: Mutation) -> Mutation {
     let (reason, verb, kind, name) = match &change.action {
         Action::Create { kind, object, .. } => {

@@ -11,27 +11,27 @@ use crate::types::{Deployment, Status, WebApp};
 /// Consecutive failures after which a WebApp is reported as failing, rather than retrying.
 const MANY: u32 = 5;
 
-/// What the run has found out besides.
+/// Other results of the run.
 pub struct Findings {
-    /// Writes of this run.
+    /// Number of writes of this run.
     pub n_changes: usize,
-    /// What is in the way, in words.
+    /// Messages about conflicts.
     pub conflicts: Vec<String>,
     /// Objects that must be deleted before they can be created again.
     pub waiting: Vec<String>,
-    /// Whether the host is ours.
+    /// Whether this WebApp holds the host.
     pub is_held: bool,
 }
 
-/// What to tell.
+/// The reported state.
 pub struct Report {
     /// Events, then the status if it changes.
     pub mutations: Vec<Mutation>,
-    /// Whether there is nothing left to look after.
+    /// Whether nothing is pending.
     pub is_ready: bool,
 }
 
-/// A condition in the making.
+/// A condition to be set.
 struct Verdict {
     status: bool,
     reason: &'static str,
@@ -150,7 +150,7 @@ fn progressing(deployment: Option<&Deployment>, findings: &Findings) -> Verdict 
     Verdict::new(true, "RollingOut", message)
 }
 
-/// The first of these that is not as it should be, or ready.
+/// The first of these that is not good, or ready.
 fn ready(conflict: &Verdict, available: &Verdict, progressing: &Verdict, lister: &impl Lister) -> Verdict {
     if conflict.status {
         return Verdict::new(false, "Conflict", conflict.message.clone());
@@ -169,7 +169,7 @@ fn ready(conflict: &Verdict, available: &Verdict, progressing: &Verdict, lister:
     Verdict::new(true, "Ready", available.message.clone())
 }
 
-/// Writes of the previous run that were refused. A conflict only says that the cache was behind.
+/// Failed writes of the previous run. A conflict only means that the cache was stale.
 fn failures(lister: &impl Lister) -> Vec<String> {
     let mut failures = Vec::new();
     for failure in lister.failures() {
@@ -181,7 +181,7 @@ fn failures(lister: &impl Lister) -> Vec<String> {
     failures
 }
 
-/// The status that was read.
+/// The current status.
 fn current(app: &WebApp) -> Result<Status, Error> {
     if app.status.is_null() {
         return Ok(Status::default());
@@ -201,7 +201,7 @@ fn set(app: &WebApp, status: &mut Status, kind: &str, verdict: Verdict, now: Tim
     status.conditions = set_condition(&status.conditions, condition, now);
 }
 
-/// Whether the condition has been told already.
+/// Whether the condition is set already.
 fn says(conditions: &[Condition], kind: &str, status: bool, message: &str) -> bool {
     find_condition(conditions, kind).is_some_and(|condition| {
         condition.status == if status { "True" } else { "False" } && condition.message == message

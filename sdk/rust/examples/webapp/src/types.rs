@@ -1,4 +1,4 @@
-//! The Deployment as it is read, and the custom resources.
+//! The fields read of a Deployment, and the custom resources.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pintle_sdk::types!(
     "policy/v1/PodDisruptionBudget" = _,
 );
 
-/// Keeps a deleted WebApp until its claims are gone.
+/// Keeps a deleted WebApp until its claims are deleted.
 pub const FINALIZER: &str = "example.com/external-name";
 
 /// A web application.
@@ -28,13 +28,13 @@ pub const FINALIZER: &str = "example.com/external-name";
 pub struct WebApp {
     pub metadata: ObjectMeta,
     pub spec: Spec,
-    /// As it was read, to see whether it changes.
+    /// The status as read, to detect changes.
     pub status: Value,
 }
 
 resource!(WebApp, "example.com", "v1", "WebApp");
 
-/// What is wanted.
+/// The desired state.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Spec {
@@ -60,7 +60,7 @@ impl Spec {
         self.port.unwrap_or(8080)
     }
 
-    /// Empty if none is wanted.
+    /// Empty without a host.
     pub fn host(&self) -> &str {
         self.host.as_deref().unwrap_or_default()
     }
@@ -84,7 +84,7 @@ impl Autoscaling {
         self.min_replicas.unwrap_or(1)
     }
 
-    /// 0 if it is missing.
+    /// 0 if absent.
     pub fn max_replicas(&self) -> i64 {
         self.max_replicas.unwrap_or(0)
     }
@@ -94,7 +94,7 @@ impl Autoscaling {
     }
 }
 
-/// How many Pods may be missing: one of the two.
+/// The number of Pods that may be missing: one of the two fields.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DisruptionBudget {
@@ -102,7 +102,7 @@ pub struct DisruptionBudget {
     pub max_unavailable: Option<i64>,
 }
 
-/// What is.
+/// The reported state.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Status {
@@ -114,7 +114,7 @@ pub struct Status {
     pub conditions: Vec<Condition>,
 }
 
-/// A claim of a name outside of the cluster. It has the name that it claims, so nobody else can claim it.
+/// A claim of a name outside of the cluster. The object has the claimed name, so there is at most one claim.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExternalName {
@@ -124,7 +124,7 @@ pub struct ExternalName {
 
 resource!(ExternalName, "example.com", "v1", "ExternalName");
 
-/// Whose the name is.
+/// The owner of the name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExternalNameSpec {

@@ -1,8 +1,8 @@
-//! Validation beyond the schema of the custom resource: an invalid WebApp reports all its problems at once.
+//! Validation beyond the schema of the custom resource: an invalid WebApp reports all its problems together.
 
 use crate::types::{Autoscaling, DisruptionBudget, WebApp};
 
-/// What is wrong, in the order of the spec; empty if nothing is.
+/// The problems, in the order of the spec; empty if there are none.
 pub fn problems(app: &WebApp) -> Vec<String> {
     let mut problems = Vec::new();
     let spec = &app.spec;
@@ -77,7 +77,7 @@ fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// Labels with dots between them, at most 253 bytes.
+/// Labels separated by dots, at most 253 bytes.
 fn is_dns_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
