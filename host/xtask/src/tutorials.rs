@@ -8,7 +8,7 @@
 //! *Invariants*: committed files equal the result of [`generate`] (`cargo xtask generate pages`); every language has
 //! all parts, and no unused ones.
 //!
-//! *Not here*: testing the tutorials (`tests/tests/tutorials.rs`).
+//! *Not here*: testing the tutorials (`tests/tests/long/tutorials.rs`).
 
 use std::collections::BTreeMap;
 use std::fs;

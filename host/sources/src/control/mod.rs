@@ -156,8 +156,7 @@ impl Control {
         Self { carried: components, ..self }
     }
 
-    /// Sets the names that the host's command line excludes: neither a resource nor the folder may provide them. The
-    /// admin API may.
+    /// Sets the names that the host's command line excludes: no source may provide them.
     #[must_use]
     pub fn excluding(self, names: BTreeSet<String>) -> Self {
         Self { excluded: names, ..self }

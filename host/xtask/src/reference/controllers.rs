@@ -11,7 +11,7 @@ use crate::upstream::{Entry, Upstream};
 
 const HEAD: &str = "# Controllers
 
-What each built-in controller does, watches, writes and can be told by flags, and what carries those that are not built in yet.
+What each built-in controller does, watches and writes, its flags, and what carries the controllers that are not built in yet.
 
 This page is generated from the manifests of the controllers and `plugins/upstream.yaml`: `cargo xtask generate pages`.
 ";
