@@ -1,7 +1,7 @@
 //! What the benchmark is called with.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -15,9 +15,12 @@ use crate::{deployments, workloads};
 #[derive(clap::Parser)]
 #[command(name = "bench")]
 pub(crate) struct Args {
-    /// The build of Pintle.
+    /// The build of Pintle for clusters.
     #[arg(long, value_name = "PATH")]
-    pub(crate) pintle: PathBuf,
+    pintle: PathBuf,
+    /// The build of Pintle for desks, which `calls` and `authors` measure.
+    #[arg(long, value_name = "PATH")]
+    desk: Option<PathBuf>,
     /// Another build of Pintle, measured in the same rounds.
     #[arg(long, value_name = "PATH")]
     before: Option<PathBuf>,
@@ -68,6 +71,11 @@ impl Args {
     /// Whether a scenario is measured.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|word| name.contains(word.as_str()))
+    }
+
+    /// The build with the commands for authors.
+    pub(crate) fn desk(&self) -> Result<&Path> {
+        self.desk.as_deref().context("`calls` and `authors` need --desk, the path of the build for desks")
     }
 
     /// Each build of Pintle, and the others. Another one begins in each round, so that none always meets the machine in the same state.

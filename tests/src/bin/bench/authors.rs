@@ -11,8 +11,9 @@ use crate::report::{median, write};
 /// How often an author saves in each round.
 const N_SAVES: usize = 3;
 
-/// What authors wait for, with `--pintle`, in medians of the rounds.
+/// What authors wait for, with `--desk`, in medians of the rounds.
 pub(crate) fn authors(args: &Args) -> Result<()> {
+    let desk = args.desk()?;
     let mut records = Vec::new();
     println!(
         "{:<10} {:>11} {:>11} {:>11} {:>14} {:>11} {:>14}",
@@ -21,7 +22,7 @@ pub(crate) fn authors(args: &Args) -> Result<()> {
     for language in LANGUAGES {
         let mut all = Vec::new();
         for round in 0..args.rounds() {
-            let times = author_times::measure(&args.pintle, language, N_SAVES).context(language)?;
+            let times = author_times::measure(desk, language, N_SAVES).context(language)?;
             eprintln!("round {} {language}: {times:.2?}", round + 1);
             all.push(times);
         }

@@ -20,6 +20,7 @@ const N_RUNS: usize = 2_000;
 
 /// Prints medians of the rounds and writes them to `calls.json`.
 pub(crate) fn calls(args: &Args) -> Result<()> {
+    let desk = args.desk()?;
     let folder = tempfile::tempdir()?;
     let mut records = Vec::new();
     println!("\n{:<43} {:>15} {:>14} {:>11}", "a run with ten children", "one instance", "own instance", "mutations");
@@ -29,10 +30,10 @@ pub(crate) fn calls(args: &Args) -> Result<()> {
         std::fs::write(cases.join("ten.yaml"), format!("{case}\n---\n"))?;
         let (mut pooled, mut fresh, mut n_mutations) = (Vec::new(), Vec::new(), 0);
         for round in 0..args.rounds() {
-            let mut test = Command::new(&args.pintle);
+            let mut test = Command::new(desk);
             test.arg("test").arg(workspace_dir().join(format!("target/plugins/{plugin}.wasm")));
             test.arg("--cases").arg(&cases).args(["--update", "-o", "json", "--runs"]).arg(N_RUNS.to_string());
-            let output = test.output().with_context(|| format!("start {}", args.pintle.display()))?;
+            let output = test.output().with_context(|| format!("start {}", desk.display()))?;
             let errors = String::from_utf8_lossy(&output.stderr);
             ensure!(output.status.success(), "{plugin}: {errors}{}", String::from_utf8_lossy(&output.stdout));
             let report: Value = serde_json::from_slice(&output.stdout).context("read the report")?;
