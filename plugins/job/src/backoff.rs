@@ -14,10 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{Job, Pod};
 
-/// Upstream's `DefaultJobPodFailureBackOff` and `MaxJobPodFailureBackOff`.
+/// Delays of new Pods after failures.
+#[doc(alias = "DefaultJobPodFailureBackOff", alias = "MaxJobPodFailureBackOff")]
 const BACKOFF: Exponential = Exponential { first: Duration::from_secs(10), longest: Duration::from_secs(600) };
 
 /// Failures since the last success.
+#[doc(alias = "backoffRecord")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Failures {
     /// Number of failures.
@@ -28,6 +30,7 @@ pub(crate) struct Failures {
 
 impl Failures {
     /// Adds Pods that have ended since.
+    #[doc(alias = "newBackoffRecord")]
     #[must_use]
     pub(crate) fn and(self, succeeded: &[&Pod], failed: &[&Pod]) -> Self {
         let last_success = succeeded.iter().map(|pod| pod.finished_at()).max();
@@ -42,6 +45,7 @@ impl Failures {
     }
 
     /// Remaining delay of a new Pod.
+    #[doc(alias = "getRemainingTime", alias = "getRemainingTimeForFailuresCount")]
     pub(crate) fn remaining(self, now: Timestamp) -> Duration {
         let Some(last) = self.last.filter(|_| self.n > 0) else { return Duration::ZERO };
         BACKOFF.after(self.n).saturating_sub(now.since(last))
@@ -49,6 +53,7 @@ impl Failures {
 }
 
 /// Remaining delay of an index: after its last failed Pod, by that Pod's annotations.
+#[doc(alias = "getRemainingTimePerIndex")]
 pub(crate) fn remaining_of_index(last_failed: Option<&Pod>, now: Timestamp) -> Duration {
     let Some(pod) = last_failed else { return Duration::ZERO };
     let n = pod.index_failures() + pod.ignored_index_failures() + 1;
@@ -68,6 +73,7 @@ pub(crate) struct Record {
 }
 
 /// The record of a Job.
+#[doc(alias = "backoffStore")]
 #[derive(Debug)]
 pub(crate) struct StoredRecord(ObjectRecord<Record>);
 
@@ -88,6 +94,7 @@ impl StoredRecord {
     }
 
     /// Stores the failures of a status that is about to be written.
+    #[doc(alias = "updateBackoffRecord")]
     pub(crate) fn keep(
         &self,
         outcome: Outcome,
@@ -110,6 +117,7 @@ impl StoredRecord {
     }
 
     /// Removes the record.
+    #[doc(alias = "removeBackoffRecord")]
     pub(crate) fn forget(&self, outcome: Outcome) -> Outcome {
         self.0.forget(outcome)
     }

@@ -1,7 +1,7 @@
 //! Claims the Job's Pods, by controller reference and selector. The patches that set or remove the controller of a Pod
 //! also set or remove its finalizer, so that no Pod of the Job stays uncounted.
 //!
-//! *Source*: `getPodsForJob` of job_controller.go.
+//! *Source*: job_controller.go.
 
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::selector::Selector;
@@ -23,6 +23,7 @@ pub(crate) enum Claimed {
 ///
 /// # Errors
 /// If its selector is invalid, or it cannot adopt now. [`Error::Needs`] before the first adoption.
+#[doc(alias = "getPodsForJob", alias = "ClaimPods")]
 pub(crate) fn claim(job: &Job, lister: &impl Lister) -> Result<Claimed, Error> {
     let selector = Selector::from_label_selector(job.spec.selector.as_ref())?;
     let query = Query::namespace(&job.metadata.namespace).controlled_by_or_orphans(&job.metadata.uid);
@@ -44,12 +45,14 @@ pub(crate) fn claim(job: &Job, lister: &impl Lister) -> Result<Claimed, Error> {
     Ok(if writes.is_empty() { Claimed::Pods(owned) } else { Claimed::Writes(writes) })
 }
 
+#[doc(alias = "AdoptPod")]
 fn adopt(job: &Job, pod: &Pod) -> Mutation {
     let owner = OwnerReference::controller(&Job::KIND, &job.metadata);
     let body = json!({"metadata": {"ownerReferences": [owner], "finalizers": [TRACKING]}});
     patch(pod, body).tolerate([Refusal::NotFound])
 }
 
+#[doc(alias = "ReleasePod")]
 fn release(job: &Job, pod: &Pod) -> Mutation {
     let owner = json!({"$patch": "delete", "uid": job.metadata.uid});
     let body = json!({"metadata": {"ownerReferences": [owner], "$deleteFromPrimitiveList/finalizers": [TRACKING]}});
@@ -58,6 +61,7 @@ fn release(job: &Job, pod: &Pod) -> Mutation {
 }
 
 /// Removes the finalizer.
+#[doc(alias = "removeTrackingFinalizerPatch")]
 pub(crate) fn let_go(pod: &Pod) -> Mutation {
     let body = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [TRACKING]}});
     patch(pod, body).tolerate([Refusal::NotFound])

@@ -27,6 +27,7 @@ pub(crate) struct Counts {
 }
 
 /// A Job with its Pods.
+#[doc(alias = "syncJobCtx")]
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     /// The Job.
@@ -72,6 +73,7 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// If an Indexed Job has no completions.
+    #[doc(alias = "getNewFinishedPods", alias = "getValidPodsWithFilter", alias = "nonIgnoredFailedPodsCount")]
     pub(crate) fn new(job: &'a Job, pods: &'a [Pod], now: Timestamp) -> Result<Self, Error> {
         let n_indexes = job.n_indexes()?;
         let mut pods: Vec<&Pod> = pods.iter().collect();
@@ -120,6 +122,7 @@ impl<'a> Context<'a> {
     }
 
     /// The current Pod counts.
+    #[doc(alias = "countReadyPods", alias = "CountTerminatingPods")]
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             active: number::count(self.active.len()),
@@ -129,10 +132,12 @@ impl<'a> Context<'a> {
     }
 
     /// The indexes of some Pods.
+    #[doc(alias = "getIndexes")]
     pub(crate) fn indexes_of<'b>(pods: impl IntoIterator<Item = &'b &'b Pod>) -> Indexes {
         Indexes::default().with(pods.into_iter().filter_map(|pod| pod.index()))
     }
 
+    #[doc(alias = "calculateSucceededIndexes", alias = "calculateFailedIndexes")]
     fn count_indexes(&mut self, n: i64) {
         let job = self.job;
         let tracked = || self.pods.iter().filter(|pod| pod.is_tracked());
@@ -149,7 +154,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// *Source*: `getPodsWithDelayedDeletionPerIndex`.
+    #[doc(alias = "getPodsWithDelayedDeletionPerIndex")]
     fn predecessors(&self, n: i64, failed: &Indexes) -> BTreeMap<i64, &'a Pod> {
         let settled = self.succeeded_indexes.union(failed).union(&Self::indexes_of(&self.active));
         let mut last: BTreeMap<i64, &Pod> = BTreeMap::new();
@@ -166,8 +171,7 @@ impl<'a> Context<'a> {
 }
 
 /// Whether a Pod makes its index fail.
-///
-/// *Source*: `isIndexFailed`.
+#[doc(alias = "isIndexFailed")]
 fn is_index_failed(job: &Job, pod: &Pod, limit: i64) -> bool {
     if !pod.is_failed(job) {
         return false;

@@ -42,6 +42,7 @@ pub(crate) struct End {
 }
 
 impl End {
+    #[doc(alias = "newFailureCondition")]
     fn fails(reason: &str, message: impl Into<String>) -> Self {
         Self { succeeds: false, reason: reason.into(), message: message.into(), is_stored: false }
     }
@@ -50,6 +51,7 @@ impl End {
         Self { succeeds: true, ..Self::fails(reason, message) }
     }
 
+    #[doc(alias = "newFailedConditionForFailureTarget")]
     fn stored(condition: &Condition, succeeds: bool) -> Self {
         let Condition { reason, message, .. } = condition.clone();
         Self { succeeds, reason, message, is_stored: true }
@@ -65,6 +67,7 @@ impl End {
         if self.succeeds { "Complete" } else { "Failed" }
     }
 
+    #[doc(alias = "newCondition")]
     fn condition(&self, kind: &str, now: Timestamp) -> Condition {
         Condition {
             type_: kind.into(),
@@ -78,10 +81,13 @@ impl End {
     }
 }
 
+#[doc(alias = "JobSuccessCriteriaMet")]
 const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
+#[doc(alias = "JobFailureTarget")]
 const FAILURE_TARGET: &str = "FailureTarget";
 
 /// How a Job ends, determined before Pods are created or deleted. Earlier decisions stay.
+#[doc(alias = "hasSuccessCriteriaMetCondition", alias = "getFailJobMessage")]
 pub(crate) fn find(context: &Context<'_>) -> Option<End> {
     let job = context.job;
     let stored = |kind: &str| conditions::find(&job.status.conditions, kind).filter(|found| found.status == "True");
@@ -129,6 +135,7 @@ fn of_indexes(context: &Context<'_>) -> Option<End> {
 }
 
 /// The success of a Job with enough succeeded Pods, given the number of active Pods.
+#[doc(alias = "newSuccessCondition")]
 pub(crate) fn completion(context: &Context<'_>, active: i64) -> Option<End> {
     let wanted = context.job.spec.completions.map_or(1, i64::from);
     let is_complete = context.n_succeeded >= wanted && active == 0;
@@ -136,8 +143,7 @@ pub(crate) fn completion(context: &Context<'_>, active: i64) -> Option<End> {
 }
 
 /// Container restarts within a Pod count as failures if the template's restart policy is `OnFailure`.
-///
-/// *Source*: `pastBackoffLimitOnFailure`.
+#[doc(alias = "pastBackoffLimitOnFailure")]
 fn has_restarted_too_often(job: &Job, pods: &[&Pod]) -> bool {
     if job.restart_policy() != "OnFailure" {
         return false;
@@ -153,6 +159,7 @@ fn has_restarted_too_often(job: &Job, pods: &[&Pod]) -> bool {
 }
 
 /// Time until the deadline of a Job that runs.
+#[doc(alias = "pastActiveDeadline")]
 pub(crate) fn until_deadline(context: &Context<'_>) -> Option<Duration> {
     let job = context.job;
     let seconds = job.spec.active_deadline_seconds.filter(|_| !job.is_suspended())?;

@@ -18,6 +18,7 @@ pub(crate) struct PolicyResult {
 }
 
 /// Action of a rule.
+#[doc(alias = "PodFailurePolicyAction")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Action {
     /// The failure does not count.
@@ -47,6 +48,7 @@ impl Action {
 }
 
 /// Evaluates the policy for a failed Pod.
+#[doc(alias = "matchPodFailurePolicy")]
 pub(crate) fn evaluate(job: &Job, pod: &Pod) -> PolicyResult {
     let rules = job.spec.pod_failure_policy.as_ref().map_or(&[][..], |policy| &policy.rules);
     for (place, rule) in rules.iter().enumerate() {
@@ -84,6 +86,7 @@ impl Cause<'_> {
 }
 
 /// The part of a Pod that matches the rule, if any.
+#[doc(alias = "matchOnExitCodes", alias = "matchOnPodConditions", alias = "isOnExitCodesOperatorMatching")]
 fn matches<'a>(rule: &Rule, pod: &'a Pod) -> Option<Cause<'a>> {
     if let Some(wanted) = &rule.on_exit_codes {
         let is_wanted = |code: i32| match wanted.operator.as_str() {

@@ -3,9 +3,11 @@
 use std::fmt;
 
 /// A set of indexes: intervals in order, with gaps between them.
+#[doc(alias = "orderedIntervals")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Indexes(Vec<Interval>);
 
+#[doc(alias = "interval")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Interval {
     first: i64,
@@ -14,6 +16,7 @@ struct Interval {
 
 impl Indexes {
     /// Parses the indexes below a number. Invalid intervals are skipped.
+    #[doc(alias = "parseIndexesFromString")]
     pub(crate) fn parse(text: &str, below: i64) -> Self {
         let intervals = text.split(',').filter_map(|part| {
             let mut limits = part.split('-');
@@ -38,6 +41,7 @@ impl Indexes {
     }
 
     /// Adds indexes.
+    #[doc(alias = "withOrderedIndexes")]
     #[must_use]
     pub(crate) fn with(&self, indexes: impl IntoIterator<Item = i64>) -> Self {
         let new = indexes.into_iter().map(|index| Interval { first: index, last: index });
@@ -45,12 +49,14 @@ impl Indexes {
     }
 
     /// The union of both sets.
+    #[doc(alias = "merge")]
     #[must_use]
     pub(crate) fn union(&self, other: &Self) -> Self {
         Self::of(self.0.iter().chain(&other.0).copied().collect())
     }
 
     /// Number of indexes.
+    #[doc(alias = "total")]
     pub(crate) fn len(&self) -> i64 {
         self.0.iter().map(|interval| interval.last - interval.first + 1).sum()
     }
@@ -67,6 +73,7 @@ impl Indexes {
     }
 
     /// Number of common indexes.
+    #[doc(alias = "matchSucceededIndexesRule")]
     pub(crate) fn n_common(&self, other: &Self) -> i64 {
         let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut n = 0;

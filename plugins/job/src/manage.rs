@@ -1,6 +1,6 @@
 //! Decides which Pods to create and delete.
 //!
-//! *Source*: `manageJob` of job_controller.go.
+//! *Source*: job_controller.go, indexed_job_utils.go.
 
 use std::time::Duration;
 
@@ -11,10 +11,12 @@ use crate::context::{Context, Counts};
 use crate::rank;
 use crate::types::Pod;
 
-/// Most Pods that one run creates or deletes, as upstream's `MaxPodCreateDeletePerSync`.
+/// Most Pods that one run creates or deletes.
+#[doc(alias = "MaxPodCreateDeletePerSync")]
 pub(crate) const MAX_PODS: usize = 500;
 
 /// The shortest delay for new Pods.
+#[doc(alias = "SyncJobBatchPeriod")]
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Pods to create and delete in one run.
@@ -57,11 +59,13 @@ impl<'a> Decision<'a> {
 }
 
 /// For a Job that ends: all active Pods are deleted, and counted.
+#[doc(alias = "deleteActivePods")]
 pub(crate) fn end<'a>(context: &Context<'a>) -> Decision<'a> {
     Decision::deleting(context.active.clone(), "reconciling")
 }
 
 /// For a running or suspended Job.
+#[doc(alias = "manageJob")]
 pub(crate) fn manage<'a>(context: &Context<'a>) -> Decision<'a> {
     let job = context.job;
     let active = number::count(context.active.len());
@@ -111,7 +115,7 @@ pub(crate) fn manage<'a>(context: &Context<'a>) -> Decision<'a> {
     Decision { created: indexes.into_iter().map(Some).collect(), action: "pods_created", ..Decision::default() }
 }
 
-/// *Source*: `firstPendingIndexes`.
+#[doc(alias = "firstPendingIndexes")]
 fn first_pending(context: &Context<'_>, n_indexes: i64, n: usize) -> Vec<i64> {
     let mut taken = context.succeeded_indexes.union(&Context::indexes_of(&context.active));
     if context.job.replaces_only_failed() {
@@ -125,8 +129,7 @@ fn first_pending(context: &Context<'_>, n_indexes: i64, n: usize) -> Vec<i64> {
 }
 
 /// The indexes without a remaining delay; if there are none, the shortest delay.
-///
-/// *Source*: `getPodCreationInfoForIndependentIndexes`.
+#[doc(alias = "getPodCreationInfoForIndependentIndexes")]
 fn due(context: &Context<'_>, indexes: &[i64]) -> Result<Vec<i64>, Duration> {
     let wait = |index: &i64| backoff::remaining_of_index(context.predecessors.get(index).copied(), context.now);
     let due: Vec<i64> = indexes.iter().copied().filter(|index| wait(index).is_zero()).collect();

@@ -15,7 +15,9 @@ use crate::indexes::Indexes;
 use crate::tracking::{Accounts, Released};
 use crate::types::{Job, Pod};
 
+#[doc(alias = "JobPodsCreationTotal")]
 const CREATED: &str = "job_controller_job_pods_creation_total";
+#[doc(alias = "TerminatedPodsTrackingFinalizerTotal")]
 const TERMINATED: &str = "job_controller_terminated_pods_tracking_finalizer_total";
 
 fn add(outcome: Outcome, at: Place, metric: &str, labels: &[&str], n: i64) -> Outcome {
@@ -25,11 +27,14 @@ fn add(outcome: Outcome, at: Place, metric: &str, labels: &[&str], n: i64) -> Ou
 }
 
 /// The completion mode as a metric label.
+#[doc(alias = "getCompletionMode", alias = "completionModeStr")]
 pub(crate) fn mode(job: &Job) -> &'static str {
     if job.is_indexed() { "Indexed" } else { "NonIndexed" }
 }
 
 /// Samples of a status written at this place.
+#[doc(alias = "recordJobPodFinished", alias = "backoffLimitMetricsLabel")]
+#[doc(alias = "recordFinishedPodWithTrackingFinalizer")]
 pub(crate) fn status(outcome: Outcome, at: Place, context: &Context<'_>, accounts: &Accounts<'_>) -> Outcome {
     let (job, old, new) = (context.job, &context.job.status, &accounts.status);
     let mode = mode(job);
@@ -62,11 +67,13 @@ pub(crate) fn status(outcome: Outcome, at: Place, context: &Context<'_>, account
     add(outcome, at, TERMINATED, &["add"], number::count(n_new))
 }
 
+#[doc(alias = "recordJobPodFailurePolicyActions")]
 fn handled(outcome: Outcome, at: Place, action: Action, n: i64) -> Outcome {
     add(outcome, at, "job_controller_pod_failures_handled_by_failure_policy_total", &[action.name()], n)
 }
 
 /// Samples of the finalizers removed in this step.
+#[doc(alias = "recordFinishedPodWithTrackingFinalizer")]
 pub(crate) fn released(mut outcome: Outcome, step: u32, released: &[Released<'_>]) -> Outcome {
     for (one, position) in released.iter().zip(0..) {
         let at = Place { step, position };
@@ -81,6 +88,7 @@ pub(crate) fn released(mut outcome: Outcome, step: u32, released: &[Released<'_>
 }
 
 /// Records the end of tracking for a Pod that no Job counts.
+#[doc(alias = "recordFinishedPodWithTrackingFinalizer")]
 pub(crate) fn terminated_orphan(outcome: Outcome, pod: &Pod) -> Outcome {
     let Some(at) = outcome.last_place().filter(|_| plugin_lib::pods::is_terminal(pod)) else { return outcome };
     let outcome = add(outcome, at, TERMINATED, &["add"], 1);
@@ -88,6 +96,7 @@ pub(crate) fn terminated_orphan(outcome: Outcome, pod: &Pod) -> Outcome {
 }
 
 /// Records the end of a Job.
+#[doc(alias = "recordJobFinished")]
 pub(crate) fn job_finished(outcome: Outcome, at: Place, job: &Job, end: &End) -> Outcome {
     let result = if end.succeeds { "succeeded" } else { "failed" };
     add(outcome, at, "job_controller_jobs_finished_total", &[mode(job), result, &end.reason], 1)
@@ -95,6 +104,7 @@ pub(crate) fn job_finished(outcome: Outcome, at: Place, job: &Job, end: &End) ->
 
 /// Records the Pods created in the last step of the outcome. `terminating` is the number of terminating Pods in the
 /// cache.
+#[doc(alias = "recordJobPodsCreationTotal")]
 pub(crate) fn created(mut outcome: Outcome, context: &Context<'_>, terminating: i64) -> Outcome {
     let Some(last) = outcome.last_place() else { return outcome };
     let reason = reason(context, terminating);
@@ -105,6 +115,7 @@ pub(crate) fn created(mut outcome: Outcome, context: &Context<'_>, terminating: 
 }
 
 /// Records the Pods that the previous run failed to create. Pods that it did not try are not among its failures.
+#[doc(alias = "recordJobPodsCreationTotal")]
 pub(crate) fn not_created(outcome: Outcome, context: &Context<'_>, lister: &impl Lister, terminating: i64) -> Outcome {
     let n = lister.failures().of("create", &Pod::KIND).count();
     let labels = vec![reason(context, terminating).to_owned(), "failed".to_owned()];

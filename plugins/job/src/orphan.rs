@@ -1,6 +1,6 @@
 //! Pods with a finalizer that no Job removes: their Job is deleted or finished, or they have no controller.
 //!
-//! *Source*: `handleSingleOrphanPod` of job_controller.go.
+//! *Source*: job_controller.go.
 
 use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step};
 
@@ -15,6 +15,7 @@ pub(crate) const QUEUE: &str = "job_orphan_pod";
 ///
 /// # Errors
 /// If an object does not fit its type.
+#[doc(alias = "syncOrphanPod", alias = "handleSingleOrphanPod")]
 pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let outcome = Outcome::new();
     if key.kind != Pod::KIND {
@@ -40,6 +41,7 @@ pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Erro
 ///
 /// # Errors
 /// If a Pod does not fit its type.
+#[doc(alias = "enqueueLabelSelector", alias = "syncOrphanPodsBySelector")]
 pub(crate) fn wake_those_of(job: &Job, lister: &impl Lister, mut outcome: Outcome) -> Result<Outcome, Error> {
     let query = Query::namespace(&job.metadata.namespace).controlled_by(&job.metadata.uid);
     for pod in lister.list::<Pod>(&query)?.into_iter().filter(Pod::is_tracked) {

@@ -1,7 +1,7 @@
 //! Deletion order of active Pods.
 //!
-//! *Source*: `activePodsForRemoval`, and `ActivePods` of controller_utils.go. Unlike for a ReplicaSet, neither
-//! annotations nor neighbours count, and times are compared directly.
+//! *Source*: job_controller.go, indexed_job_utils.go, controller_utils.go. Unlike for a ReplicaSet, neither annotations
+//! nor neighbours count, and times are compared directly.
 
 use std::cmp::Reverse;
 
@@ -13,6 +13,7 @@ use crate::types::Pod;
 
 /// At least this many active Pods, in deletion order; for an Indexed Job, all Pods without a valid index, and all but
 /// one of each index.
+#[doc(alias = "activePodsForRemoval")]
 pub(crate) fn surplus<'a>(context: &Context<'a>, at_least: usize) -> Vec<&'a Pod> {
     let (mut gone, mut left) = match context.n_indexes {
         None => (Vec::new(), context.active.clone()),
@@ -27,6 +28,7 @@ pub(crate) fn surplus<'a>(context: &Context<'a>, at_least: usize) -> Vec<&'a Pod
 }
 
 /// The Pods to remove, and the rest.
+#[doc(alias = "appendDuplicatedIndexPodsForRemoval", alias = "appendPodsWithSameIndexForRemovalAndRemaining")]
 fn duplicates<'a>(active: &[&'a Pod], n_indexes: i64) -> (Vec<&'a Pod>, Vec<&'a Pod>) {
     let (mut gone, mut left) = (Vec::new(), Vec::new());
     // They are sorted by index.
@@ -42,6 +44,7 @@ fn duplicates<'a>(active: &[&'a Pod], n_indexes: i64) -> (Vec<&'a Pod>, Vec<&'a 
     (gone, left)
 }
 
+#[doc(alias = "ActivePods")]
 fn sort(pods: &mut [&Pod]) {
     pods.sort_by_cached_key(|pod| {
         let phase = match pod.status.phase.as_str() {
@@ -64,11 +67,13 @@ fn sort(pods: &mut [&Pod]) {
 }
 
 /// Orders by an absent time first, then the latest.
+#[doc(alias = "afterOrZero")]
 fn later_first(time: Option<Timestamp>) -> Reverse<(bool, Option<Timestamp>)> {
     Reverse((time.is_none(), time))
 }
 
 /// Most restarts of a main container, and of a sidecar.
+#[doc(alias = "maxContainerRestarts")]
 fn restarts(pod: &Pod) -> (i32, i32) {
     let main = pod.status.container_statuses.iter().map(|status| status.restart_count);
     let sidecars = pod.containers().into_iter().filter(|container| container.role == Role::Sidecar);

@@ -23,6 +23,7 @@ const FIELDS: [&str; 11] = [
 
 /// The update to a new status. It fails if the Job has changed since it was read: the uncounted Pods may be counted by
 /// now.
+#[doc(alias = "updateJobStatus")]
 pub(crate) fn update(job: Document, new: &JobStatus) -> Mutation {
     status::update::<Job>(job, &FIELDS, new)
 }

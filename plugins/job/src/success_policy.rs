@@ -6,6 +6,7 @@ use crate::indexes::Indexes;
 use crate::types::Job;
 
 /// The message of the first rule that the succeeded indexes fulfil.
+#[doc(alias = "matchSuccessPolicy", alias = "matchSucceededIndexesRule")]
 pub(crate) fn matched(job: &Job, n_indexes: i64, succeeded: &Indexes) -> Option<String> {
     let policy = job.spec.success_policy.as_ref().filter(|_| !succeeded.is_empty())?;
     let place = policy.rules.iter().position(|rule| {

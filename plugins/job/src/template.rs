@@ -17,9 +17,11 @@ use crate::manage::MAX_PODS;
 use crate::types::{IGNORED_INDEX_FAILURES, INDEX, INDEX_FAILURES, Job, Pod, TRACKING};
 
 /// Longest prefix that a generated name keeps in full.
+#[doc(alias = "MaxGeneratedNameLength")]
 const LONGEST_PREFIX: usize = 58;
 
 /// Name of the environment variable with the index.
+#[doc(alias = "completionIndexEnvName")]
 const VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
 #[derive(Serialize)]
@@ -58,6 +60,8 @@ pub(crate) fn create(context: &Context<'_>, indexes: &[Option<i64>]) -> Batch {
     Batch::of(MAX_PODS, indexes.iter().map(create))
 }
 
+#[doc(alias = "addCompletionIndexAnnotation", alias = "addCompletionIndexLabel")]
+#[doc(alias = "appendJobCompletionFinalizerIfNotFound")]
 fn metadata(context: &Context<'_>, index: Option<i64>) -> ObjectMeta {
     let job = context.job;
     let mut metadata = pods::metadata_from_template(&Job::KIND, &job.metadata, &job.spec.template);
@@ -76,8 +80,7 @@ fn metadata(context: &Context<'_>, index: Option<i64>) -> ObjectMeta {
 }
 
 /// Annotates the new Pod of an index with the number of earlier failures.
-///
-/// *Source*: `getNewIndexFailureCounts`.
+#[doc(alias = "addIndexFailureCountAnnotation", alias = "getNewIndexFailureCounts")]
 fn count_failures(job: &Job, predecessor: Option<&Pod>, annotations: &mut BTreeMap<String, String>) {
     let (mut counted, mut ignored) = (0, 0);
     if let Some(pod) = predecessor {
@@ -95,6 +98,7 @@ fn count_failures(job: &Job, predecessor: Option<&Pod>, annotations: &mut BTreeM
 }
 
 /// Adds the variable to each container that lacks it.
+#[doc(alias = "addCompletionIndexEnvVariables", alias = "addCompletionIndexEnvVariable")]
 fn add_variable(spec: &mut Value) {
     for list in ["initContainers", "containers"] {
         for container in spec[list].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -116,6 +120,7 @@ fn add_variable(spec: &mut Value) {
 }
 
 /// Prefix of Pod names.
+#[doc(alias = "podGenerateNameWithIndex")]
 fn prefix(job: &str, index: Option<i64>) -> String {
     match index {
         None => pods::name_prefix(job),

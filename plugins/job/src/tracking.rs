@@ -13,7 +13,7 @@
 //! 3. The terminal condition is written only when the list is empty and no Pod has the finalizer.
 //! 4. A status lists at most 500 new Pods and indexes, so that it stays below 20 KB.
 //!
-//! *Source*: `trackJobStatusAndRemoveFinalizers` of job_controller.go, which does all three phases in one sync.
+//! *Source*: job_controller.go, which does all three phases in one sync.
 
 use std::collections::BTreeSet;
 
@@ -25,6 +25,7 @@ use crate::failure_policy::{Action, evaluate};
 use crate::types::{JobStatus, Pod};
 
 /// Most Pods and new indexes that a status lists.
+#[doc(alias = "MaxUncountedPods")]
 const MAX_UNCOUNTED: usize = 500;
 
 /// A Pod whose finalizer is removed.
@@ -64,6 +65,7 @@ enum Fate {
 }
 
 /// Computes the next step of each Pod. `counts` go into the status.
+#[doc(alias = "trackJobStatusAndRemoveFinalizers", alias = "enactJobFinished")]
 pub(crate) fn next<'a>(context: &Context<'a>, counts: Counts) -> Accounts<'a> {
     let mut status = context.job.status.clone();
     let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
@@ -127,6 +129,7 @@ pub(crate) fn next<'a>(context: &Context<'a>, counts: Counts) -> Accounts<'a> {
 }
 
 /// Phase 3. Returns the new number.
+#[doc(alias = "cleanUncountedPodsWithoutFinalizers", alias = "filterInUncountedUIDs")]
 fn count(counted: i32, named: &mut Vec<String>, tracked: &BTreeSet<&str>) -> i32 {
     let before = named.len();
     named.retain(|uid| tracked.contains(uid.as_str()));
@@ -158,7 +161,7 @@ fn fate(context: &Context<'_>, pod: &Pod) -> (Fate, Option<Action>) {
     (if result.counts { Fate::Failed } else { Fate::Uncounted }, result.action)
 }
 
-/// *Source*: `canRemoveFinalizer`.
+#[doc(alias = "canRemoveFinalizer")]
 fn can_release(context: &Context<'_>, pod: &Pod, is_failed: bool) -> bool {
     if context.job.metadata.is_deleting() || context.end.is_some() || pod.is_succeeded() {
         return true;

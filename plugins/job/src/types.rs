@@ -28,37 +28,46 @@ pintle_sdk::types!(
 );
 
 /// The finalizer of Pods that are not counted yet.
+#[doc(alias = "JobTrackingFinalizer")]
 pub(crate) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 /// `spec.managedBy` of Jobs that this controller runs; an absent field means the same.
+#[doc(alias = "JobControllerName")]
 const OWN_NAME: &str = "kubernetes.io/job-controller";
 
 /// `metadata.annotations` of a Pod: its index. Also a label.
+#[doc(alias = "JobCompletionIndexAnnotation")]
 pub(crate) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// `metadata.annotations` of a Pod: earlier failures of its index.
+#[doc(alias = "JobIndexFailureCountAnnotation")]
 pub(crate) const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
 /// The same for failures that a rule ignores.
+#[doc(alias = "JobIndexIgnoredFailureCountAnnotation")]
 pub(crate) const IGNORED_INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 impl Job {
     /// The name of another controller that manages the Job.
+    #[doc(alias = "managedByExternalController")]
     pub(crate) fn other_manager(&self) -> Option<&str> {
         self.spec.managed_by.as_deref().filter(|name| *name != OWN_NAME)
     }
 
     /// Whether the Job is finished.
+    #[doc(alias = "IsJobFinished")]
     pub(crate) fn is_finished(&self) -> bool {
         ["Complete", "Failed"].iter().any(|end| is_true(&self.status.conditions, end))
     }
 
     /// Whether each of its Pods has an index.
+    #[doc(alias = "isIndexedJob")]
     pub(crate) fn is_indexed(&self) -> bool {
         self.spec.completion_mode.as_deref() == Some("Indexed")
     }
 
     /// Whether it is suspended.
+    #[doc(alias = "jobSuspended")]
     pub(crate) fn is_suspended(&self) -> bool {
         self.spec.suspend == Some(true)
     }
@@ -87,6 +96,7 @@ impl Job {
     }
 
     /// Whether a Pod is replaced only once it is in the phase `Failed`, not as soon as it is being deleted.
+    #[doc(alias = "onlyReplaceFailedPods")]
     pub(crate) fn replaces_only_failed(&self) -> bool {
         self.spec.pod_replacement_policy.as_deref() == Some("Failed") || self.spec.pod_failure_policy.is_some()
     }
@@ -104,6 +114,7 @@ impl Job {
 
 impl Pod {
     /// Whether the Pod has the finalizer, so is not counted yet.
+    #[doc(alias = "hasJobTrackingFinalizer")]
     pub(crate) fn is_tracked(&self) -> bool {
         has_finalizer(&self.metadata, TRACKING)
     }
@@ -114,11 +125,13 @@ impl Pod {
     }
 
     /// Whether it counts as failed for this Job.
+    #[doc(alias = "isPodFailed")]
     pub(crate) fn is_failed(&self, job: &Job) -> bool {
         plugin_lib::pods::is_failed(self, job.replaces_only_failed())
     }
 
     /// The index of the Pod.
+    #[doc(alias = "getCompletionIndex")]
     pub(crate) fn index(&self) -> Option<i64> {
         let index: i64 = self.metadata.annotations.job_completion_index.as_deref()?.parse().ok()?;
         // No Job has a larger one.
@@ -131,21 +144,25 @@ impl Pod {
     }
 
     /// Earlier failures of its index. A user-set value that is not a number counts as 0.
+    #[doc(alias = "getIndexFailureCount", alias = "parseIndexFailureCountAnnotation")]
     pub(crate) fn index_failures(&self) -> i64 {
         count(self.metadata.annotations.job_index_failure_count.as_deref())
     }
 
     /// The same for failures that a rule ignores.
+    #[doc(alias = "parseIndexFailureIgnoreCountAnnotation")]
     pub(crate) fn ignored_index_failures(&self) -> i64 {
         count(self.metadata.annotations.job_index_ignored_failure_count.as_deref())
     }
 
     /// The end time, as far as the status has it.
+    #[doc(alias = "getFinishedTime")]
     pub(crate) fn finished_at(&self) -> Timestamp {
         plugin_lib::pods::finished_at(self).unwrap_or(Timestamp::from_micros(0))
     }
 }
 
+#[doc(alias = "parseInt32")]
 fn count(annotation: Option<&str>) -> i64 {
     let number = annotation.and_then(|text| text.parse::<i32>().ok()).filter(|number| *number >= 0);
     number.map_or(0, i64::from)

@@ -49,6 +49,7 @@ pub(crate) fn labelled(outcome: Outcome, job: &Job, action: &str) -> Outcome {
 
 impl Writes<'_> {
     /// The outcome. `before` are the failures included in the stored status.
+    #[doc(alias = "flushUncountedAndRemoveFinalizers")]
     pub(crate) fn outcome(
         mut self,
         lister: &impl Lister,
@@ -82,6 +83,7 @@ impl Writes<'_> {
     }
 
     /// Creates and deletes Pods.
+    #[doc(alias = "deleteJobPods")]
     fn pods(&mut self, mut outcome: Outcome) -> Outcome {
         let (job, deleted) = (&self.context.job.metadata, &self.decision.deleted);
         if self.decision.uncounted {
@@ -97,6 +99,7 @@ impl Writes<'_> {
     }
 
     /// Writes the status, and the events for it.
+    #[doc(alias = "recordJobFinished")]
     fn status(&self, outcome: Outcome, document: Document) -> Outcome {
         let (context, job, accounts) = (self.context, self.context.job, &self.accounts);
         let meta = &job.metadata;
@@ -148,6 +151,7 @@ impl Writes<'_> {
 }
 
 /// Removes finalizers.
+#[doc(alias = "removeTrackingFinalizerFromPods")]
 fn release(mut outcome: Outcome, released: &[Released<'_>], always: bool) -> Outcome {
     if released.is_empty() {
         return outcome;
