@@ -38,6 +38,7 @@ impl Context {
     ///
     /// # Errors
     /// If the live read is needed first, or fails.
+    #[doc(alias = "GetCronJob")]
     pub(crate) fn live(key: &Key, lister: &impl Lister) -> Result<Option<Self>, Error> {
         match lister.ask(Need::live_object(&CronJob::KIND, &key.namespace, &key.name))? {
             Ok(text) => Self::new(&text).map(Some),
@@ -47,11 +48,13 @@ impl Context {
     }
 
     /// Whether the status lists the Job with this uid.
+    #[doc(alias = "inActiveList")]
     pub(crate) fn has_active(&self, uid: &str) -> bool {
         self.active.contains(uid)
     }
 
     /// Whether the status lists a Job with this name in the CronJob's namespace.
+    #[doc(alias = "inActiveListByName")]
     pub(crate) fn has_active_name(&self, name: &str) -> bool {
         let is_it = |reference: &Value| {
             text(reference, "name") == name && text(reference, "namespace") == self.object.metadata.namespace
@@ -60,6 +63,7 @@ impl Context {
     }
 
     /// Removes the Jobs with these uids from the status.
+    #[doc(alias = "deleteFromActiveList")]
     pub(crate) fn remove_active(&mut self, uids: &BTreeSet<&str>) {
         self.active.retain(|uid| !uids.contains(uid.as_str()));
         self.status.active.retain(|reference| !uids.contains(text(reference, "uid")));
@@ -72,6 +76,7 @@ impl Context {
     }
 
     /// Adds a Job to the status, scheduled for this time.
+    #[doc(alias = "getRef")]
     pub(crate) fn add_active(&mut self, job: &Job, time: Timestamp) {
         let metadata = &job.metadata;
         self.active.insert(metadata.uid.clone());
@@ -88,6 +93,7 @@ impl Context {
     }
 
     /// The status update, if something changes.
+    #[doc(alias = "UpdateStatus")]
     pub(crate) fn update(&self) -> Option<Mutation> {
         let (old, new) = (&self.object.status, &self.status);
         if old == new {

@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::types::{CronJob, Job};
 
 /// The annotation with a Job's scheduled time.
+#[doc(alias = "CronJobScheduledTimestampAnnotation")]
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// How a Job ended.
@@ -23,6 +24,7 @@ pub(crate) enum End {
 
 impl End {
     /// `None` if it has not finished.
+    #[doc(alias = "getFinishedStatus", alias = "FinishedCondition")]
     pub(crate) fn of(job: &Job) -> Option<Self> {
         job.status.conditions.iter().filter(|condition| condition.status == "True").find_map(
             |condition| match condition.type_.as_str() {
@@ -43,6 +45,7 @@ impl End {
 }
 
 /// The name of the Job for a time. It is unique, so a time has at most one Job.
+#[doc(alias = "getJobName", alias = "getTimeHashInMinutes")]
 pub(crate) fn name(cron_job: &str, time: Timestamp) -> String {
     // Upstream's division truncates towards zero.
     format!("{cron_job}-{}", time.as_micros() / 60_000_000)
@@ -54,8 +57,7 @@ pub(crate) fn scheduled(job: &Job) -> Option<Timestamp> {
 }
 
 /// The Jobs beyond the history limits, oldest start first.
-///
-/// *Source*: `cleanupFinishedJobs`.
+#[doc(alias = "cleanupFinishedJobs", alias = "removeOldestJobs", alias = "byJobStartTime")]
 pub(crate) fn surplus<'a>(cron_job: &CronJob, jobs: &'a [Job]) -> Vec<&'a Job> {
     let limits = [
         (End::Complete, cron_job.spec.successful_jobs_history_limit),
@@ -76,8 +78,8 @@ pub(crate) fn surplus<'a>(cron_job: &CronJob, jobs: &'a [Job]) -> Vec<&'a Job> {
 
 /// The Job for a time, with the labels, annotations and spec of the template.
 ///
-/// *Source*: `getJobFromTemplate2`. The creation time that upstream sends is left out, because the API server ignores
-/// it.
+/// The creation time that upstream sends is left out, because the API server ignores it.
+#[doc(alias = "getJobFromTemplate2", alias = "copyLabels", alias = "copyAnnotations")]
 pub(crate) fn new(context: &Context, time: Timestamp) -> Document {
     let metadata = &context.object.metadata;
     let map = |field: &str| -> BTreeMap<String, String> {

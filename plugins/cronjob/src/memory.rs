@@ -58,6 +58,7 @@ impl Memory {
     }
 
     /// Whether the schedule or its time zone has changed since the last run, and the last schedule time has not.
+    #[doc(alias = "updateCronJob")]
     pub(crate) fn is_rescheduled(&self, context: &Context) -> bool {
         let last = context.status.last_schedule_time;
         self.of(&context.object).is_some_and(|old| old.schedule != hash(&context.object) && old.last == last)

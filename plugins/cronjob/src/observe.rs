@@ -64,6 +64,7 @@ fn time_of_new(
 ///
 /// # Errors
 /// If a live read is needed first, or fails.
+#[doc(alias = "syncCronJob")]
 pub(crate) fn observe(
     context: &mut Context,
     jobs: &[Job],

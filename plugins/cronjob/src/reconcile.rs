@@ -9,12 +9,14 @@ use crate::start::Decision;
 use crate::types::Job;
 use crate::{jobs, observe, start};
 
+#[doc(alias = "CronJobCreationSkew")]
 const SKEW: &str = "cronjob_controller_job_creation_skew_duration_seconds";
 
 /// Computes the changes for one CronJob and its Jobs.
 ///
 /// # Errors
 /// If live reads of Jobs are needed first or fail, or an object does not fit its type.
+#[doc(alias = "sync")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let now = lister.now()?;
     let memory = Memory::read(key, lister);

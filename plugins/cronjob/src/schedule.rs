@@ -2,7 +2,7 @@
 //!
 //! *Invariant*: missed times are computed, not enumerated: see [`Times::most_recent`].
 //!
-//! *Source*: `utils.go`, `formatSchedule`.
+//! *Source*: utils.go, cronjob_controllerv2.go.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use plugin_lib::cron::{Schedule, is_zone};
 
 use crate::types::{CronJob, Status};
 
-/// A run starts this much after the scheduled time, because clocks differ. *Source*: `nextScheduleDelta`.
+/// A run starts this much after the scheduled time, because clocks differ.
+#[doc(alias = "nextScheduleDelta")]
 const DELTA: Duration = Duration::from_millis(100);
 
 /// Missed times above this number are reported. *Source*: `mostRecentScheduleTime`.
@@ -30,6 +31,7 @@ pub(crate) struct Unsound;
 pub(crate) const UNSOUND: &str = "time difference between two schedules is less than 1 second";
 
 /// Number of times passed since the earliest one.
+#[doc(alias = "missedSchedulesType")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
     /// None, or one.
@@ -56,6 +58,7 @@ impl Times {
     ///
     /// # Errors
     /// The reason why the schedule is malformed.
+    #[doc(alias = "formatSchedule")]
     pub(crate) fn new(object: &CronJob, status: &Status, now: Timestamp) -> Result<Self, String> {
         let (text, zone) = (&object.spec.schedule, object.spec.time_zone.as_deref());
         // An unknown zone is ignored here: it is reported elsewhere.
@@ -77,8 +80,7 @@ impl Times {
     }
 
     /// The due time, and how many were missed; `None` if none is due.
-    ///
-    /// *Source*: `nextScheduleTime`.
+    #[doc(alias = "nextScheduleTime")]
     pub(crate) fn due(&self) -> Result<Option<(Timestamp, Missed)>, Unsound> {
         let since = self.deadline.map_or(self.since, |deadline| deadline.max(self.since));
         let (time, missed) = self.most_recent(since)?;
@@ -86,8 +88,7 @@ impl Times {
     }
 
     /// When to run the CronJob again; `None` if there is no further time.
-    ///
-    /// *Source*: `nextScheduleTimeDuration`.
+    #[doc(alias = "nextScheduleTimeDuration")]
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let from = match self.most_recent(self.since) {
             Ok((Some(time), _)) => time,
@@ -100,8 +101,7 @@ impl Times {
     /// The last time passed since this one, and the number of them.
     ///
     /// Assumes equal intervals, so it misses the last time where a longer interval was expected, as upstream does.
-    ///
-    /// *Source*: `mostRecentScheduleTime`.
+    #[doc(alias = "mostRecentScheduleTime")]
     fn most_recent(&self, since: Timestamp) -> Result<(Option<Timestamp>, Missed), Unsound> {
         let first = self.schedule.next(since).ok_or(Unsound)?;
         if self.now < first {

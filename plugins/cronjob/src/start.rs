@@ -27,8 +27,7 @@ pub(crate) struct Decision {
 }
 
 /// A new schedule waits for its next time.
-///
-/// *Source*: `updateCronJob`.
+#[doc(alias = "updateCronJob")]
 pub(crate) fn reschedule(context: &Context, now: Timestamp, observed: &mut Observed) -> Decision {
     match Times::new(&context.object, &context.status, now) {
         Ok(times) => Decision { next: times.next(), ..Decision::default() },
@@ -44,6 +43,7 @@ pub(crate) fn reschedule(context: &Context, now: Timestamp, observed: &mut Obser
 ///
 /// # Errors
 /// If a Job to delete is not in the cache yet.
+#[doc(alias = "syncCronJob")]
 pub(crate) fn start(
     context: &mut Context,
     now: Timestamp,
@@ -122,8 +122,7 @@ fn replace(context: &mut Context, observed: &Observed, children: &[Job]) -> Resu
 }
 
 /// Deletes a Job and its Pods.
-///
-/// *Source*: `deleteJob`.
+#[doc(alias = "deleteJob")]
 pub(crate) fn delete(cron_job: &CronJob, job: &Job) -> Mutation {
     let (about, name) = (&cron_job.metadata, &job.metadata.name);
     Mutation::delete(&Job::KIND, &job.metadata.namespace, name)
@@ -133,6 +132,7 @@ pub(crate) fn delete(cron_job: &CronJob, job: &Job) -> Mutation {
         .on_failure(Event::warning(&CronJob::KIND, about, "FailedDelete", "Deleted job: {error}"))
 }
 
+#[doc(alias = "CreateJob")]
 fn create(context: &Context, time: Timestamp, name: &str) -> Mutation {
     let about = &context.object.metadata;
     Mutation::create(&Job::KIND, &about.namespace, jobs::new(context, time))
