@@ -16,24 +16,37 @@ use crate::types::{Deployment, DeploymentStatus, ReplicaSet};
 use crate::writes::Writes;
 
 /// Type of condition: the minimum of Pods is available.
+#[doc(alias = "DeploymentAvailable")]
 pub(crate) const AVAILABLE: &str = "Available";
 /// Type of condition: the rollout advances, or is done.
+#[doc(alias = "DeploymentProgressing")]
 pub(crate) const PROGRESSING: &str = "Progressing";
 /// Type of condition: Pods could not be created or deleted.
+#[doc(alias = "DeploymentReplicaFailure")]
 pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// Reasons of `Progressing` and `Available`.
 #[allow(missing_docs, reason = "the API's own names")]
 pub(crate) mod reason {
+    #[doc(alias = "ReplicaSetUpdatedReason")]
     pub(crate) const REPLICA_SET_UPDATED: &str = "ReplicaSetUpdated";
+    #[doc(alias = "FailedRSCreateReason")]
     pub(crate) const FAILED_CREATE: &str = "ReplicaSetCreateError";
+    #[doc(alias = "NewReplicaSetReason")]
     pub(crate) const NEW_REPLICA_SET: &str = "NewReplicaSetCreated";
+    #[doc(alias = "FoundNewRSReason")]
     pub(crate) const FOUND_NEW: &str = "FoundNewReplicaSet";
+    #[doc(alias = "NewRSAvailableReason")]
     pub(crate) const NEW_AVAILABLE: &str = "NewReplicaSetAvailable";
+    #[doc(alias = "TimedOutReason")]
     pub(crate) const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+    #[doc(alias = "PausedDeployReason")]
     pub(crate) const PAUSED: &str = "DeploymentPaused";
+    #[doc(alias = "ResumedDeployReason")]
     pub(crate) const RESUMED: &str = "DeploymentResumed";
+    #[doc(alias = "MinimumReplicasAvailable")]
     pub(crate) const MINIMUM_AVAILABLE: &str = "MinimumReplicasAvailable";
+    #[doc(alias = "MinimumReplicasUnavailable")]
     pub(crate) const MINIMUM_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
 }
 
@@ -95,6 +108,7 @@ impl Context {
     }
 
     /// The old ReplicaSets, oldest first.
+    #[doc(alias = "FindOldReplicaSets")]
     pub(crate) fn old_sets(&self) -> impl Iterator<Item = &ReplicaSet> {
         self.sets.iter().enumerate().filter(|(i, _)| Some(*i) != self.new).map(|(_, set)| set)
     }
@@ -110,6 +124,7 @@ impl Context {
     }
 
     /// A condition with the current time.
+    #[doc(alias = "NewDeploymentCondition")]
     pub(crate) fn condition(&self, kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Condition {
         let now = Some(self.now.truncate());
         Condition {
@@ -129,6 +144,7 @@ impl Context {
     }
 
     /// Whether the Deployment's status shows a complete rollout.
+    #[doc(alias = "DeploymentComplete")]
     pub(crate) fn is_complete(&self, status: &DeploymentStatus) -> bool {
         let wanted = wanted(&self.d);
         [status.updated_replicas, status.replicas, status.available_replicas]
@@ -138,6 +154,7 @@ impl Context {
     }
 
     /// Whether a lack of progress is reported.
+    #[doc(alias = "HasProgressDeadline")]
     pub(crate) fn has_progress_deadline(&self) -> bool {
         self.d.spec.progress_deadline_seconds.is_some_and(|seconds| seconds != i32::MAX)
     }
@@ -149,6 +166,7 @@ impl Context {
 }
 
 /// Sort key of a ReplicaSet, oldest first; names break ties.
+#[doc(alias = "ReplicaSetsByCreationTimestamp")]
 pub(crate) fn age(set: &ReplicaSet) -> (Option<Timestamp>, &str) {
     (set.metadata.creation_timestamp, &set.metadata.name)
 }

@@ -5,7 +5,7 @@
 //! 2. Progress updates `lastUpdateTime`; the deadline counts from it.
 //! 3. A stuck rollout is checked again when its deadline passes, even if nothing changes in the cluster.
 //!
-//! *Source*: progress.go; `DeploymentProgressing` and `DeploymentTimedOut` of deployment_util.go.
+//! *Source*: progress.go, deployment_util.go.
 
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::types::{DeploymentStatus, ReplicaSet};
 
 impl Context {
     /// Sets the counts and the rollout's conditions.
+    #[doc(alias = "syncRolloutStatus")]
     pub(crate) fn sync_rollout_status(&mut self) {
         let mut status = self.calculate_status();
         if !self.has_progress_deadline() {
@@ -66,6 +67,7 @@ impl Context {
     }
 
     /// Whether there are more new Pods, fewer old ones, or more that are ready or available.
+    #[doc(alias = "DeploymentProgressing")]
     fn has_progressed(&self, status: &DeploymentStatus) -> bool {
         let before = &self.d.status;
         let old = |status: &DeploymentStatus| status.replicas - status.updated_replicas;
@@ -81,6 +83,7 @@ impl Context {
         )
     }
 
+    #[doc(alias = "DeploymentTimedOut")]
     fn has_timed_out(&self, status: &DeploymentStatus) -> bool {
         let Some(condition) = conditions::find(&status.conditions, PROGRESSING) else { return false };
         match condition.reason.as_str() {
@@ -93,6 +96,7 @@ impl Context {
     }
 
     /// Delay until a stuck rollout is checked; `None` if it has succeeded or timed out, or has no deadline.
+    #[doc(alias = "requeueStuckDeployment")]
     fn until_deadline(&self) -> Option<Duration> {
         const SECOND: Duration = Duration::from_secs(1);
         let current = self.progressing().filter(|_| self.has_progress_deadline())?;
@@ -109,6 +113,7 @@ impl Context {
     }
 
     /// The failure of a ReplicaSet to create or delete Pods; that of the new one takes precedence.
+    #[doc(alias = "getReplicaFailures", alias = "ReplicaSetToDeploymentCondition")]
     fn replica_failure(&self) -> Option<Condition> {
         let failure = |set: &ReplicaSet| conditions::find(&set.status.conditions, REPLICA_FAILURE).cloned();
         let condition = self.new_set().into_iter().chain(self.all_sets()).find_map(failure)?;

@@ -10,7 +10,7 @@
 //!
 //! *Not here*: when to run (the manifest), retry delays (the queue).
 //!
-//! *Source*: `syncDeployment` of deployment_controller.go.
+//! *Source*: deployment_controller.go.
 
 use pintle_sdk::api::core::PodTemplateSpec;
 use pintle_sdk::api::meta::LabelSelector;
@@ -38,6 +38,7 @@ struct Config {
 /// # Errors
 /// A live read is needed before an adoption; an object does not decode; or the Deployment is invalid (its selector, or
 /// an unknown strategy).
+#[doc(alias = "syncDeployment", alias = "getReplicaSetsForDeployment")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(text) = lister.get_json(&Deployment::KIND, &ObjectKey::new(&key.namespace, &key.name)) else {
         return Ok(Outcome::new());
@@ -95,6 +96,7 @@ fn read(lister: &impl Lister, d: &Deployment, mut owned: Vec<ListedReplicaSet>) 
     Ok(sets)
 }
 
+#[doc(alias = "syncDeployment", alias = "syncStatusOnly")]
 fn run(mut context: Context, lister: &impl Lister, failed_before: bool) -> Result<Outcome, Error> {
     if context.d.metadata.is_deleting() {
         context.sync_revision();

@@ -20,6 +20,8 @@ impl Context {
     ///
     /// # Errors
     /// Objects that do not decode; or a ReplicaSet that is missing from the cache.
+    #[doc(alias = "rolloutRecreate", alias = "scaleDownOldReplicaSetsForRecreate")]
+    #[doc(alias = "scaleUpNewReplicaSetForRecreate")]
     pub(crate) fn rollout_recreate(&mut self, lister: &impl Lister) -> Result<(), Error> {
         let mut scaled_down = false;
         for i in self.old() {
@@ -40,6 +42,7 @@ impl Context {
         Ok(())
     }
 
+    #[doc(alias = "oldPodsRunning", alias = "getPodMapForDeployment")]
     fn old_pods_running(&self, lister: &impl Lister) -> Result<bool, Error> {
         if actual_of(self.old_sets()) > 0 {
             return Ok(true);

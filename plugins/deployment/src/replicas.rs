@@ -6,7 +6,7 @@
 //! 1. All arithmetic is in 64 bits: values near the API's 32-bit limit do not overflow.
 //! 2. `max_unavailable` and `max_surge` are never both zero for a rolling update of more than zero replicas.
 //!
-//! *Source*: deployment_util.go (`ResolveFenceposts`, `MaxSurge`, `MaxUnavailable`, `NewRSNewReplicas`, `IsSaturated`, the counts).
+//! *Source*: deployment_util.go.
 
 use pintle_sdk::int_or_percent::IntOrPercent;
 use plugin_lib::number::narrow;
@@ -14,11 +14,14 @@ use plugin_lib::number::narrow;
 use crate::types::{Deployment, ReplicaSet};
 
 /// Annotation of a ReplicaSet: replicas of its Deployment at the last scaling.
+#[doc(alias = "DesiredReplicasAnnotation")]
 pub(crate) const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
 /// Annotation of a ReplicaSet: the same plus the surge.
+#[doc(alias = "MaxReplicasAnnotation")]
 pub(crate) const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 /// How old Pods are replaced.
+#[doc(alias = "DeploymentStrategyType")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
     /// Some at a time.
@@ -47,12 +50,14 @@ pub(crate) fn size(set: &ReplicaSet) -> i64 {
 }
 
 /// Whether its size is above zero.
+#[doc(alias = "FilterActiveReplicaSets")]
 pub(crate) fn is_active(set: &ReplicaSet) -> bool {
     size(set) > 0
 }
 
 /// Surge and unavailable of a rolling update of `desired` replicas; `None` if a value is neither a number nor a
 /// percentage.
+#[doc(alias = "ResolveFenceposts")]
 pub(crate) fn resolve_fenceposts(
     max_surge: Option<&IntOrPercent>,
     max_unavailable: Option<&IntOrPercent>,
@@ -72,11 +77,13 @@ fn fenceposts(d: &Deployment) -> (i64, i64) {
 }
 
 /// Pods above `replicas` that an update may start.
+#[doc(alias = "MaxSurge")]
 pub(crate) fn max_surge(d: &Deployment) -> i64 {
     if strategy(d) == Ok(Strategy::RollingUpdate) { fenceposts(d).0 } else { 0 }
 }
 
 /// Pods below `replicas` that an update may make unavailable.
+#[doc(alias = "MaxUnavailable")]
 pub(crate) fn max_unavailable(d: &Deployment) -> i64 {
     if strategy(d) != Ok(Strategy::RollingUpdate) || wanted(d) == 0 { 0 } else { fenceposts(d).1.min(wanted(d)) }
 }
@@ -85,6 +92,7 @@ pub(crate) fn max_unavailable(d: &Deployment) -> i64 {
 ///
 /// # Errors
 /// The name of an unknown strategy.
+#[doc(alias = "NewRSNewReplicas")]
 pub(crate) fn replicas_of_new(d: &Deployment, total: i64, new: i64) -> Result<i64, &str> {
     let desired = wanted(d);
     Ok(match strategy(d)? {
@@ -99,37 +107,44 @@ pub(crate) fn replicas_of_new(d: &Deployment, total: i64, new: i64) -> Result<i6
 }
 
 /// Whether `new` owns all desired replicas, according to itself and the Deployment.
+#[doc(alias = "IsSaturated")]
 pub(crate) fn is_saturated(d: &Deployment, new: &ReplicaSet) -> bool {
     let desired = new.metadata.annotations.get(DESIRED_REPLICAS).and_then(|text| text.parse::<i64>().ok());
     desired == Some(wanted(d)) && size(new) == wanted(d) && i64::from(new.status.available_replicas) == wanted(d)
 }
 
 /// How many old ReplicaSets are kept; `None` for all.
+#[doc(alias = "HasRevisionHistoryLimit")]
 pub(crate) fn history_limit(d: &Deployment) -> Option<i32> {
     d.spec.revision_history_limit.filter(|limit| *limit != i32::MAX)
 }
 
 /// Sum of `spec.replicas`.
+#[doc(alias = "GetReplicaCountForReplicaSets")]
 pub(crate) fn desired_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().map(size).sum()
 }
 
 /// Sum of `status.replicas`.
+#[doc(alias = "GetActualReplicaCountForReplicaSets")]
 pub(crate) fn actual_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().map(|set| i64::from(set.status.replicas)).sum()
 }
 
 /// Sum of `status.readyReplicas`.
+#[doc(alias = "GetReadyReplicaCountForReplicaSets")]
 pub(crate) fn ready_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().map(|set| i64::from(set.status.ready_replicas)).sum()
 }
 
 /// Sum of `status.availableReplicas`.
+#[doc(alias = "GetAvailableReplicaCountForReplicaSets")]
 pub(crate) fn available_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().map(|set| i64::from(set.status.available_replicas)).sum()
 }
 
 /// Sum of `status.terminatingReplicas`; `None` while a ReplicaSet with an observed generation does not report it.
+#[doc(alias = "GetTerminatingReplicaCountForReplicaSets")]
 pub(crate) fn terminating_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> Option<i64> {
     sets.into_iter().try_fold(0, |sum, set| match set.status.terminating_replicas {
         Some(count) => Some(sum + i64::from(count)),
@@ -139,6 +154,8 @@ pub(crate) fn terminating_of<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>)
 }
 
 /// A count in an annotation; `None` if it is absent, negative, too large or not a number.
+#[doc(alias = "getNonNegativeInt32FromAnnotation", alias = "GetDesiredReplicasAnnotation")]
+#[doc(alias = "getMaxReplicasAnnotation")]
 pub(crate) fn count_annotation(set: &ReplicaSet, name: &str) -> Option<i64> {
     let text = set.metadata.annotations.get(name)?;
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -7,8 +7,7 @@
 //! 2. A revision never decreases.
 //! 3. Annotations of a ReplicaSet are added and changed, never removed.
 //!
-//! *Source*: deployment_util.go (`FindNewReplicaSet`, `MaxRevision`, `LastRevision`, `SetNewReplicaSetAnnotations`,
-//! `SetDeploymentAnnotationsTo`).
+//! *Source*: deployment_util.go.
 
 use std::collections::BTreeMap;
 
@@ -17,40 +16,51 @@ use crate::template::equal_ignore_hash;
 use crate::types::{Deployment, ReplicaSet};
 
 /// Annotation: revision number.
+#[doc(alias = "RevisionAnnotation")]
 pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Annotation: earlier revision numbers of the ReplicaSet, separated by commas.
+#[doc(alias = "RevisionHistoryAnnotation")]
 pub(crate) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// Annotation of a Deployment: roll back to this revision.
+#[doc(alias = "DeprecatedRollbackTo")]
 pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 /// Annotation of `kubectl apply`: the last applied object.
+#[doc(alias = "LastAppliedConfigAnnotation")]
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Longest history, in bytes: about 100 revisions. The oldest are dropped first.
+#[doc(alias = "maxRevHistoryLengthInChars")]
 const HISTORY_BYTES: usize = 2000;
 
 /// Annotations that a Deployment and its ReplicaSets do not share.
+#[doc(alias = "annotationsToSkip")]
 const OWN: &[&str] = &[LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO];
 
 /// Whether a Deployment and its ReplicaSets share this annotation.
+#[doc(alias = "skipCopyAnnotation")]
 pub(crate) fn is_shared(annotation: &str) -> bool {
     !OWN.contains(&annotation)
 }
 
 /// Index of the new ReplicaSet among those of a Deployment, which are ordered oldest first.
+#[doc(alias = "FindNewReplicaSet")]
 pub(crate) fn find_new(d: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
     sets.iter().position(|set| equal_ignore_hash(&set.spec.template, &d.spec.template))
 }
 
 /// A ReplicaSet's revision: 0 if it has none, `None` if it is not a number.
+#[doc(alias = "Revision")]
 pub(crate) fn revision(set: &ReplicaSet) -> Option<i64> {
     set.metadata.annotations.get(REVISION).map_or(Some(0), |text| text.parse().ok())
 }
 
 /// The highest revision, 0 without any.
+#[doc(alias = "MaxRevision")]
 pub(crate) fn max_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     sets.into_iter().filter_map(revision).max().unwrap_or(0).max(0)
 }
 
 /// The second highest revision, 0 without any.
+#[doc(alias = "LastRevision")]
 pub(crate) fn last_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i64 {
     let (mut highest, mut second) = (0, 0);
     for revision in sets.into_iter().filter_map(revision) {
@@ -66,6 +76,7 @@ pub(crate) fn last_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) 
 /// The desired annotations of the new ReplicaSet. The flag is whether they require a separate write.
 ///
 /// If a ReplicaSet with a revision gets a higher one, it was rolled back to: its old number is added to its history.
+#[doc(alias = "SetNewReplicaSetAnnotations", alias = "copyDeploymentAnnotationsToReplicaSet")]
 pub(crate) fn annotate_new(
     d: &Deployment,
     current: &BTreeMap<String, String>,
@@ -116,6 +127,7 @@ fn lengthen(history: &str, revision: &str) -> Option<String> {
 }
 
 /// Annotations of a Deployment after a rollback to `set`: its own, and those that `set` shares.
+#[doc(alias = "SetDeploymentAnnotationsTo", alias = "getSkippedAnnotations")]
 pub(crate) fn annotations_of_rollback(d: &Deployment, set: &ReplicaSet) -> BTreeMap<String, String> {
     let own = d.metadata.annotations.iter().filter(|(name, _)| !is_shared(name));
     let shared = set.metadata.annotations.iter().filter(|(name, _)| is_shared(name));

@@ -14,11 +14,15 @@ use crate::sync::Next;
 use crate::template::{HASH_LABEL, equal_ignore_hash};
 use crate::types::{Deployment, ReplicaSet};
 
+#[doc(alias = "RollbackRevisionNotFound")]
 const NOT_FOUND: &str = "DeploymentRollbackRevisionNotFound";
+#[doc(alias = "RollbackTemplateUnchanged")]
 const UNCHANGED: &str = "DeploymentRollbackTemplateUnchanged";
+#[doc(alias = "RollbackDone")]
 const DONE: &str = "DeploymentRollback";
 
 /// The revision to roll back to, 0 for the previous one; `None` without a valid annotation.
+#[doc(alias = "getRollbackTo")]
 pub(crate) fn rollback_to(d: &Deployment) -> Option<i64> {
     d.metadata.annotations.get(ROLLBACK_TO)?.parse().ok()
 }
@@ -28,6 +32,7 @@ impl Context {
     ///
     /// # Errors
     /// As [`ensure_new`](Self::ensure_new).
+    #[doc(alias = "rollbackToTemplate")]
     pub(crate) fn rollback(&mut self, lister: &impl Lister, to: i64) -> Result<(), Error> {
         if !matches!(self.ensure_new(lister)?, Next::Found(_)) || self.has_writes() || self.is_status_changed() {
             return Ok(());
@@ -54,6 +59,7 @@ impl Context {
     }
 
     /// Removes the annotation, and copies a ReplicaSet's template and shared annotations.
+    #[doc(alias = "updateDeploymentAndClearRollbackTo", alias = "SetFromReplicaSetTemplate")]
     fn clear(&mut self, from: Option<(&ReplicaSet, i64)>) -> Result<(), Error> {
         let mut document = self.document()?;
         let Some((set, revision)) = from else {

@@ -18,6 +18,7 @@ impl Context {
     ///
     /// # Errors
     /// An unknown strategy; or a ReplicaSet that is missing from the cache.
+    #[doc(alias = "rolloutRolling")]
     pub(crate) fn rollout_rolling(&mut self, lister: &impl pintle_sdk::Lister) -> Result<(), Error> {
         match self.ensure_new(lister)? {
             Next::Stop => return Ok(()),
@@ -32,6 +33,7 @@ impl Context {
     }
 
     /// Scales the new ReplicaSet towards the Deployment's size. Returns whether it changed.
+    #[doc(alias = "reconcileNewReplicaSet")]
     pub(crate) fn reconcile_new(&mut self, new: usize) -> Result<bool, Error> {
         let (current, wanted) = (size(&self.sets[new]), wanted(&self.d));
         let replicas = if current >= wanted {
@@ -43,6 +45,7 @@ impl Context {
     }
 
     /// Scales old ReplicaSets down. Returns whether any changed.
+    #[doc(alias = "reconcileOldReplicaSets")]
     pub(crate) fn reconcile_old(&mut self, new: usize) -> bool {
         self.forgive();
         let old: Vec<usize> = self.old().into_iter().filter(|i| is_active(&self.sets[*i])).collect();
@@ -66,6 +69,7 @@ impl Context {
 
     /// Removes unavailable replicas, at most `limit`. Returns how many; `None` if a ReplicaSet reports more available
     /// Pods than its size: it has been scaled down, and its status is not updated yet.
+    #[doc(alias = "cleanupUnhealthyReplicas")]
     pub(crate) fn scale_down_unhealthy(&mut self, old: &[usize], limit: i64) -> Option<i64> {
         let mut taken = 0;
         for &i in old {
@@ -84,6 +88,7 @@ impl Context {
     }
 
     /// Removes replicas, oldest ReplicaSets first, at most `limit`. Returns how many.
+    #[doc(alias = "scaleDownOldReplicaSetsForRollingUpdate")]
     pub(crate) fn scale_down_available(&mut self, old: &[usize], limit: i64) -> i64 {
         let mut taken = 0;
         for &i in old {

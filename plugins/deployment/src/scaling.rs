@@ -5,7 +5,7 @@
 //! 2. With several, each grows or shrinks by its share; the total is exactly the size plus the surge.
 //! 3. Scaling up starts with the largest and newest; scaling down, with the largest and oldest.
 //!
-//! *Source*: `scale` and `isScalingEvent` of sync.go, `GetReplicaSetProportion` of deployment_util.go.
+//! *Source*: sync.go, deployment_util.go.
 
 use std::cmp::Reverse;
 
@@ -18,6 +18,7 @@ use crate::types::ReplicaSet;
 
 impl Context {
     /// Whether the Deployment's size has changed since its ReplicaSets were last scaled.
+    #[doc(alias = "isScalingEvent")]
     pub(crate) fn is_scaling_event(&self) -> bool {
         self.all_sets()
             .filter(|set| is_active(set))
@@ -25,6 +26,7 @@ impl Context {
     }
 
     /// Scales the ReplicaSets to the Deployment's size.
+    #[doc(alias = "scale")]
     pub(crate) fn scale_all(&mut self) {
         if let Some(only) = self.active_or_latest() {
             self.scale(only, wanted(&self.d), false);
@@ -41,6 +43,7 @@ impl Context {
     }
 
     /// The only active ReplicaSet, or the newest if none is active; `None` if several are, or there are none.
+    #[doc(alias = "FindActiveOrLatest")]
     fn active_or_latest(&self) -> Option<usize> {
         let mut active = (0..self.sets.len()).filter(|i| is_active(&self.sets[*i]));
         match (active.next(), active.next()) {
@@ -50,6 +53,7 @@ impl Context {
         }
     }
 
+    #[doc(alias = "ReplicaSetsBySizeNewer", alias = "ReplicaSetsBySizeOlder")]
     fn scale_proportionally(&mut self) {
         let mut active: Vec<usize> = (0..self.sets.len()).filter(|i| is_active(&self.sets[*i])).collect();
         let total: i64 = active.iter().map(|i| size(&self.sets[*i])).sum();
@@ -79,6 +83,7 @@ impl Context {
     }
 
     /// A ReplicaSet's share of `to_add`, of which `added` are already assigned.
+    #[doc(alias = "GetReplicaSetProportion")]
     fn proportion(&self, set: &ReplicaSet, to_add: i64, added: i64) -> i64 {
         if size(set) == 0 || to_add == 0 || to_add == added {
             return 0;
@@ -89,6 +94,7 @@ impl Context {
     }
 
     /// The growth of a ReplicaSet that keeps its share of the Deployment.
+    #[doc(alias = "getReplicaSetFraction")]
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "replicas are 32-bit numbers")]
     fn fraction(&self, set: &ReplicaSet) -> i64 {
         let wanted = wanted(&self.d);

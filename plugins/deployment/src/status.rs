@@ -6,7 +6,7 @@
 //!
 //! *Not here*: the condition `Progressing` ([`crate::progress`]).
 //!
-//! *Source*: `calculateStatus` and `syncDeploymentStatus` of sync.go.
+//! *Source*: sync.go.
 
 use plugin_lib::conditions;
 use plugin_lib::number::narrow;
@@ -17,11 +17,13 @@ use crate::types::DeploymentStatus;
 
 impl Context {
     /// Sets the counts and the condition `Available`.
+    #[doc(alias = "syncDeploymentStatus")]
     pub(crate) fn sync_status(&mut self) {
         self.d.status = self.calculate_status();
     }
 
     /// The status with counts and `Available` from the cached ReplicaSets.
+    #[doc(alias = "calculateStatus")]
     pub(crate) fn calculate_status(&self) -> DeploymentStatus {
         let available = available_of(self.all_sets());
         let unavailable = (desired_of(self.all_sets()) - available).max(0);

@@ -33,6 +33,7 @@ use crate::template::{HASH_LABEL, equal_ignore_hash, hash};
 use crate::types::{Deployment, ReplicaSet, ReplicaSetMetadata, ReplicaSetSpec};
 
 /// Longest name of an object, in bytes.
+#[doc(alias = "DNS1123SubdomainMaxLength")]
 const LONGEST_NAME: usize = 253;
 
 /// The state of the new ReplicaSet.
@@ -53,6 +54,7 @@ pub(crate) fn unknown_strategy(kind: &str) -> Error {
 
 impl Context {
     /// Finds the new ReplicaSet, and updates its revision and annotations, and the Deployment's revision.
+    #[doc(alias = "getAllReplicaSetsAndSyncRevision", alias = "getNewReplicaSet")]
     pub(crate) fn sync_revision(&mut self) {
         self.new = find_new(&self.d, &self.sets);
         let Some(new) = self.new else { return };
@@ -71,6 +73,7 @@ impl Context {
     }
 
     /// Copies the revision of a ReplicaSet to the Deployment.
+    #[doc(alias = "SetDeploymentRevision")]
     fn take_revision(&mut self, i: usize) {
         let revision = self.sets[i].metadata.annotations.get(REVISION).cloned().unwrap_or_default();
         if self.d.metadata.annotations.get(REVISION).map_or("", String::as_str) != revision {
@@ -85,6 +88,7 @@ impl Context {
 
     /// Reports in the status that the Deployment is paused or resumed, so that the pause does not count as lack of
     /// progress.
+    #[doc(alias = "checkPausedConditions")]
     pub(crate) fn check_paused(&mut self) {
         let current = self.progressing().map(|condition| condition.reason.as_str());
         // A reported lack of progress stays.
@@ -111,6 +115,7 @@ impl Context {
     ///
     /// # Errors
     /// An unknown strategy.
+    #[doc(alias = "getNewReplicaSet")]
     pub(crate) fn ensure_new(&mut self, lister: &impl Lister) -> Result<Next, Error> {
         if let Some(new) = self.new {
             return Ok(Next::Found(new));
@@ -204,6 +209,7 @@ impl Context {
     }
 
     /// Deletes old ReplicaSets beyond the history limit, lowest revisions first.
+    #[doc(alias = "cleanupDeployment", alias = "ReplicaSetsByRevision")]
     pub(crate) fn cleanup(&mut self) {
         let Some(limit) = history_limit(&self.d) else { return };
         let mut old: Vec<&ReplicaSet> = self.old_sets().filter(|set| !set.metadata.is_deleting()).collect();
@@ -276,6 +282,7 @@ fn failed_to_create(name: &str, error: &str) -> String {
 }
 
 /// Name of a ReplicaSet; a Deployment name that is too long is truncated.
+#[doc(alias = "generateReplicaSetName")]
 fn replica_set_name(deployment: &str, hash: &str) -> String {
     let longest = LONGEST_NAME - 1 - hash.len();
     format!("{}-{hash}", deployment.get(..longest).unwrap_or(deployment))

@@ -11,9 +11,8 @@
 //!
 //! *Not here*: which ReplicaSet is the new one ([`crate::revision`]).
 //!
-//! *Source*: `EqualIgnoreHash` of deployment_util.go, `ComputeHash` of controller_utils.go. The hash covers the
-//! template's JSON, where upstream's covers a dump of Go's structs: names differ from upstream's, and nothing depends
-//! on their value.
+//! *Source*: deployment_util.go, controller_utils.go. The hash covers the template's JSON, where upstream's covers a
+//! dump of Go's structs: names differ from upstream's, and nothing depends on their value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +24,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Label of the ReplicaSets and Pods of one template.
+#[doc(alias = "DefaultDeploymentUniqueLabelKey")]
 pub(crate) const HASH_LABEL: &str = "pod-template-hash";
 
 /// Whether the templates are equal, ignoring the hash label.
+#[doc(alias = "EqualIgnoreHash")]
 pub(crate) fn equal_ignore_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     let metadata = |template: &PodTemplateSpec| {
         let mut metadata = template.metadata.clone();
@@ -40,6 +41,7 @@ pub(crate) fn equal_ignore_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> boo
 }
 
 /// A name for a template that changes with `collision_count`, of letters and digits that spell no words.
+#[doc(alias = "ComputeHash")]
 pub(crate) fn hash(template: &PodTemplateSpec, collision_count: Option<i32>) -> String {
     let mut text = json(&template.metadata);
     canonical(&template.spec.value(), "", "spec", &mut text);

@@ -14,8 +14,8 @@
 //! 2. The status is written at most once, after the writes that it depends on, and only if it differs from the cached
 //!    one.
 //!
-//! *Source*: `scaleReplicaSet` of sync.go. Upstream writes in the middle of its decisions, so it writes an object twice
-//! where this writes it once; the final state is the same.
+//! *Source*: sync.go. Upstream writes in the middle of its decisions, so it writes an object twice where this writes it
+//! once; the final state is the same.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,6 +79,7 @@ impl Context {
 
     /// Scales a ReplicaSet, and sets the related annotations. `force` also writes annotations alone. Returns whether
     /// the size changes.
+    #[doc(alias = "scaleReplicaSet", alias = "ReplicasAnnotationsNeedUpdate", alias = "SetReplicasAnnotations")]
     pub(crate) fn scale(&mut self, i: usize, replicas: i64, force: bool) -> bool {
         let before = self.size(i);
         if before == replicas && !force {
