@@ -13,6 +13,7 @@ use pintle_sdk::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Type, and reason and message without a failure.
+#[doc(alias = "conditionTypes", alias = "okReasons", alias = "okMessages")]
 const CONDITIONS: [(&str, &str, &str); 5] = [
     (DISCOVERY_FAILURE, "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -20,12 +21,17 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
     (CONTENT_REMAINING, "ContentRemoved", "All content successfully removed"),
     (FINALIZERS_REMAINING, "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 ];
+#[doc(alias = "NamespaceDeletionDiscoveryFailure")]
 const DISCOVERY_FAILURE: &str = "NamespaceDeletionDiscoveryFailure";
+#[doc(alias = "NamespaceDeletionContentFailure")]
 const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
+#[doc(alias = "NamespaceContentRemaining")]
 const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
+#[doc(alias = "NamespaceFinalizersRemaining")]
 const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 
 /// Results of a pass.
+#[doc(alias = "namespaceConditionUpdater", alias = "allGVRDeletionMetadata")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Findings {
     /// Message about API groups whose discovery failed.
@@ -40,6 +46,7 @@ pub(crate) struct Findings {
 
 impl Findings {
     /// Reason and message of a condition that is `True`.
+    #[doc(alias = "ProcessDiscoverResourcesErr", alias = "ProcessContentTotals", alias = "makeDeleteContentCondition")]
     fn trouble(&self, kind: &str) -> Option<(&'static str, String)> {
         match kind {
             DISCOVERY_FAILURE => Some(("DiscoveryFailed", self.undiscovered.clone()?)),
@@ -64,6 +71,7 @@ impl Findings {
     }
 
     /// Updates the conditions.
+    #[doc(alias = "Update", alias = "updateConditions", alias = "newSuccessfulCondition")]
     pub(crate) fn write(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
         for (kind, ok_reason, ok_message) in CONDITIONS {
             let (status, (reason, message)) = match self.trouble(kind) {

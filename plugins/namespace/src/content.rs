@@ -19,6 +19,7 @@ use crate::conditions::Findings;
 /// Most objects of one kind in a list; smaller limits apply if these exceed the bytes that the host returns.
 const LIST_LIMITS: [u32; 3] = [10_000, 1000, 20];
 /// Assumed seconds for a finalizer.
+#[doc(alias = "finalizerEstimateSeconds")]
 const FINALIZER_SECONDS: i64 = 15;
 
 /// An object of a live list.
@@ -47,6 +48,7 @@ pub(crate) struct Content {
 }
 
 /// Namespaced resources with deletable objects, in one version each, in the order of discovery.
+#[doc(alias = "ServerPreferredNamespacedResources", alias = "FilteredBy")]
 pub(crate) fn deletable(all: Vec<ApiResource>) -> Vec<ApiResource> {
     let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut chosen: Vec<ApiResource> = Vec::new();
@@ -74,6 +76,7 @@ pub(crate) fn name_of(resource: &ApiResource) -> String {
     format!("{}.{}", resource.plural, resource.kind.group)
 }
 
+#[doc(alias = "isSupported")]
 fn has(resource: &ApiResource, verb: &str) -> bool {
     resource.verbs.iter().any(|own| own == verb)
 }
@@ -91,6 +94,7 @@ pub(crate) enum Extent {
 ///
 /// # Errors
 /// [`Error::Needs`] while lists are missing.
+#[doc(alias = "listCollection")]
 pub(crate) fn list(
     resources: Vec<ApiResource>,
     extent: Extent,
@@ -175,6 +179,7 @@ impl Content {
     }
 
     /// Deletes of objects that are not being deleted yet. If `unseen`, objects that cannot be listed are deleted too.
+    #[doc(alias = "deleteAllContentForGroupVersionResource", alias = "deleteCollection", alias = "deleteEachItem")]
     pub(crate) fn deletions(&self, namespace: &str, failures: &[MutationFailure], unseen: bool) -> Vec<Mutation> {
         let kind = &self.resource.kind;
         let pending = || self.items.iter().map(|item| &item.metadata).filter(|meta| meta.deletion_timestamp.is_none());
@@ -198,6 +203,7 @@ impl Content {
 
     /// Adds the remaining objects to the findings. Returns the seconds after which they may be deleted; 0 if nothing
     /// remains, or it is unknown what they wait for, which is an error. Failed deletes and lists only add an error.
+    #[doc(alias = "deleteAllContentForGroupVersionResource", alias = "estimateGracefulTermination")]
     pub(crate) fn account(
         &self,
         namespace: &str,
@@ -234,6 +240,7 @@ impl Content {
     }
 
     /// Longest grace period of the Pods.
+    #[doc(alias = "estimateGracefulTerminationForPods")]
     fn grace_seconds(&self) -> i64 {
         if !is_pods(&self.resource) {
             return 0;

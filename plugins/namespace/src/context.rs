@@ -34,6 +34,7 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// Discovery and live lists are needed; or the API server's resources are not known yet.
+    #[doc(alias = "deleteAllContent")]
     pub(crate) fn read(name: &'a str, round: &mut Round, lister: &impl Lister) -> Result<Option<Self>, Error> {
         let Discovered { resources, trouble, failed } = discover(round.discovered.take(), lister)?;
         let resources = deletable(resources);

@@ -1,6 +1,6 @@
 //! The kinds that a namespace can contain now. Objects of an undiscovered kind would be left behind.
 //!
-//! *Source*: `ServerPreferredNamespacedResources` of client-go, and its errors.
+//! *Source*: discovery of client-go, and its errors.
 
 use pintle_sdk::{ApiResource, Error, Lister, Need};
 
@@ -19,6 +19,7 @@ pub(crate) struct Discovered {
 ///
 /// # Errors
 /// The discovery is needed first.
+#[doc(alias = "ServerPreferredNamespacedResources")]
 pub(crate) fn discover(earlier: Option<Vec<String>>, lister: &impl Lister) -> Result<Discovered, Error> {
     let mut failed: Vec<String> = match earlier {
         Some(failed) => failed,

@@ -28,6 +28,7 @@ use crate::round::{self, Parts};
 use crate::types::Namespace;
 
 /// The finalizer of this controller.
+#[doc(alias = "FinalizerKubernetes")]
 const FINALIZER: &str = "kubernetes";
 /// Sweeps of one round before its report.
 const SWEEPS: u32 = 2;
@@ -36,6 +37,7 @@ const SWEEPS: u32 = 2;
 ///
 /// # Errors
 /// Discovery and live lists are needed; or the API server's resources are not known yet.
+#[doc(alias = "syncNamespaceFromKey", alias = "Delete", alias = "updateNamespaceStatusFunc")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let record = round::record(lister, &key.name);
     let Some((namespace, mut document)) = lister.get_document::<Namespace>("", &key.name)? else {

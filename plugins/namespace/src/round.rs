@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::conditions::Findings;
 
 /// Delays after failed rounds.
+#[doc(alias = "nsControllerRateLimiter")]
 const BACKOFF: Exponential = Exponential { first: Duration::from_millis(5), longest: Duration::from_secs(60) };
 
 /// Resources that are deleted together.
