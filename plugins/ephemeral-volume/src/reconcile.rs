@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::types::{PersistentVolumeClaim, Pod, Template};
 
 /// The Pods that may wait for a claim to be deleted: those with an ephemeral volume whose claim has this name.
+#[doc(alias = "onPVCDelete")]
 pub fn keys_of(_: &Kind, old: Option<&str>, new: Option<&str>, lister: &impl Lister) -> Vec<Key> {
     let claim = old.filter(|_| new.is_none()).and_then(|text| decode(&PersistentVolumeClaim::KIND, text).ok());
     let Some(PersistentVolumeClaim { metadata: claim, .. }) = claim else { return Vec::new() };
@@ -26,6 +27,7 @@ const QUEUE: &str = "ephemeral_volume";
 ///
 /// # Errors
 /// If an object does not fit its type.
+#[doc(alias = "syncHandler", alias = "handleVolume", alias = "VolumeClaimName", alias = "VolumeIsForPod")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let pod = lister.get::<Pod>(&key.namespace, &key.name)?;
     let Some(pod) = pod.filter(|pod| pod.metadata.deletion_timestamp.is_none()) else { return Ok(Outcome::new()) };
@@ -77,6 +79,7 @@ fn count(mut outcome: Outcome, n_creates: usize) -> Outcome {
     }
 }
 
+#[doc(alias = "handleVolume")]
 fn create(pod: &Pod, claim: &str, template: &Template) -> Mutation {
     let owner = json!({
         "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid,

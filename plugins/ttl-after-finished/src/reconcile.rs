@@ -7,12 +7,14 @@ use pintle_sdk::{Error, Key, Lister, Moment, Mutation, Outcome, Place, Propagati
 
 use crate::types::Job;
 
+#[doc(alias = "JobDeletionDurationSeconds")]
 const METRIC: &str = "ttl_after_finished_controller_job_deletion_duration_seconds";
 
 /// Computes whether a Job is deleted, or when to check again.
 ///
 /// # Errors
 /// If a live read is needed first or fails, or the Job's finish time is missing.
+#[doc(alias = "processJob")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let now = lister.now()?;
     if let Due::No(outcome) = due(lister.get(&key.namespace, &key.name)?, now)? {
@@ -39,7 +41,7 @@ enum Due {
     Since(Timestamp, Job),
 }
 
-/// *Source*: `processTTL` and `timeLeft`.
+#[doc(alias = "processTTL", alias = "timeLeft", alias = "getFinishAndExpireTime", alias = "needsCleanup")]
 fn due(job: Option<Job>, now: Timestamp) -> Result<Due, Error> {
     let Some(job) = job.filter(|job| !job.metadata.is_deleting()) else { return Ok(Due::No(Outcome::new())) };
     let (Some(ttl), Some(finished)) = (job.spec.ttl_seconds_after_finished, finished(&job)?) else {
@@ -56,8 +58,7 @@ fn due(job: Option<Job>, now: Timestamp) -> Result<Due, Error> {
 }
 
 /// When the Job finished; `None` if it has not.
-///
-/// *Source*: `jobFinishTime`.
+#[doc(alias = "jobFinishTime")]
 fn finished(job: &Job) -> Result<Option<Timestamp>, Error> {
     let ends = |kind: &str| kind == "Complete" || kind == "Failed";
     let end = job.status.conditions.iter().find(|condition| ends(&condition.type_) && condition.status == "True");

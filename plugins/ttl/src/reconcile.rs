@@ -7,19 +7,22 @@ use serde_json::json;
 use crate::types::Node;
 
 /// Part of the API: kubelets read it.
+#[doc(alias = "ObjectTTLAnnotationKey")]
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
 /// Name of the state entry: the last step, for hysteresis.
 const STEP: &str = "step";
 
 /// A range of cluster sizes. Ranges overlap, so that a Node more or less does not change every Node.
+#[doc(alias = "ttlBoundary")]
 struct Boundary {
     min: u32,
     max: u32,
     seconds: i64,
 }
 
-/// Upstream's `ttlBoundaries`.
+/// The ranges, from small to large.
+#[doc(alias = "ttlBoundaries")]
 const BOUNDARIES: [Boundary; 5] = [
     Boundary { min: 0, max: 100, seconds: 0 },
     Boundary { min: 90, max: 500, seconds: 15 },
@@ -32,6 +35,7 @@ const BOUNDARIES: [Boundary; 5] = [
 ///
 /// # Errors
 /// If an object does not fit its type.
+#[doc(alias = "updateNodeIfNeeded")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let last = Record::<usize>::read(lister, STEP);
     let before = last.get().copied().unwrap_or_default();
@@ -42,6 +46,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 }
 
 /// The step for a number of Nodes, from the last one.
+#[doc(alias = "addNode", alias = "deleteNode")]
 fn step_of(last: usize, n_nodes: u32) -> usize {
     let mut step = last.min(BOUNDARIES.len() - 1);
     while n_nodes > BOUNDARIES[step].max {
@@ -54,6 +59,7 @@ fn step_of(last: usize, n_nodes: u32) -> usize {
 }
 
 /// Sets the annotation if it differs. A value that is not a number counts as absent.
+#[doc(alias = "patchNodeWithAnnotation", alias = "getIntFromAnnotation", alias = "setIntAnnotation")]
 fn patch(node: &Node, seconds: i64) -> Option<Mutation> {
     let current = node.metadata.annotations.ttl.as_ref().and_then(|text| text.parse::<i64>().ok());
     let body = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
