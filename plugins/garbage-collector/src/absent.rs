@@ -3,8 +3,6 @@
 //! An absent owner is identified by all fields of the reference and the namespace of the lookup: an invalid reference
 //! must not make a valid one look absent. An absent owner stays absent, because uids are never reused. Concurrent runs
 //! may overwrite each other's entries, which costs a read.
-//!
-//! *Source*: `absentOwnerCache`.
 
 use pintle_sdk::api::meta::OwnerReference;
 use pintle_sdk::{Lister, Outcome};
@@ -20,9 +18,11 @@ const LONGEST: usize = 1024;
 
 /// Version, kind, namespace (empty if cluster-scoped), name and uid. Separate strings, because users choose these
 /// values.
+#[doc(alias = "objectReference")]
 type Entry = [String; 5];
 
 /// The stored owners, and those that a run adds.
+#[doc(alias = "ReferenceCache", alias = "absentOwnerCache")]
 pub(crate) struct Absent {
     record: Record<Vec<Entry>>,
     owners: Vec<Entry>,
@@ -35,10 +35,12 @@ impl Absent {
     }
 
     /// Whether the owner is known to be absent from the namespace.
+    #[doc(alias = "Has")]
     pub(crate) fn has(&self, owner: &OwnerReference, namespace: &str) -> bool {
         self.owners.iter().any(|known| known.iter().zip(parts(owner, namespace)).all(|(known, part)| known == part))
     }
 
+    #[doc(alias = "Add")]
     pub(crate) fn learn(&mut self, owner: &OwnerReference, namespace: &str) {
         let parts = parts(owner, namespace);
         if parts.iter().map(|part| part.len()).sum::<usize>() <= LONGEST {
@@ -55,6 +57,7 @@ impl Absent {
     }
 }
 
+#[doc(alias = "ownerReferenceCoordinates")]
 fn parts<'a>(owner: &'a OwnerReference, namespace: &'a str) -> [&'a str; 5] {
     [&owner.api_version, &owner.kind, namespace, &owner.name, &owner.uid]
 }

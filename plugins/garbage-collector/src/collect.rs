@@ -1,6 +1,4 @@
 //! Objects whose owners are deleted.
-//!
-//! *Source*: `attemptToDeleteItem`.
 
 use std::time::Duration;
 
@@ -17,6 +15,7 @@ use crate::types::{FOREGROUND, ORPHAN, Object};
 const UNSEEN: Duration = Duration::from_secs(300);
 
 /// Deletes the object if none of its owners exists, else removes the references to deleted ones.
+#[doc(alias = "attemptToDeleteItem")]
 pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
     if object.metadata.owner_references.is_empty() {
         return Ok(Outcome::new());
@@ -54,6 +53,7 @@ pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, 
     Ok(absent.keep(outcome))
 }
 
+#[doc(alias = "deleteObject", alias = "unblockOwnerReferencesJSONMergePatch")]
 fn delete(object: &Object, owners: &Owners, lister: &impl Lister) -> Result<Vec<Mutation>, Error> {
     let deletion_of_any_version = |policy| {
         Mutation::delete(&object.kind(), &object.metadata.namespace, &object.metadata.name)
@@ -99,6 +99,7 @@ fn delete(object: &Object, owners: &Owners, lister: &impl Lister) -> Result<Vec<
 
 /// Whether the last run's delete conflicted although the object's owners are the same: other fields change so often
 /// that the delete must ignore its version, or it would never succeed.
+#[doc(alias = "deleteObject")]
 fn has_only_moved_on(object: &Object, lister: &impl Lister) -> Result<bool, Error> {
     let (kind, key) = (object.kind(), object.metadata.key());
     let is_conflict = |failure: &MutationFailure| failure.reason == "Conflict" && failure.object == key;
@@ -115,6 +116,7 @@ fn has_only_moved_on(object: &Object, lister: &impl Lister) -> Result<bool, Erro
     }
 }
 
+#[doc(alias = "reportInvalidNamespaceOwnerRef")]
 fn wrong_namespace(object: &Object, owner: &OwnerReference) -> Mutation {
     let namespace = &object.metadata.namespace;
     let message = format!(

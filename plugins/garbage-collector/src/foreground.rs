@@ -6,6 +6,7 @@ use crate::types::{FOREGROUND, Object};
 
 /// Removes the finalizer once no dependent blocks. Until then it does nothing: the dependents are separate keys, and
 /// each deletion enqueues this key.
+#[doc(alias = "processDeletingDependentsItem", alias = "blockingDependents")]
 pub(crate) fn finish(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
     let blocks = |dependent: Object| {
         let mut owners = dependent.metadata.owner_references.iter();

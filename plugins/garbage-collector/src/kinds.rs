@@ -52,6 +52,7 @@ pub(crate) fn note(object: &Object, lister: &impl Lister) -> Outcome {
 ///
 /// # Errors
 /// A need, if its definition was deleted. A retry if the kind is unknown to the API server: it may appear later.
+#[doc(alias = "apiResource")]
 pub(crate) fn find(lister: &impl Lister, kind: &Kind) -> Result<Known, Error> {
     let served = lister.resources_of(&kind.group, &kind.name);
     if let Some(resource) = served.iter().find(|resource| resource.kind == *kind) {

@@ -7,6 +7,7 @@ use crate::types::{MOST_REMOVED, ORPHAN, Object};
 
 /// Removes the references of the dependents, then the finalizer. This order matters: a dependent that still refers to
 /// the deleted owner would be deleted.
+#[doc(alias = "attemptToOrphanWorker", alias = "orphanDependents")]
 pub(crate) fn release(object: &Object, lister: &impl Lister) -> Result<Outcome, Error> {
     let uid = &object.metadata.uid;
     let mut releases = Batch::default();

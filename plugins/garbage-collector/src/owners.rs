@@ -2,8 +2,6 @@
 //!
 //! An object may have tens of thousands of owner references, and each owner may be large. The reads of one run are
 //! bounded; later runs do the rest.
-//!
-//! *Source*: `classifyReferences` and `isDangling`.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +41,7 @@ impl Owners {
 }
 
 /// A cluster-scoped object refers to a namespaced owner. The namespace is unknown, so the object is never changed.
+#[doc(alias = "namespacedOwnerOfClusterScopedObjectErr")]
 pub(crate) struct Impossible;
 
 /// The relevant fields of an owner in the cache.
@@ -108,6 +107,7 @@ pub(crate) fn elsewhere<'a, L: Lister>(
 /// Needs for owners that the cache lacks, in the first round only: the cache and the absent owners change from round to
 /// round, so that the needs might never be the same twice. A retry if a kind is unknown to the API server: it may
 /// appear later, and an object must not be deleted because of a typo.
+#[doc(alias = "classifyReferences", alias = "isDangling")]
 pub(crate) fn classify<L: Lister>(
     object: &Object,
     lister: &L,

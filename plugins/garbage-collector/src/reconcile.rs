@@ -9,6 +9,7 @@ use crate::{collect, foreground, kinds, orphan};
 ///
 /// # Errors
 /// If an owner's kind is unknown to the API server (it may appear later), or a live read fails.
+#[doc(alias = "processTransitions")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(object) = Object::get(key, lister)? else {
         // Its dependents were enqueued when it was deleted.

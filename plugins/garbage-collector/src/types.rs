@@ -6,15 +6,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Finalizer of an object that waits for the deletion of its dependents.
+#[doc(alias = "FinalizerDeleteDependents")]
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 /// Most references that one patch removes. The API server rejects JSON patches with more than 10,000 operations.
 pub(crate) const MOST_REMOVED: usize = 1_000;
 
 /// Finalizer of an object whose dependents stay.
+#[doc(alias = "FinalizerOrphanDependents")]
 pub(crate) const ORPHAN: &str = "orphan";
 
 /// The metadata of an object of any kind.
+#[doc(alias = "PartialObjectMetadata")]
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Object {
@@ -39,21 +42,25 @@ impl Object {
         Kind::from_api_version(&self.api_version, &self.kind)
     }
 
+    #[doc(alias = "beingDeleted")]
     pub(crate) fn is_deleting(&self) -> bool {
         self.metadata.is_deleting()
     }
 
+    #[doc(alias = "hasFinalizer")]
     pub(crate) fn has_finalizer(&self, finalizer: &str) -> bool {
         self.metadata.finalizers.iter().any(|name| name == finalizer)
     }
 
     /// Whether it is being deleted in the foreground.
+    #[doc(alias = "isDeletingDependents")]
     pub(crate) fn waits_for_dependents(&self) -> bool {
         self.is_deleting() && self.has_finalizer(FOREGROUND)
     }
 
     /// The objects in the cache that refer to it as an owner, and can: dependents of a namespaced owner live in its
     /// namespace. Each is decoded when it is reached, because there may be hundreds of thousands.
+    #[doc(alias = "getDependents")]
     pub(crate) fn dependents(&self, lister: &impl Lister) -> impl Iterator<Item = Result<Self, Error>> {
         let namespace = &self.metadata.namespace;
         let all = lister.dependents_json(&self.metadata.uid).into_iter().map(|text| Self::parse(&text));
@@ -69,6 +76,7 @@ impl Object {
 
     /// Removes at most [`MOST_REMOVED`] references, and leaves the others as they are. The tests of the patch fail if
     /// the list differs from the cache, but other changes of the object do not matter.
+    #[doc(alias = "deleteOwnerRefJSONMergePatch")]
     pub(crate) fn remove_owners(&self, is_removed: impl Fn(usize, &OwnerReference) -> bool) -> Mutation {
         let mut operations = Vec::new();
         // From the end, so that earlier indexes stay valid.
@@ -83,6 +91,7 @@ impl Object {
     }
 
     /// Removes a finalizer.
+    #[doc(alias = "removeFinalizer")]
     pub(crate) fn remove_finalizer(&self, finalizer: &str) -> Mutation {
         let rest: Vec<&String> = self.metadata.finalizers.iter().filter(|name| *name != finalizer).collect();
         self.patch(json!({"metadata": {"finalizers": or_null(&rest)}}))
