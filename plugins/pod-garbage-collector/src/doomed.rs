@@ -6,14 +6,19 @@ use serde_json::{Value, json};
 
 use crate::types::{Pod, PodStatusConditions};
 
+#[doc(alias = "DisruptionTarget")]
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Reason label of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
+    #[doc(alias = "PodGCReasonTerminated")]
     Terminated,
+    #[doc(alias = "PodGCReasonTerminatingOutOfService")]
     OutOfService,
+    #[doc(alias = "PodGCReasonOrphaned")]
     Orphaned,
+    #[doc(alias = "PodGCReasonTerminatingUnscheduled")]
     Unscheduled,
 }
 
@@ -36,6 +41,7 @@ impl Reason {
 
 impl Doomed {
     /// Sets the Pod to Failed, unless it has ended.
+    #[doc(alias = "markFailedAndDeletePodWithCondition", alias = "PatchPodStatus")]
     fn fail(&self, now: Timestamp) -> Option<Mutation> {
         let Pod { metadata, status, .. } = &self.pod;
         if ["Succeeded", "Failed"].contains(&status.phase.as_str()) {
@@ -66,6 +72,7 @@ impl Doomed {
 }
 
 /// As for other Pod conditions: the transition time stays if the status does.
+#[doc(alias = "UpdatePodCondition")]
 fn disruption_target(generation: i64, conditions: &[PodStatusConditions], now: Timestamp) -> Value {
     let old = conditions.iter().find(|condition| condition.type_ == DISRUPTION_TARGET && condition.status == "True");
     let since = old.map_or(Some(now.truncate()), |old| old.last_transition_time);
@@ -81,6 +88,7 @@ fn disruption_target(generation: i64, conditions: &[PodStatusConditions], now: T
 
 /// Deletes the Pods independently of each other. Ended ones take one request each, in parallel; the others are deleted
 /// sequentially, each after it is set to Failed.
+#[doc(alias = "markFailedAndDeletePod", alias = "markFailedAndDeletePodWithCondition")]
 pub(crate) fn delete(doomed: &[Doomed], now: Timestamp) -> Outcome {
     let mut together = Step::parallel([]);
     let mut ended = Vec::new();
@@ -110,6 +118,7 @@ pub(crate) fn delete(doomed: &[Doomed], now: Timestamp) -> Outcome {
 }
 
 /// Counts a deletion, and its failure, which includes a failure to set the Pod to Failed.
+#[doc(alias = "DeletingPodsTotal", alias = "DeletingPodsErrorTotal")]
 fn count(outcome: Outcome, one: &Doomed, deleted: pintle_sdk::Place) -> Outcome {
     let labels = || vec![one.pod.metadata.namespace.clone(), one.reason.name().to_owned()];
     outcome.observe("pod_gc_collector_force_delete_pods_total", labels(), 1.0).observe_at(

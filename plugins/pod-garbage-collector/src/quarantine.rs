@@ -1,8 +1,7 @@
 //! Nodes that Pods refer to and the cache lacks: after 40 seconds, as a Node may be new, the API server is asked.
 //!
-//! *Source*: `nodeQueue`, `gcOrphaned` and `discoverDeletedNodes` of Kubernetes' `pkg/controller/podgc`. As upstream, a
-//! waiting Node keeps waiting if it comes back in the meantime, and after a check it waits again while Pods refer to
-//! it.
+//! As upstream, a waiting Node keeps waiting if it comes back in the meantime, and after a check it waits again while
+//! Pods refer to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +10,8 @@ use plugin_lib::state::Record;
 
 use crate::types::Node;
 
-/// Upstream's `quarantineTime`, in seconds.
+/// Length of the quarantine, in seconds.
+#[doc(alias = "quarantineTime")]
 const QUARANTINE: f64 = 40.0;
 
 /// Name of the state entry.
@@ -21,6 +21,7 @@ const STATE: &str = "quarantine";
 const MAX_ASKED: usize = 256;
 
 /// Nodes, and when their quarantine ends, in seconds since the host started.
+#[doc(alias = "nodeQueue")]
 pub(crate) struct Quarantine {
     record: Record<BTreeMap<String, f64>>,
     until: BTreeMap<String, f64>,
@@ -35,6 +36,7 @@ impl Quarantine {
     }
 
     /// Checks missing Nodes, and returns those that are deleted.
+    #[doc(alias = "discoverDeletedNodes", alias = "checkIfNodeExists")]
     pub(crate) fn look<'a>(
         &mut self,
         lister: &impl Lister,

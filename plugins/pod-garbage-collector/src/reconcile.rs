@@ -11,6 +11,7 @@ use crate::quarantine::Quarantine;
 use crate::types::{Node, Pod};
 
 /// The taint by which an administrator declares that a Node is down.
+#[doc(alias = "TaintNodeOutOfService")]
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// Most Pods that one run deletes, each with its metrics.
@@ -36,6 +37,7 @@ struct Candidates {
 ///
 /// # Errors
 /// If the configuration or an object does not fit its type. [`Error::Needs`] if Nodes seem to be deleted.
+#[doc(alias = "gc")]
 pub fn reconcile(_: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let config: Config = lister.config()?;
     let threshold = usize::try_from(config.terminated_pod_gc_threshold).unwrap_or(0);
@@ -63,6 +65,7 @@ pub fn reconcile(_: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 
 impl Candidates {
     /// Reads all Nodes and Pods. Ended Pods are the largest part, so they are left out if no pass needs them.
+    #[doc(alias = "gcTerminating", alias = "gcOrphaned", alias = "gcUnscheduledTerminating")]
     fn read(lister: &impl Lister, with_terminated: bool) -> Result<Self, Error> {
         let nodes: BTreeMap<String, bool> = lister
             .list::<Node>(&Query::all())?
@@ -90,6 +93,7 @@ impl Candidates {
     }
 
     /// Ended Pods beyond the threshold.
+    #[doc(alias = "gcTerminated")]
     fn surplus(&mut self, threshold: usize) -> Vec<Pod> {
         let n_surplus = self.terminated.len().saturating_sub(threshold);
         if n_surplus > 0 {
@@ -105,12 +109,14 @@ fn is_out_of_service(node: &Node) -> bool {
     ready.is_none_or(|ready| ready.status != "True") && node.spec.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
-/// Upstream's `isPodTerminated`: any phase except Pending, Running and Unknown.
+/// Any phase except Pending, Running and Unknown.
+#[doc(alias = "isPodTerminated")]
 fn is_terminated(pod: &Pod) -> bool {
     !["Pending", "Running", "Unknown"].contains(&pod.status.phase.as_str())
 }
 
-/// Upstream's `byEvictionAndCreationTimestamp`: evicted ones first, so that users can still inspect the others.
+/// Evicted ones first, so that users can still inspect the others.
+#[doc(alias = "byEvictionAndCreationTimestamp")]
 fn sort(pods: &mut [Pod]) {
     pods.sort_by(|a, b| {
         let order = |pod: &Pod| (!is_evicted(pod), pod.metadata.creation_timestamp);
@@ -119,6 +125,7 @@ fn sort(pods: &mut [Pod]) {
     });
 }
 
+#[doc(alias = "PodIsEvicted")]
 fn is_evicted(pod: &Pod) -> bool {
     pod.status.phase == "Failed" && pod.status.reason == "Evicted"
 }
