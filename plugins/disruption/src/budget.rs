@@ -1,6 +1,4 @@
 //! One PodDisruptionBudget: from its Pods to its status.
-//!
-//! *Source*: `sync`, `trySync`, `getExpectedPodCount`, `failSafe`.
 
 use pintle_sdk::int_or_percent::IntOrPercent;
 use pintle_sdk::selector::Selector;
@@ -79,6 +77,7 @@ fn write(events: Vec<Event>, update: Option<Mutation>) -> Outcome {
 }
 
 /// Computes the numbers of a budget. `events` receives its events, even if this fails.
+#[doc(alias = "trySync")]
 fn count(
     pdb: &PodDisruptionBudget,
     known: &Sizes,
@@ -122,6 +121,7 @@ fn count(
 }
 
 /// The Pods that the budget selects.
+#[doc(alias = "getPodsForPdb")]
 fn pods_of(pdb: &PodDisruptionBudget, lister: &impl Lister) -> Result<Vec<CountedPod>, Stop> {
     checked::Selector::from_label_selector(pdb.spec.selector.as_ref()).map_err(Stop::Failed)?;
     let selector = Selector::from_label_selector(pdb.spec.selector.as_ref())?;
@@ -131,6 +131,7 @@ fn pods_of(pdb: &PodDisruptionBudget, lister: &impl Lister) -> Result<Vec<Counte
 }
 
 /// The expected and the desired number of healthy Pods.
+#[doc(alias = "getExpectedPodCount")]
 fn expect(
     pdb: &PodDisruptionBudget,
     pods: &[CountedPod],
@@ -157,6 +158,7 @@ fn expect(
 }
 
 /// Percentages round up, including those of `maxUnavailable`, as upstream.
+#[doc(alias = "GetScaledValueFromIntOrPercent")]
 fn scaled(value: &IntOrPercent, total: i32) -> Result<i32, Stop> {
     value.scaled(total, true).ok_or_else(|| {
         let text = match value {

@@ -2,8 +2,6 @@
 //!
 //! The API server records each eviction in `status.disruptedPods` before it deletes the Pod. The entry stays until the
 //! Pod is seen to be deleted; after two minutes it expires, and the Pod counts again.
-//!
-//! *Source*: `buildDisruptedPodMap`, `countHealthyPods`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +13,7 @@ use plugin_lib::pods;
 use crate::types::{CountedPod, PodDisruptionBudget};
 
 /// Time limit between an eviction and the deletion of its Pod.
+#[doc(alias = "DeletionTimeout")]
 const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Most expired evictions that one run reports, each with an event: the host drops events from an outcome that is too
@@ -35,6 +34,7 @@ pub(crate) struct Disrupted {
 }
 
 impl Disrupted {
+    #[doc(alias = "buildDisruptedPodMap", alias = "countHealthyPods")]
     pub(crate) fn of(pdb: &PodDisruptionBudget, pods: &[CountedPod], now: Timestamp) -> Self {
         let mut disrupted = Self::default();
         for pod in pods.iter().filter(|pod| !pod.metadata.is_deleting()) {

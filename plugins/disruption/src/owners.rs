@@ -1,7 +1,5 @@
 //! The size of a Pod's owner: ReplicationControllers, Deployments, ReplicaSets and StatefulSets from the caches, all
 //! others from the subresource `scale` of the API server.
-//!
-//! *Source*: `finders`, and the six functions that it lists.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,6 +25,7 @@ pub(crate) struct Owner<'a> {
 }
 
 /// Desired Pods of the object with this uid.
+#[doc(alias = "controllerAndScale")]
 #[derive(Debug)]
 pub(crate) struct Size {
     pub(crate) uid: String,
@@ -46,6 +45,7 @@ impl<'a> Owner<'a> {
         })
     }
 
+    #[doc(alias = "verifyGroupKind")]
     fn is(&self, kind: &str, groups: &[&str]) -> Result<bool, Stop> {
         let (group, _) = group_version(self.api_version).map_err(Stop::Failed)?;
         Ok(self.kind == kind && groups.contains(&group))
@@ -67,6 +67,11 @@ fn named<T: Resource>(owner: &Owner<'_>, lister: &impl Lister) -> Result<Option<
 ///
 /// # Errors
 /// If the reference is invalid, or an object does not fit its type.
+#[doc(alias = "finders")]
+#[doc(alias = "getPodReplicationController")]
+#[doc(alias = "getPodDeployment")]
+#[doc(alias = "getPodReplicaSet")]
+#[doc(alias = "getPodStatefulSet")]
 pub(crate) fn cached(owner: &Owner<'_>, lister: &impl Lister) -> Result<Option<Size>, Stop> {
     if owner.is("ReplicationController", &[""])? {
         let found = named::<ReplicationController>(owner, lister)?;
@@ -120,6 +125,7 @@ struct ScaleSpec {
 ///
 /// # Errors
 /// Upstream's error; or reads are needed first.
+#[doc(alias = "getScaleController", alias = "implementsScale")]
 pub(crate) fn live<L: Lister>(
     owner: &Owner<'_>,
     resources: &Resources<'_, L>,
@@ -164,6 +170,7 @@ impl<'a, L: Lister> Resources<'a, L> {
 
     /// The owner's resource, and the kind to read it as: in the version that the server prefers, as upstream's scale
     /// client does.
+    #[doc(alias = "RESTMapping")]
     fn of(&self, owner: &Owner<'_>) -> Result<(ApiResource, Kind), Stop> {
         let (group, version) = group_version(owner.api_version).map_err(Stop::Failed)?;
         let known = self.known(group, owner.kind);

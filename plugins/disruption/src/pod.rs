@@ -2,8 +2,6 @@
 //!
 //! A client that is about to delete a Pod sets the condition first. If the Pod is not being deleted two minutes later,
 //! the condition is stale.
-//!
-//! *Source*: `addPod`, `updatePod`, `getPdbForPod`, `syncStalePodDisruption`, `nonTerminatingPodHasStaleDisruptionCondition`.
 
 use std::time::Duration;
 
@@ -14,15 +12,18 @@ use serde_json::{Value, json};
 
 use crate::types::{ListedBudget, Pod, STALE};
 
+#[doc(alias = "DisruptionTarget")]
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Time limit between the condition and the deletion of the Pod.
+#[doc(alias = "stalePodDisruptionTimeout")]
 const STALE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Handles a change of a Pod.
 ///
 /// # Errors
 /// If an object does not fit its type.
+#[doc(alias = "addPod", alias = "updatePod", alias = "getPdbForPod")]
 pub(crate) fn changed(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(pod) = lister.get::<Pod>(&key.namespace, &key.name)? else { return Ok(Outcome::new()) };
     let mut outcome = Outcome::new();
@@ -49,6 +50,7 @@ pub(crate) fn changed(key: &Key, lister: &impl Lister) -> Result<Outcome, Error>
 ///
 /// # Errors
 /// If the Pod does not fit its type.
+#[doc(alias = "syncStalePodDisruption")]
 pub(crate) fn clear_stale(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(pod) = lister.get::<Pod>(&key.namespace, &key.name)? else { return Ok(Outcome::new()) };
     let Some(at) = stale_at(&pod) else { return Ok(Outcome::new()) };
@@ -79,6 +81,7 @@ pub(crate) fn clear_stale(key: &Key, lister: &impl Lister) -> Result<Outcome, Er
 
 /// When the condition becomes stale; `None` if it never does. The kubelet may take any time, and an ended Pod keeps its
 /// conditions.
+#[doc(alias = "nonTerminatingPodHasStaleDisruptionCondition")]
 fn stale_at(pod: &Pod) -> Option<Timestamp> {
     let condition = pod.status.conditions.iter().find(|condition| condition.type_ == DISRUPTION_TARGET)?;
     let is_announced = condition.status == "True" && condition.reason != "TerminationByKubelet";

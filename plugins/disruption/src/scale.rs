@@ -5,8 +5,6 @@
 //! 2. A Pod without a controller adds nothing, and is reported.
 //! 3. A missing controller is an error, because the budget could allow too much.
 //! 4. The reads of a run are bounded, even if each Pod has another owner: then several runs read the sizes.
-//!
-//! *Source*: `getExpectedScale`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,6 +51,7 @@ pub(crate) struct Expected {
 ///
 /// # Errors
 /// Upstream's error; or reads are needed first; or one run cannot read all owners.
+#[doc(alias = "getExpectedScale")]
 pub(crate) fn expected_scale(pods: &[CountedPod], known: &Sizes, lister: &impl Lister) -> Result<Expected, Stop> {
     let mut sizes = Sizes::new();
     let mut owners = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! Writes the status of a budget.
 //!
-//! *Source*: `updatePdbStatus`, `failSafe`; `apps/poddisruptionbudget/helpers.go` of component-helpers.
+//! *Source*: `disruption.go`, and `apps/poddisruptionbudget/helpers.go` of component-helpers.
 
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::document::Document;
@@ -12,9 +12,13 @@ use serde_json::json;
 use crate::disrupted::Disrupted;
 use crate::types::PodDisruptionBudget;
 
+#[doc(alias = "DisruptionAllowedCondition")]
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+#[doc(alias = "SufficientPodsReason")]
 const SUFFICIENT_PODS: &str = "SufficientPods";
+#[doc(alias = "InsufficientPodsReason")]
 const INSUFFICIENT_PODS: &str = "InsufficientPods";
+#[doc(alias = "SyncFailedReason")]
 const SYNC_FAILED: &str = "SyncFailed";
 
 /// The Pod counts of a budget.
@@ -33,6 +37,7 @@ impl Numbers {
 }
 
 /// The update to these numbers; `None` if the status already has them.
+#[doc(alias = "updatePdbStatus", alias = "UpdateDisruptionAllowedCondition", alias = "ConditionsAreUpToDate")]
 pub(crate) fn calculated(
     pdb: &PodDisruptionBudget,
     document: Document,
@@ -69,6 +74,7 @@ pub(crate) fn calculated(
 }
 
 /// The update to a status that allows nothing; `None` if it already does.
+#[doc(alias = "failSafe")]
 pub(crate) fn failed(
     pdb: &PodDisruptionBudget,
     mut document: Document,
