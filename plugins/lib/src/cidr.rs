@@ -20,6 +20,7 @@ pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use pintle_sdk::Error;
 
 /// Most parts of an IPv6 range, as a power of two.
+#[doc(alias = "clusterSubnetMaxDiff")]
 const MOST_BITS_V6: u8 = 16;
 
 /// Most parts of an IPv4 range, as a power of two. Upstream has no limit; more parts would take more than 2 MiB.
@@ -44,6 +45,7 @@ pub fn contains(outer: &IpNet, inner: &IpNet) -> bool {
 }
 
 /// Whether two ranges overlap.
+#[doc(alias = "OverlapsPrefix")]
 pub fn overlaps(a: &IpNet, b: &IpNet) -> bool {
     a.contains(b) || b.contains(a)
 }
@@ -73,6 +75,7 @@ impl Allocator {
     ///
     /// # Errors
     /// Terminal: the parts are larger than the range, or there are too many (2^24, 2^16 for IPv6).
+    #[doc(alias = "NewCIDRSet")]
     pub fn new(range: IpNet, size: u8) -> Result<Self, Error> {
         let range = range.trunc();
         let most = if range.addr().is_ipv4() { MOST_BITS_V4 } else { MOST_BITS_V6 };
@@ -89,6 +92,7 @@ impl Allocator {
     }
 
     /// Number of parts.
+    #[doc(alias = "getMaxCIDRs")]
     pub fn n_parts(&self) -> u32 {
         1 << (self.size - self.range.prefix_len())
     }
@@ -122,6 +126,7 @@ impl Allocator {
     ///
     /// # Errors
     /// Terminal, if it is outside of the allocator's range.
+    #[doc(alias = "Occupy")]
     pub fn occupy(&mut self, range: &IpNet) -> Result<(), Error> {
         self.mark_all(range, true)
     }
@@ -130,6 +135,7 @@ impl Allocator {
     ///
     /// # Errors
     /// As [`occupy`](Self::occupy).
+    #[doc(alias = "Release")]
     pub fn release(&mut self, range: &IpNet) -> Result<(), Error> {
         self.mark_all(range, false)
     }
@@ -158,6 +164,7 @@ impl Allocator {
         u32::from(self.range.max_prefix_len() - self.size)
     }
 
+    #[doc(alias = "indexToCIDRBlock")]
     fn part(&self, index: u32) -> Option<IpNet> {
         let start = number(self.range.network());
         // Parts of /0 are the whole range.
@@ -170,6 +177,7 @@ impl Allocator {
     }
 
     /// The first and the last part that overlap a range.
+    #[doc(alias = "getBeginningAndEndIndices")]
     fn indices(&self, range: &IpNet) -> Result<(u32, u32), Error> {
         let range = range.trunc();
         if !overlaps(&self.range, &range) {

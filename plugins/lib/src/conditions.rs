@@ -13,6 +13,7 @@ use pintle_sdk::time::Timestamp;
 
 /// Sets a condition by the rule of the `apps` controllers: a no-op if status and reason are unchanged; otherwise the
 /// condition moves to the end, and keeps its transition time if only the reason differs.
+#[doc(alias = "SetDeploymentCondition")]
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
     if let Some(current) = find(conditions, &condition.type_) {
         if current.status == condition.status && current.reason == condition.reason {
@@ -29,7 +30,7 @@ pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
 /// Sets a condition of a Pod by the rule of Kubernetes' own components: in place, with the old transition time if the
 /// status is unchanged. Returns whether anything changed.
 ///
-/// *Source*: `UpdatePodCondition` of Kubernetes' `pkg/api/v1/pod/util.go`.
+/// *Source*: Kubernetes' `pkg/api/v1/pod/util.go`.
 #[doc(alias = "UpdatePodCondition")]
 pub fn set_pod_condition(conditions: &mut Vec<Condition>, condition: Condition, now: Timestamp) -> bool {
     let updated = set_condition(conditions, condition, now);
@@ -41,7 +42,7 @@ pub fn set_pod_condition(conditions: &mut Vec<Condition>, condition: Condition, 
 /// Sets a condition of a Job: any difference replaces it, with `now` as its times. An absent condition is not added
 /// with the status `False`. Returns whether anything changed.
 ///
-/// *Source*: `ensureJobConditionStatus` of Kubernetes' `pkg/controller/job/job_controller.go`.
+/// *Source*: Kubernetes' `pkg/controller/job/job_controller.go`.
 #[doc(alias = "ensureJobConditionStatus")]
 pub fn set_job_condition(
     conditions: &mut Vec<Condition>,

@@ -42,6 +42,9 @@ impl<T> Claimed<T> {
 /// # Errors
 /// [`Error::Needs`] for the live read before an adoption: pass it on with `?`.
 /// A retry if the owner was replaced or is being deleted.
+#[doc(alias = "ClaimPods")]
+#[doc(alias = "ClaimReplicaSets")]
+#[doc(alias = "ClaimControllerRevisions")]
 pub fn claim<O, T>(
     lister: &impl Lister,
     owner: &O::Metadata,
@@ -60,6 +63,7 @@ where
 ///
 /// # Errors
 /// As for [`claim`].
+#[doc(alias = "ClaimPods")]
 pub fn claim_where<O, T>(
     lister: &impl Lister,
     owner: &O::Metadata,
@@ -169,12 +173,20 @@ where
 
 /// A patch that makes `owner` the controller of an object. The API server rejects it if the object has another
 /// controller.
+#[doc(alias = "AdoptPod")]
+#[doc(alias = "AdoptReplicaSet")]
+#[doc(alias = "AdoptControllerRevision")]
+#[doc(alias = "ownerRefControllerPatch")]
 pub fn adopt(owner_kind: &Kind, owner: &impl Metadata, kind: &Kind, object: &impl Metadata) -> Mutation {
     let body = json!({"metadata": {"ownerReferences": [OwnerReference::controller(owner_kind, owner)]}});
     Mutation::patch(kind, object.key(), PatchType::StrategicMerge, body).uid(object.uid()).tolerate([Refusal::NotFound])
 }
 
 /// A patch that removes the owner reference with this uid from an object.
+#[doc(alias = "ReleasePod")]
+#[doc(alias = "ReleaseReplicaSet")]
+#[doc(alias = "ReleaseControllerRevision")]
+#[doc(alias = "GenerateDeleteOwnerRefStrategicMergeBytes")]
 pub fn release(kind: &Kind, object: &impl Metadata, owner_uid: &str) -> Mutation {
     let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}});
     // Invalid: the object no longer has the owner reference. A conflict is not tolerated: it need not come from another

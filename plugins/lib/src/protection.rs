@@ -52,6 +52,8 @@ pub fn protection(
 
 impl Protection {
     /// The patch, if something changes. The grant needs `patch`.
+    #[doc(alias = "addFinalizer")]
+    #[doc(alias = "removeFinalizer")]
     pub fn patch(self, kind: &Kind, object: &impl HasFinalizers, name: &str) -> Option<Mutation> {
         match self {
             Self::Add => Some(add_finalizer(kind, object, name)),
@@ -61,6 +63,8 @@ impl Protection {
     }
 
     /// The update of the whole object, if something changes. The grant needs `update`, and the watch `whole`.
+    #[doc(alias = "addFinalizer")]
+    #[doc(alias = "removeFinalizer")]
     pub fn update(
         self,
         kind: &Kind,

@@ -25,9 +25,8 @@
 //!    Where midnight is skipped, days begin after the gap.
 //! 4. The time zone database is part of the component, so that the same view gives the same times on every host.
 //!
-//! *Source*: `ParseStandard` and `SpecSchedule.Next` of `robfig/cron` 3.0.1 (`parser.go`, `spec.go`,
-//! `constantdelay.go`), which Kubernetes uses, and `time.Date` of Go's standard library for local times that do not
-//! exist.
+//! *Source*: `robfig/cron` 3.0.1 (`parser.go`, `spec.go`, `constantdelay.go`), which Kubernetes uses, and `time.Date`
+//! of Go's standard library for local times that do not exist.
 
 mod parse;
 
@@ -54,10 +53,12 @@ pub struct Schedule {
 #[derive(Clone, Debug)]
 enum Times {
     Fields(Fields),
+    #[doc(alias = "ConstantDelaySchedule")]
     Every(Duration),
 }
 
 /// A bit for each value.
+#[doc(alias = "SpecSchedule")]
 #[derive(Clone, Debug)]
 struct Fields {
     minutes: u64,
@@ -139,6 +140,7 @@ pub fn in_zone(time: Timestamp, zone: &str) -> Option<String> {
     Some(format!("{}{sign}{:02}:{:02}", clock.trim_end_matches('Z'), size / HOUR, size % HOUR / MINUTE))
 }
 
+#[doc(alias = "LoadLocation")]
 fn find_zone(name: &str) -> Option<TimeZone> {
     if name.is_empty() || name == "UTC" {
         return Some(TimeZone::UTC);
@@ -171,6 +173,7 @@ fn local(zone: &TimeZone, seconds: i64) -> Local {
 }
 
 /// The instant of a local time. A skipped time uses the offset that applies one offset away from it.
+#[doc(alias = "Date")]
 fn instant(zone: &TimeZone, days: i64, second_of_day: i64) -> i64 {
     let clock = days * DAY + second_of_day;
     let guess = clock - offset(zone, clock);
@@ -188,6 +191,7 @@ fn has(bits: u64, value: i64) -> bool {
 
 /// The first matching time not before `from`. The greater fields are found first; when a field wraps around, the search
 /// restarts with the greatest.
+#[doc(alias = "Next")]
 fn search(fields: &Fields, zone: &TimeZone, from: i64) -> Option<i64> {
     let mut at = from;
     let last_year = local(zone, at).year + YEARS;
@@ -263,6 +267,7 @@ fn search(fields: &Fields, zone: &TimeZone, from: i64) -> Option<i64> {
 }
 
 impl Fields {
+    #[doc(alias = "dayMatches")]
     fn matches_day(&self, now: &Local) -> bool {
         let (day, weekday) = (has(self.days, now.day), has(self.weekdays, now.weekday));
         if self.any_day { day && weekday } else { day || weekday }

@@ -7,6 +7,7 @@ use pintle_sdk::time::go_duration;
 use super::{Fields, Times};
 
 /// A field: its name, its lowest and highest value, and the names of values, starting with the lowest.
+#[doc(alias = "bounds")]
 struct Field {
     name: &'static str,
     low: u32,
@@ -26,6 +27,8 @@ const FIELDS: [Field; 5] = [
 ];
 
 /// Parses the part after the time zone.
+#[doc(alias = "Parse")]
+#[doc(alias = "parseDescriptor")]
 pub(super) fn times(spec: &str) -> Result<Times, String> {
     let fields = match spec {
         "@yearly" | "@annually" => "0 0 1 1 *",
@@ -56,6 +59,7 @@ pub(super) fn times(spec: &str) -> Result<Times, String> {
 
 impl Field {
     /// Its bits, and whether it has a `*` without a step. Empty list items are skipped.
+    #[doc(alias = "getField")]
     fn parse(&self, text: &str) -> Result<(u64, bool), String> {
         let (mut bits, mut is_any) = (0, false);
         for item in text.split(',').filter(|item| !item.is_empty()) {
@@ -73,6 +77,8 @@ impl Field {
         Ok((bits, is_any))
     }
 
+    #[doc(alias = "getRange")]
+    #[doc(alias = "getBits")]
     fn item(&self, item: &str) -> Option<(u64, bool)> {
         let (range, step) = match item.split_once('/') {
             Some((range, step)) => (range, Some(number(step)?)),
@@ -100,17 +106,20 @@ impl Field {
         Some((bits, is_any && step == 1))
     }
 
+    #[doc(alias = "parseIntOrName")]
     fn value(&self, text: &str) -> Option<u32> {
         let named = self.names.iter().zip(self.low..).find(|(name, _)| name.eq_ignore_ascii_case(text));
         named.map(|(_, value)| value).or_else(|| number(text))
     }
 }
 
+#[doc(alias = "mustParseInt")]
 fn number(text: &str) -> Option<u32> {
     text.parse().ok()
 }
 
 /// Parses Go's durations, rounded to whole seconds, at least one.
+#[doc(alias = "Every")]
 fn every(text: &str) -> Result<Duration, String> {
     let nanos = go_duration(text)
         .ok_or_else(|| format!("{text:?} is not a duration such as 1h30m; units are h, m, s, ms, us, ns"))?;

@@ -19,11 +19,9 @@
 //!
 //! In the manifest, watch `apps/v1/ControllerRevision` as `whole`, and with [`ControllerRevision`]'s fields for lists.
 //!
-//! *Source*: Kubernetes' `pkg/controller/history/controller_history.go`, `statefulset/stateful_set_utils.go`
-//! (`getPatch`, `newRevision`, `nextRevision`, `ApplyRevision`), `statefulset/stateful_set_control.go`
-//! (`getStatefulSetRevisions`, `truncateHistory`), `daemon/update.go` (`constructHistory`, `cleanupHistory`). Upstream,
-//! the name of a DaemonSet's revision is a hash of a dump of Go's structs; here it is built as for a StatefulSet.
-//! DaemonSets find revisions by content, not by name.
+//! *Source*: Kubernetes' `pkg/controller/history/controller_history.go`, `statefulset/stateful_set_utils.go`,
+//! `statefulset/stateful_set_control.go` and `daemon/update.go`. Upstream, the name of a DaemonSet's revision is a hash
+//! of a dump of Go's structs; here it is built as for a StatefulSet. DaemonSets find revisions by content, not by name.
 
 use std::collections::BTreeMap;
 
@@ -169,6 +167,7 @@ pub fn sort(revisions: &mut [ControllerRevision]) {
 
 /// One more than the highest number; 1 for the first.
 #[doc(alias = "nextRevision")]
+#[doc(alias = "maxRevision")]
 pub fn next_number(revisions: &[ControllerRevision]) -> i64 {
     revisions.iter().map(|revision| revision.revision).max().unwrap_or(0).max(0).saturating_add(1)
 }
@@ -234,6 +233,7 @@ pub struct Proposal {
 
 impl Proposal {
     /// A revision of an owner. `collision_count` comes from the owner's status.
+    #[doc(alias = "newRevision")]
     pub fn new(owner: &str, data: String, number: i64, collision_count: Option<i32>) -> Self {
         let hash = hash(&data, collision_count);
         Self { name: name(owner, &hash), hash, data, number }
@@ -241,6 +241,7 @@ impl Proposal {
 
     /// Whether an existing object with this name is another revision, so that the collision count must grow. Otherwise
     /// an earlier run created it, and it is this revision.
+    #[doc(alias = "CreateControllerRevision")]
     pub fn collides_with(&self, existing: &ControllerRevision) -> bool {
         !is_identical(existing, &self.data)
     }
@@ -293,6 +294,7 @@ pub enum Change<'a> {
 
 /// Looks for the revision of the current template in a [sorted](sort) history.
 #[doc(alias = "getStatefulSetRevisions")]
+#[doc(alias = "FindEqualRevisions")]
 pub fn change<'a>(history: &'a [ControllerRevision], proposal: Proposal) -> Change<'a> {
     let newest = history.last();
     match history.iter().rfind(|revision| is_identical(revision, &proposal.data)) {

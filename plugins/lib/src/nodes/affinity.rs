@@ -65,6 +65,7 @@ pub struct NodeSelectorRequirement {
 }
 
 /// A Pod's requirements on a Node's labels and name.
+#[doc(alias = "RequiredNodeAffinity")]
 #[derive(Clone, Debug)]
 pub struct Required {
     /// The node selector.
@@ -75,12 +76,14 @@ pub struct Required {
 
 impl Required {
     /// The requirements of a node selector and of the required node affinity.
+    #[doc(alias = "NewRequiredNodeAffinity")]
     pub fn new(node_selector: &BTreeMap<String, String>, affinity: Option<&NodeSelector>) -> Self {
         let parse = |selector: &NodeSelector| selector.node_selector_terms.iter().filter_map(Term::parse).collect();
         Self { labels: Selector::from_map(node_selector), terms: affinity.map(parse) }
     }
 
     /// Whether a Node meets the requirements.
+    #[doc(alias = "Match")]
     pub fn matches(&self, node: &Target<'_>) -> bool {
         self.labels.matches(node.labels)
             && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
@@ -88,6 +91,7 @@ impl Required {
 }
 
 /// A term that parses.
+#[doc(alias = "nodeSelectorTerm")]
 #[derive(Clone, Debug)]
 struct Term {
     expressions: Vec<(String, Test)>,
@@ -106,6 +110,8 @@ enum Test {
 }
 
 impl Term {
+    #[doc(alias = "newNodeSelectorTerm")]
+    #[doc(alias = "isEmptyNodeSelectorTerm")]
     fn parse(term: &NodeSelectorTerm) -> Option<Self> {
         if term.match_expressions.is_empty() && term.match_fields.is_empty() {
             return None;
@@ -115,6 +121,7 @@ impl Term {
         Some(Self { expressions, fields })
     }
 
+    #[doc(alias = "match")]
     fn matches(&self, node: &Target<'_>) -> bool {
         let label_holds = |(key, test): &(String, Test)| test.holds(node.labels.get(key).map(String::as_str));
         // A Node has one field. A Node without a name is not compared.
@@ -127,6 +134,7 @@ impl Term {
 }
 
 impl Test {
+    #[doc(alias = "Matches")]
     fn holds(&self, label: Option<&str>) -> bool {
         let listed = |values: &[String]| label.is_some_and(|label| values.iter().any(|value| value == label));
         let number = || label?.parse::<i64>().ok();
@@ -141,6 +149,7 @@ impl Test {
     }
 }
 
+#[doc(alias = "nodeSelectorRequirementsAsSelector")]
 fn expression(requirement: &NodeSelectorRequirement) -> Option<(String, Test)> {
     let values = &requirement.values;
     let number = || if let [value] = values.as_slice() { value.parse::<i64>().ok() } else { None };
@@ -157,6 +166,7 @@ fn expression(requirement: &NodeSelectorRequirement) -> Option<(String, Test)> {
     is_valid.then(|| (requirement.key.clone(), test))
 }
 
+#[doc(alias = "nodeSelectorRequirementsAsFieldSelector")]
 fn field(requirement: &NodeSelectorRequirement) -> Option<(String, String, bool)> {
     let [value] = requirement.values.as_slice() else { return None };
     let wanted = match requirement.operator.as_str() {

@@ -18,9 +18,8 @@
 //!
 //! *Source*: Kubernetes' `component-helpers/scheduling/corev1/helpers.go`, `.../nodeaffinity/nodeaffinity.go`,
 //! `component-helpers/node/topology/helpers.go`, `api/core/v1/toleration.go`,
-//! `pkg/controller/daemon/daemon_controller.go` (`NodeShouldRunDaemonPod`) and
-//! `pkg/controller/daemon/util/daemonset_util.go`. Upstream also returns an error for a term that does not parse, which
-//! callers that check whether a Pod fits ignore.
+//! `pkg/controller/daemon/daemon_controller.go` and `pkg/controller/daemon/util/daemonset_util.go`. Upstream also
+//! returns an error for a term that does not parse, which callers that check whether a Pod fits ignore.
 
 mod affinity;
 
@@ -80,6 +79,7 @@ impl Toleration {
     /// Whether it tolerates the taint. `comparisons` is the feature gate `TaintTolerationComparisonOperators`: without it, `Lt` and
     /// `Gt` tolerate nothing.
     #[doc(alias = "ToleratesTaint")]
+    #[doc(alias = "compareNumericValues")]
     pub fn tolerates(&self, taint: &Taint, comparisons: bool) -> bool {
         if !self.effect.is_empty() && self.effect != taint.effect || !self.key.is_empty() && self.key != taint.key {
             return false;
@@ -104,6 +104,7 @@ impl Toleration {
 }
 
 /// Parses a whole number without plus sign or leading zeros.
+#[doc(alias = "IsDecimalInteger")]
 fn decimal(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_plain = digits == "0" && !text.starts_with('-') || digits.starts_with(|c: char| ('1'..='9').contains(&c));
@@ -167,6 +168,7 @@ impl Placement {
     }
 
     /// The same placement with the tolerations of DaemonSet Pods.
+    #[doc(alias = "daemonPodTolerations")]
     #[must_use]
     pub fn for_daemon(mut self) -> Self {
         add_daemon_tolerations(&mut self.tolerations, self.host_network);
@@ -177,6 +179,7 @@ impl Placement {
     /// [`for_daemon`](Self::for_daemon).
     ///
     /// Each call parses [`required`](Self::required). For many Nodes, use [`Daemon`].
+    #[doc(alias = "NodeShouldRunDaemonPod")]
     pub fn daemon_fit(&self, node: &Target<'_>, comparisons: bool) -> DaemonFit {
         Daemon { required: self.required(), placement: self, comparisons }.fit(node)
     }
@@ -196,6 +199,8 @@ pub struct Daemon<'a> {
 impl Daemon<'_> {
     /// Whether a Node should have a Pod.
     #[doc(alias = "NodeShouldRunDaemonPod")]
+    #[doc(alias = "nodeShouldRunDaemonPod")]
+    #[doc(alias = "predicates")]
     pub fn fit(&self, node: &Target<'_>) -> DaemonFit {
         let placement = self.placement;
         let is_named = placement.node_name.is_empty() || placement.node_name == node.name;
@@ -211,6 +216,7 @@ impl Daemon<'_> {
 
 /// Adds the tolerations of DaemonSet Pods, in place of those for the same taints.
 #[doc(alias = "AddOrUpdateDaemonPodTolerations")]
+#[doc(alias = "AddOrUpdateTolerationInPodSpec")]
 pub fn add_daemon_tolerations(tolerations: &mut Vec<Toleration>, host_network: bool) {
     let added = [
         ("not-ready", "NoExecute"),

@@ -13,12 +13,15 @@ const LONGEST_NAME: usize = 253;
 
 /// Prefix of the generated names of an owner's Pods. The dash is left out if it would make the prefix too long for a
 /// name.
+#[doc(alias = "getPodsPrefix")]
 #[must_use]
 pub fn name_prefix(owner: &str) -> String {
     if owner.len() < LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }
 }
 
 /// Creates a Pod in the namespace of its owner, a `kind`, with an event on the owner.
+#[doc(alias = "CreatePods")]
+#[doc(alias = "createPods")]
 pub fn create(kind: &Kind, owner: &impl Metadata, pod: impl Body) -> Mutation {
     Mutation::create(&POD, owner.namespace(), pod)
         .on_success(Event::normal(kind, owner, "SuccessfulCreate", "Created pod: {name}"))
@@ -26,6 +29,7 @@ pub fn create(kind: &Kind, owner: &impl Metadata, pod: impl Body) -> Mutation {
 }
 
 /// Deletes a Pod of an owner, a `kind`, with an event on the owner. A Pod that is already deleted is not an error.
+#[doc(alias = "DeletePod")]
 pub fn delete(kind: &Kind, owner: &impl Metadata, pod: &impl Metadata) -> Mutation {
     let name = pod.name();
     Mutation::delete(&POD, pod.namespace(), name)

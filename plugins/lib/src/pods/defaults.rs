@@ -54,6 +54,13 @@ fn fill_inner(object: &mut Object, name: &str, defaults: Value) {
     }
 }
 
+#[doc(alias = "SetDefaults_Volume")]
+#[doc(alias = "SetDefaults_HostPathVolumeSource")]
+#[doc(alias = "SetDefaults_SecretVolumeSource")]
+#[doc(alias = "SetDefaults_ConfigMapVolumeSource")]
+#[doc(alias = "SetDefaults_DownwardAPIVolumeSource")]
+#[doc(alias = "SetDefaults_ProjectedVolumeSource")]
+#[doc(alias = "SetDefaults_ServiceAccountTokenProjection")]
 fn volume(volume: &mut Object) {
     if volume.iter().all(|(name, value)| name == "name" || value.is_null()) {
         volume.insert("emptyDir".to_owned(), json!({}));
@@ -91,10 +98,14 @@ fn volume(volume: &mut Object) {
     }
 }
 
+#[doc(alias = "SetDefaults_ObjectFieldSelector")]
 fn downward_api(source: &mut Object) {
     items(source, "items").for_each(|item| fill_inner(item, "fieldRef", json!({"apiVersion": "v1"})));
 }
 
+#[doc(alias = "SetDefaults_Container")]
+#[doc(alias = "SetDefaults_EphemeralContainer")]
+#[doc(alias = "SetDefaults_Probe")]
 fn container(container: &mut Object) {
     let policy = pull_policy(container, "image");
     fill(
@@ -127,6 +138,7 @@ fn container(container: &mut Object) {
     }
 }
 
+#[doc(alias = "SetDefaults_HTTPGetAction")]
 fn http_get(handler: &mut Object) {
     fill_inner(handler, "httpGet", json!({"path": "/", "scheme": "HTTP"}));
 }

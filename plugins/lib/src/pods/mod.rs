@@ -30,6 +30,9 @@ use pintle_sdk::time::Timestamp;
 
 /// The metadata of a Pod created from the template of its owner, a `kind`.
 #[doc(alias = "GetPodFromTemplate")]
+#[doc(alias = "getPodsLabelSet")]
+#[doc(alias = "getPodsAnnotationSet")]
+#[doc(alias = "getPodsFinalizers")]
 pub fn metadata_from_template(kind: &Kind, owner: &impl Metadata, template: &PodTemplateSpec) -> ObjectMeta {
     ObjectMeta {
         generate_name: name_prefix(owner.name()),

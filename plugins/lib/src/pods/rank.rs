@@ -37,8 +37,6 @@ pub trait HasRank: HasPhase + HasReadiness {
 ///
 /// goes first. The times of 6 and 8 are compared by the logarithm of the age, and by uid within the same power of two,
 /// so that Pods of the newest Node are not always chosen.
-///
-/// *Source*: `ActivePodsWithRanks` of Kubernetes' `pkg/controller/controller_utils.go`.
 #[doc(alias = "ActivePodsWithRanks")]
 pub fn rank<P: HasRank>(pods: &[P], neighbours: impl Fn(&P) -> usize, now: Timestamp) -> Vec<&P> {
     let candidates = pods.iter().map(|pod| Candidate::new(pod, neighbours(pod))).collect();
@@ -78,6 +76,8 @@ impl<'a, P: HasRank> Candidate<'a, P> {
     }
 
     /// Whether this one goes before the other.
+    #[doc(alias = "Less")]
+    #[doc(alias = "compareMaxContainerRestarts")]
     fn precedes(&self, other: &Self, now: Timestamp) -> bool {
         if self.unassigned != other.unassigned {
             return self.unassigned;
@@ -105,6 +105,8 @@ impl<'a, P: HasRank> Candidate<'a, P> {
     }
 
     /// Compares times that differ. An absent time counts as later than any.
+    #[doc(alias = "afterOrZero")]
+    #[doc(alias = "logarithmicRankDiff")]
     fn is_younger(&self, other: &Self, own: Option<Timestamp>, others: Option<Timestamp>, now: Timestamp) -> bool {
         let (Some(own), Some(others)) = (own, others) else { return own.is_none() };
         match magnitude(now, own).cmp(&magnitude(now, others)) {
@@ -115,10 +117,13 @@ impl<'a, P: HasRank> Candidate<'a, P> {
 }
 
 /// The age in nanoseconds as a power of two; `None`, the smallest, for an age of zero or less.
+#[doc(alias = "logarithmicRankDiff")]
 fn magnitude(now: Timestamp, since: Timestamp) -> Option<u32> {
     now.since(since).as_nanos().checked_ilog2()
 }
 
+#[doc(alias = "GetDeletionCostFromPodAnnotations")]
+#[doc(alias = "validFirstDigit")]
 fn cost(annotation: Option<&str>) -> i32 {
     let Some(text) = annotation else { return 0 };
     // Plus signs and leading zeros are invalid, although they would parse.
@@ -127,6 +132,7 @@ fn cost(annotation: Option<&str>) -> i32 {
 }
 
 /// Most restarts of a container, and of a sidecar.
+#[doc(alias = "maxContainerRestarts")]
 fn most(restarts: &[(i32, bool)]) -> (i32, i32) {
     let most = |of_sidecars| {
         let counts = restarts.iter().filter(|(_, is_sidecar)| *is_sidecar == of_sidecars).map(|(count, _)| *count);

@@ -16,6 +16,7 @@ struct NewPod<'a> {
 }
 
 /// A step that creates this many Pods of the owner, up to the limit of one run.
+#[doc(alias = "createPods")]
 pub(crate) fn step<O: Owner>(owner: &O, number: usize) -> Result<Step, Error> {
     let meta = owner.metadata();
     let template = owner.spec().template;

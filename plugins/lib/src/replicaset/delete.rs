@@ -11,10 +11,12 @@ use super::{Brief, Pod};
 use crate::pods;
 
 /// Histogram of the ages of the Pods chosen for deletion, relative to the youngest.
+#[doc(alias = "SortingDeletionAgeRatio")]
 const AGE_RATIO_METRIC: &str = "replicaset_controller_sorting_deletion_age_ratio";
 
 /// Adds a step that deletes this many of the owner's active Pods, by rank. `costs_count`: whether their annotated
 /// deletion costs count.
+#[doc(alias = "getPodsToDelete")]
 pub(crate) fn push<O: Owner>(
     outcome: &mut Outcome,
     lister: &impl Lister,
@@ -44,6 +46,9 @@ pub(crate) fn push<O: Owner>(
 
 /// Active Pods per Node of all owners with the same controller as this one (the ReplicaSets of one Deployment). Empty
 /// without a controller.
+#[doc(alias = "getIndirectlyRelatedPods")]
+#[doc(alias = "getReplicaSetsWithSameController")]
+#[doc(alias = "getPodsRankedByRelatedPodsOnSameNode")]
 fn neighbours<O: Owner>(lister: &impl Lister, owner: &O) -> Result<BTreeMap<String, usize>, Error> {
     let mut per_node = BTreeMap::new();
     let meta = owner.metadata();
@@ -62,6 +67,7 @@ fn neighbours<O: Owner>(lister: &impl Lister, owner: &O) -> Result<BTreeMap<Stri
 }
 
 /// Records the ages of the chosen Pods relative to the youngest ready one, in whole numbers as upstream does.
+#[doc(alias = "reportSortingDeletionAgeRatioMetric")]
 fn observe_ages(outcome: &mut Outcome, sorted: &[&Pod], number: usize, now: Timestamp) {
     let age = |pod: &Pod| pod.metadata.creation_timestamp.map(|created| now.since(created).as_millis());
     let youngest = sorted.iter().filter(pods::is_ready).filter_map(|pod| age(pod)).min();

@@ -45,13 +45,16 @@ struct Config {
 
 type Brief<'a> = pods::Brief<'a, Pod>;
 
-/// Most Pods that one run creates or deletes; upstream's `BurstReplicas`.
+/// Most Pods that one run creates or deletes.
+#[doc(alias = "BurstReplicas")]
 pub const BURST: usize = 500;
 
 /// Computes the changes for one owner.
 ///
 /// # Errors
 /// If an object does not fit its type, or a Pod cannot be adopted now.
+#[doc(alias = "syncReplicaSet")]
+#[doc(alias = "manageReplicas")]
 pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((owner, document)) = lister.get_document::<O>(&key.namespace, &key.name)? else {
         return Ok(Outcome::new());
@@ -109,6 +112,7 @@ pub fn reconcile<O: Owner>(key: &Key, lister: &impl Lister) -> Result<Outcome, E
 }
 
 /// Adopts and releases. Clear cases are decided before, so few Pods get here.
+#[doc(alias = "claimPods")]
 fn claim<'a, O: Owner>(
     lister: &impl Lister,
     owner: &O::Metadata,

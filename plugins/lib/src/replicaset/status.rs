@@ -11,9 +11,11 @@ use super::types::ReplicaSetStatus;
 use super::{Brief, Failure};
 use crate::{conditions, number, pods, status};
 
+#[doc(alias = "ReplicaSetReplicaFailure")]
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// Computes the new status.
+#[doc(alias = "calculateStatus")]
 pub(crate) fn calculate<O: Owner>(
     owner: &O,
     active: &[Brief<'_>],
@@ -66,6 +68,7 @@ const FIELDS: [&str; 7] = [
 ];
 
 /// The status update, if anything differs. Zero and `None` are written as absent fields, as upstream does.
+#[doc(alias = "updateReplicaSetStatus")]
 pub(crate) fn update<O: Owner>(owner: &O, document: Document, new: &ReplicaSetStatus) -> Option<Mutation> {
     let is_changed = owner.status() != new;
     is_changed.then(|| status::update::<O>(document, &FIELDS, new).tolerate([Refusal::NotFound]))

@@ -66,6 +66,7 @@ impl HasRank for Pod {
         self.metadata.annotations.pod_deletion_cost.as_deref()
     }
 
+    #[doc(alias = "maxContainerRestarts")]
     fn restarts(&self) -> Vec<(i32, bool)> {
         let is_sidecar = |name: &str| {
             let always = Some("Always");

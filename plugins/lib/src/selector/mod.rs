@@ -43,6 +43,7 @@ impl Selector {
     ///
     /// # Errors
     /// Upstream's error text.
+    #[doc(alias = "Parse")]
     pub fn parse(text: &str) -> Result<Self, String> {
         parse::parse(text).map(Self::sorted)
     }
@@ -70,12 +71,14 @@ impl Selector {
         Ok(Self::sorted(requirements))
     }
 
+    #[doc(alias = "ByKey")]
     fn sorted(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Self(Some(requirements))
     }
 
     /// Whether it matches these labels.
+    #[doc(alias = "Matches")]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.as_ref().is_some_and(|all| all.iter().all(|requirement| requirement.matches(labels)))
     }
@@ -109,6 +112,7 @@ impl Selector {
 
 impl Operator {
     /// The operator's error for its values. The parser gives one value to each operator that compares numbers.
+    #[doc(alias = "NewRequirement")]
     fn flaw(self, values: &[String]) -> Option<String> {
         let why = match self {
             Self::In | Self::NotIn if values.is_empty() => "for 'in', 'notin' operators, values set can't be empty",
@@ -132,11 +136,13 @@ impl Operator {
 impl Requirement {
     /// # Errors
     /// All errors.
+    #[doc(alias = "NewRequirement")]
     fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, String> {
         check(key, operator.flaw(&values), &values)?;
         Ok(Self { key: key.to_owned(), operator, values })
     }
 
+    #[doc(alias = "Matches")]
     fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let value = labels.get(&self.key);
         let is_listed = |value: &String| self.values.contains(value);

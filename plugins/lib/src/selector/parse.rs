@@ -23,8 +23,10 @@ enum Token {
     Open,
 }
 
+#[doc(alias = "binaryOperators")]
 const BINARY: &str = "in, notin, =, ==, !=, gt, lt";
 
+#[doc(alias = "string2token")]
 fn token(text: &str) -> Option<Token> {
     Some(match text {
         ")" => Token::Close,
@@ -42,15 +44,20 @@ fn token(text: &str) -> Option<Token> {
     })
 }
 
+#[doc(alias = "isSpecialSymbol")]
 fn is_special(c: char) -> bool {
     "=!(),><".contains(c)
 }
 
+#[doc(alias = "isWhitespace")]
 fn is_space(c: char) -> bool {
     " \t\r\n".contains(c)
 }
 
 /// All tokens; the last one marks the end.
+#[doc(alias = "Lex")]
+#[doc(alias = "scanIDOrKeyword")]
+#[doc(alias = "skipWhiteSpaces")]
 fn scan(text: &str) -> Vec<(Token, String)> {
     let mut tokens = Vec::new();
     // Upstream's lexer treats a zero byte as the end.
@@ -75,6 +82,7 @@ fn scan(text: &str) -> Vec<(Token, String)> {
 }
 
 /// Length of the longest operator at the start. Every special character is an operator.
+#[doc(alias = "scanSpecialSymbol")]
 fn special(text: &str) -> usize {
     if text.get(..2).and_then(token).is_some() { 2 } else { 1 }
 }
@@ -97,15 +105,18 @@ impl Parser {
         (token, literal.to_owned())
     }
 
+    #[doc(alias = "lookahead")]
     fn look(&self) -> (Token, String) {
         Self::as_value(self.at(self.position))
     }
 
+    #[doc(alias = "consume")]
     fn take(&mut self) -> (Token, String) {
         self.position += 1;
         Self::as_value(self.at(self.position - 1))
     }
 
+    #[doc(alias = "parseRequirement")]
     fn requirement(&mut self) -> Result<Requirement, String> {
         let (key, unary) = self.key()?;
         if let Some(unary) = unary {
@@ -119,6 +130,7 @@ impl Parser {
         Requirement::new(&key, operator, values.into_iter().collect())
     }
 
+    #[doc(alias = "parseKeyAndInferOperator")]
     fn key(&mut self) -> Result<(String, Option<Operator>), String> {
         let (mut token, mut literal) = self.take();
         let mut unary = None;
@@ -140,6 +152,7 @@ impl Parser {
         Ok((literal, unary))
     }
 
+    #[doc(alias = "parseOperator")]
     fn operator(&mut self) -> Result<Operator, String> {
         self.position += 1;
         let (token, literal) = self.at(self.position - 1);
@@ -155,6 +168,7 @@ impl Parser {
         })
     }
 
+    #[doc(alias = "parseValues")]
     fn values(&mut self) -> Result<BTreeSet<String>, String> {
         let (token, literal) = self.take();
         if token != Token::Open {
@@ -179,6 +193,7 @@ impl Parser {
         }
     }
 
+    #[doc(alias = "parseIdentifiersList")]
     fn list(&mut self) -> Result<BTreeSet<String>, String> {
         let mut values = BTreeSet::new();
         loop {
@@ -212,6 +227,7 @@ impl Parser {
         }
     }
 
+    #[doc(alias = "parseExactValue")]
     fn value(&mut self) -> Result<BTreeSet<String>, String> {
         if matches!(self.look().0, Token::End | Token::Comma) {
             return Ok(BTreeSet::from([String::new()]));
@@ -223,6 +239,7 @@ impl Parser {
     }
 }
 
+#[doc(alias = "ParseToRequirements")]
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
     let mut parser = Parser { tokens: scan(text), position: 0 };
     let mut requirements = Vec::new();

@@ -1,19 +1,26 @@
 //! Label selector errors in upstream's wording, which contains the selector as Go prints it.
 //!
-//! *Source*: `NewRequirement` of apimachinery's `labels`, `IsLabelKey` and `IsLabelValue` of its `api/validate/content`, `ErrorBody` of its
-//! `util/validation/field`, and the generated `String` of `LabelSelector`.
+//! *Source*: `labels`, `api/validate/content` and `util/validation/field` of apimachinery, and its generated code of
+//! `LabelSelector`.
 
 use pintle_sdk::api::meta::{LabelSelector, LabelSelectorRequirement};
 use pintle_sdk::json;
 
+#[doc(alias = "labelKeyMaxLength")]
+#[doc(alias = "LabelValueMaxLength")]
 const MAX_BYTES: usize = 63;
+#[doc(alias = "DNS1123SubdomainMaxLength")]
 const MAX_SUBDOMAIN_BYTES: usize = 253;
+#[doc(alias = "labelKeyFmt")]
 const LABEL: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+#[doc(alias = "dns1123SubdomainFmt")]
 const SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+#[doc(alias = "labelKeyErrMsg")]
 const CHARACTERS: &str =
     "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
 /// A selector as Go prints it with `%+v`.
+#[doc(alias = "String")]
 pub fn printed(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else { return "nil".into() };
     let labels: String = selector.match_labels.iter().map(|(key, value)| format!("{key}: {value},")).collect();
@@ -32,6 +39,9 @@ pub fn printed(selector: Option<&LabelSelector>) -> String {
 ///
 /// # Errors
 /// All errors.
+#[doc(alias = "NewRequirement")]
+#[doc(alias = "validateLabelKey")]
+#[doc(alias = "validateLabelValue")]
 pub fn check(key: &str, of_values: Option<String>, values: &[String]) -> Result<(), String> {
     let mut flaws = Vec::new();
     let why = key_flaws(key);
@@ -53,6 +63,7 @@ pub fn check(key: &str, of_values: Option<String>, values: &[String]) -> Result<
 }
 
 /// An error for all values of a condition together.
+#[doc(alias = "ErrorBody")]
 pub fn values_flaw(values: &[String], why: &str) -> String {
     format!("values: Invalid value: {}: {why}", in_go(values))
 }
@@ -95,6 +106,7 @@ pub fn key_flaws(key: &str) -> Vec<String> {
     flaws
 }
 
+#[doc(alias = "IsDNS1123Subdomain")]
 fn prefix_flaws(prefix: &str) -> Vec<String> {
     if prefix.is_empty() {
         return vec!["prefix part must be non-empty".into()];
@@ -128,6 +140,7 @@ pub fn value_flaws(value: &str) -> Vec<String> {
     flaws
 }
 
+#[doc(alias = "RegexError")]
 fn by_regex(message: &str, regex: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
     format!("{message} (e.g. {}regex used for validation is '{regex}')", examples.join(" or "))
