@@ -7,6 +7,7 @@ use plugin_lib::replicaset::{self, ReplicaSet};
 ///
 /// # Errors
 /// As `replicaset::reconcile`.
+#[doc(alias = "syncReplicaSet")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     replicaset::reconcile::<ReplicaSet>(key, lister)
 }

@@ -7,6 +7,7 @@ use plugin_lib::replicaset::{self, ReplicationController};
 ///
 /// # Errors
 /// As `replicaset::reconcile`.
+#[doc(alias = "syncReplicaSet", alias = "ReplicationManager")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     replicaset::reconcile::<ReplicationController>(key, lister)
 }
