@@ -5,12 +5,14 @@ use plugin_lib::protection::protection;
 
 use crate::types::PersistentVolume;
 
+#[doc(alias = "PVProtectionFinalizer")]
 const FINALIZER: &str = "kubernetes.io/pv-protection";
 
 /// Computes whether a volume's finalizer is added or removed.
 ///
 /// # Errors
 /// If the volume does not fit its type.
+#[doc(alias = "processPV", alias = "isBeingUsed")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((volume, document)) = lister.get_document::<PersistentVolume>("", &key.name)? else {
         return Ok(Outcome::new());

@@ -10,6 +10,7 @@ use crate::types::PersistentVolumeClaim;
 use crate::unused;
 use crate::usage::{self, Live, Usage, Verb, in_cache, live};
 
+#[doc(alias = "PVCProtectionFinalizer")]
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
 /// Delay before checking again for a Pod that only the API server has shown: it may be deleted before the cache ever
@@ -26,6 +27,7 @@ struct Config {
 ///
 /// # Errors
 /// If the Pods must be listed first, or that fails.
+#[doc(alias = "processPVCsByNamespace", alias = "processPVC", alias = "isBeingUsedWith")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let namespace = &key.name;
     let config: Config = lister.config()?;

@@ -1,6 +1,4 @@
 //! The condition `Unused` of a claim: whether a Pod refers to it, and since when.
-//!
-//! *Source*: `updateUnusedCondition`, `setUnusedCondition`.
 
 use pintle_sdk::api::meta::Condition;
 use pintle_sdk::document::Document;
@@ -9,6 +7,7 @@ use pintle_sdk::{Mutation, Resource};
 
 use crate::types::PersistentVolumeClaim;
 
+#[doc(alias = "PersistentVolumeClaimUnused")]
 const UNUSED: &str = "Unused";
 
 /// Whether the claim should have the condition: it is bound.
@@ -17,6 +16,7 @@ pub(crate) fn is_due(claim: &PersistentVolumeClaim) -> bool {
 }
 
 /// Whether the condition differs or is absent.
+#[doc(alias = "updateUnusedCondition")]
 pub(crate) fn differs(claim: &PersistentVolumeClaim, is_used: bool) -> bool {
     match claim.status.conditions.iter().find(|condition| condition.type_ == UNUSED) {
         None => true,

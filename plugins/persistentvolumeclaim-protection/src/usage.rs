@@ -7,8 +7,7 @@
 //!    for its claim's deletion would block it.
 //! 3. A Pod refers to claims from its creation until it has ended: this is for the condition `Unused`.
 //!
-//! *Source*: `podUsesPVCForDeletion`, `podIsShutDown`, `podUsesPVCForUnusedSince`; `ephemeral.go` of component-helpers; `IsPodTerminated`
-//! of `pkg/volume/util`.
+//! *Source*: `pvc_protection_controller.go`, `ephemeral.go` of component-helpers, and `pkg/volume/util`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,6 +51,10 @@ impl Usage {
         usage
     }
 
+    #[doc(alias = "podUsesPVCForDeletion")]
+    #[doc(alias = "podUsesPVCForUnusedSince")]
+    #[doc(alias = "podIsShutDown")]
+    #[doc(alias = "VolumeClaimName")]
     fn add(&mut self, pods: impl IntoIterator<Item = Pod>) {
         for pod in pods {
             let is_scheduled = !pod.spec.node_name.is_empty();
@@ -71,6 +74,7 @@ impl Usage {
     }
 
     /// Whether one of the Pods uses the claim, or refers to it.
+    #[doc(alias = "VolumeIsForPod")]
     pub(crate) fn has(&self, verb: Verb, claim: &PersistentVolumeClaim) -> bool {
         let name = &claim.metadata.name;
         let of_its_pod = |uid: &String| self.ephemeral.contains(&(name.clone(), uid.clone(), verb));
@@ -91,6 +95,7 @@ fn is_terminated(pod: &Pod) -> bool {
 }
 
 /// Whether each of the containers waits or has ended.
+#[doc(alias = "notRunning")]
 fn not_running(statuses: &[PodStatusContainerStatuses]) -> bool {
     statuses.iter().all(|status| status.state.terminated.is_some() || status.state.waiting.is_some())
 }
@@ -99,6 +104,7 @@ fn not_running(statuses: &[PodStatusContainerStatuses]) -> bool {
 ///
 /// # Errors
 /// If a Pod does not fit its type.
+#[doc(alias = "askInformer")]
 pub(crate) fn in_cache(claim: &PersistentVolumeClaim, lister: &impl Lister) -> Result<Usage, Error> {
     let namespace = &claim.metadata.namespace;
     let by_name = Query::namespace(namespace).index("claim", &claim.metadata.name);
@@ -127,6 +133,7 @@ pub(crate) fn nodes(lister: &impl Lister, namespace: &str) -> Record<Vec<String>
 ///
 /// # Errors
 /// If lists are needed first, or fail.
+#[doc(alias = "askAPIServer")]
 pub(crate) fn live(namespace: &str, kept: Option<&Vec<String>>, lister: &impl Lister) -> Result<Live, Error> {
     let all = || Need::live_list(&Pod::KIND, namespace, ALL).detail(LiveDetail::Projection);
     let needs: Vec<Need> = match kept {

@@ -7,12 +7,14 @@ use plugin_lib::protection::{Protection, protection};
 
 use crate::types::{Pod, PodGroup};
 
+#[doc(alias = "PodGroupProtectionFinalizer")]
 const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
 /// Computes whether a group's finalizer is removed.
 ///
 /// # Errors
 /// If the group or one of its Pods does not fit its type.
+#[doc(alias = "processPodGroup")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(text) = lister.get_json(&key.kind, &ObjectKey::new(&key.namespace, &key.name)) else {
         return Ok(Outcome::new());
@@ -27,8 +29,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
 }
 
 /// Whether a Pod that has not ended belongs to the group.
-///
-/// *Source*: `hasActivePods`, `isPodTerminated`.
+#[doc(alias = "hasActivePods", alias = "isPodTerminated")]
 fn has_active_pods(key: &Key, lister: &impl Lister) -> Result<bool, Error> {
     let pods: Vec<Pod> = lister.list(&Query::namespace(&key.namespace).index("group", &key.name))?;
     Ok(pods.iter().any(|pod| !pods::is_terminal(pod)))
