@@ -13,6 +13,7 @@ const FIELD_MANAGER: &str = "clusterrole-aggregation-controller";
 ///
 /// # Errors
 /// If an object does not fit its type, or a selector is invalid.
+#[doc(alias = "syncClusterRole", alias = "applyClusterRoles", alias = "ruleExists")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(role) = lister.get::<ClusterRole>("", &key.name)? else { return Ok(Outcome::new()) };
     let Some(aggregation) = &role.aggregation_rule else { return Ok(Outcome::new()) };

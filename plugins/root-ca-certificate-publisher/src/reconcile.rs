@@ -9,11 +9,14 @@ use serde_json::json;
 
 use crate::types::{ConfigMap, Namespace};
 
+#[doc(alias = "RootCACertConfigMapName")]
 const NAME: &str = "kube-root-ca.crt";
 const DATA_KEY: &str = "ca.crt";
+#[doc(alias = "DescriptionAnnotation")]
 const ANNOTATION: &str = "kubernetes.io/description";
 
 /// Part of the API: upstream's exact text, so that both write the same object.
+#[doc(alias = "Description")]
 const DESCRIPTION: &str = concat!(
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal ",
     "service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
@@ -29,6 +32,7 @@ struct Config {
 ///
 /// # Errors
 /// If the configuration or an object does not fit its type.
+#[doc(alias = "syncNamespace")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Config { root_ca } = lister.config()?;
     let namespace = &key.name;

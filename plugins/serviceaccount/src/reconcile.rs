@@ -6,12 +6,14 @@ use serde_json::json;
 use crate::types::{Namespace, ServiceAccount};
 
 /// Upstream's default, which only code can change.
+#[doc(alias = "DefaultServiceAccountsControllerOptions")]
 const NAMES: [&str; 1] = ["default"];
 
 /// Computes the changes for one namespace.
 ///
 /// # Errors
 /// If an object does not fit its type.
+#[doc(alias = "syncNamespace")]
 pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(namespace) = lister.get::<Namespace>("", &key.name)? else { return Ok(Outcome::new()) };
     if namespace.status.phase != "Active" {
