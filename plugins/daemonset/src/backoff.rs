@@ -6,7 +6,7 @@
 //! 1. The delays belong to a DaemonSet and to its observed generation: a change of the DaemonSet resets them.
 //! 2. A delay that was unused for half an hour starts again.
 //!
-//! *Source*: `failedPodsBackoff` of daemon_controller.go, client-go's util/flowcontrol/backoff.go.
+//! *Source*: daemon_controller.go, client-go's util/flowcontrol/backoff.go.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use crate::types::DaemonSet;
 const BACKOFF: Exponential = Exponential { first: Duration::from_secs(1), longest: Duration::from_secs(15 * 60) };
 
 /// Delays of the Nodes of one DaemonSet, in one run.
+#[doc(alias = "failedPodsBackoff")]
 #[derive(Debug)]
 pub(crate) struct Backoff {
     record: ObjectRecord<Kept>,
@@ -41,6 +42,7 @@ pub(crate) struct Kept {
 }
 
 /// The delay of a Node in seconds, and when it was set.
+#[doc(alias = "backoffEntry")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 struct Entry {
     delay: f64,
@@ -48,6 +50,7 @@ struct Entry {
 }
 
 impl Entry {
+    #[doc(alias = "hasExpired")]
     fn is_expired(self, now: f64) -> bool {
         now - self.since > 2.0 * BACKOFF.longest.as_secs_f64()
     }
@@ -60,6 +63,7 @@ pub(crate) fn record(lister: &impl Lister, object: &ObjectKey) -> ObjectRecord<K
 
 impl Backoff {
     /// Reads the delays of a DaemonSet.
+    #[doc(alias = "failedPodsBackoffKey")]
     pub(crate) fn read(lister: &impl Lister, set: &DaemonSet) -> Self {
         let record = record(lister, &set.metadata.key());
         let (uid, generation) = (set.metadata.uid.clone(), set.status.observed_generation);
@@ -80,6 +84,7 @@ impl Backoff {
     }
 
     /// Sets the next delay of a Node.
+    #[doc(alias = "Next", alias = "GC")]
     pub(crate) fn next(&mut self, node: &str) {
         let now = self.now;
         self.kept.nodes.retain(|_, entry| !entry.is_expired(now));

@@ -12,8 +12,10 @@ use crate::fit::{self, target};
 use crate::types::{DaemonSet, Node, Pod};
 
 /// Label of Pods: the generation of their template, which older clients use.
+#[doc(alias = "DaemonSetTemplateGenerationKey")]
 pub(crate) const GENERATION_LABEL: &str = "pod-template-generation";
 /// Annotation of DaemonSets with the generation of the template.
+#[doc(alias = "DeprecatedTemplateGeneration")]
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Inputs of one run.
@@ -40,7 +42,7 @@ impl Context {
     ///
     /// # Errors
     /// An object does not decode.
-    #[doc(alias = "getNodesToDaemonPods")]
+    #[doc(alias = "getNodesToDaemonPods", alias = "GetTemplateGeneration")]
     pub(crate) fn new(lister: &impl Lister, set: DaemonSet, hash: String, owned: Vec<Pod>) -> Result<Self, Error> {
         let spec = set.spec.template.spec.parse::<Option<Placement>>().map_err(|error| not_a_pod_spec(&set, &error))?;
         let placement = spec.unwrap_or_default().for_daemon();

@@ -9,7 +9,7 @@
 //! 3. The collision count grows only when the API server has another revision with the name, and the same collision
 //!    count as the cache.
 //!
-//! *Source*: `constructHistory`, `dedupCurHistories`, `controlledHistories` and `snapshot` of update.go.
+//! *Source*: update.go.
 
 use pintle_sdk::document::Document;
 use pintle_sdk::selector::Selector;
@@ -46,6 +46,7 @@ pub(crate) struct Current {
 ///
 /// # Errors
 /// A live read is needed or failed; or the template is not an object.
+#[doc(alias = "constructHistory", alias = "controlledHistories")]
 pub(crate) fn construct(
     lister: &impl Lister,
     set: &DaemonSet,
@@ -123,6 +124,7 @@ pub(crate) fn delete(revision: &ControllerRevision) -> Mutation {
     Mutation::delete(&ControllerRevision::KIND, &meta.namespace, &meta.name).uid(&meta.uid)
 }
 
+#[doc(alias = "snapshot")]
 fn create(set: &DaemonSet, proposal: &Proposal) -> Result<Mutation, Error> {
     let meta = &set.metadata;
     let labels = &set.spec.template.metadata.labels;
@@ -142,6 +144,7 @@ enum Name {
 
 /// Whether the name of a proposed revision is taken. Reads from the API server only if the cache or a failure shows
 /// that it is.
+#[doc(alias = "snapshot")]
 fn name_of(lister: &impl Lister, set: &DaemonSet, proposal: &Proposal, tree: Option<&Value>) -> Result<Name, Error> {
     let meta = &set.metadata;
     let is_refused = lister

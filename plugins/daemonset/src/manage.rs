@@ -6,7 +6,7 @@
 //! 2. A Pod that is being deleted is replaced only after its deletion, except with a surge, where it does not count.
 //! 3. An ended Pod is deleted. The delay grows with each failure on a Node.
 //!
-//! *Source*: `podsShouldBeOnNode` and `getUnscheduledPodsWithoutNode` of daemon_controller.go.
+//! *Source*: daemon_controller.go.
 
 use pintle_sdk::{Event, Resource};
 use plugin_lib::nodes::DaemonFit;
@@ -36,6 +36,7 @@ impl Decision<'_> {
 }
 
 /// Decides on missing and surplus Pods.
+#[doc(alias = "manage", alias = "getUnscheduledPodsWithoutNode")]
 pub(crate) fn decide<'a>(context: &'a Context, backoff: &mut Backoff) -> Decision<'a> {
     let mut decision = Decision::default();
     let allows_surge = strategy::allows_surge(&context.set);
@@ -48,6 +49,7 @@ pub(crate) fn decide<'a>(context: &'a Context, backoff: &mut Backoff) -> Decisio
     decision
 }
 
+#[doc(alias = "podsShouldBeOnNode")]
 fn on_node<'a>(
     context: &'a Context,
     node: &'a str,

@@ -2,7 +2,7 @@
 //!
 //! *Flow*: key of a Node -> its Pods, all DaemonSets -> keys of DaemonSets.
 //!
-//! *Source*: `syncNodeUpdate` of daemon_controller.go.
+//! *Source*: daemon_controller.go.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +17,7 @@ use crate::types::{DaemonSet, ListedDaemonSet, Node, Pod};
 ///
 /// # Errors
 /// The Node or one of its Pods does not decode.
+#[doc(alias = "syncNodeUpdate")]
 pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(node) = lister.get::<Node>("", &key.name)? else { return Ok(Outcome::new()) };
     let pods: Vec<Pod> = lister.list(&Query::all().index("node", &key.name))?;

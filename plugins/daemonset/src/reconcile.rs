@@ -7,7 +7,7 @@
 //! 2. For a DaemonSet that is being deleted nothing is written, not even a status: its history may be deleted already.
 //! 3. The status is written even if creating or deleting Pods failed.
 //!
-//! *Source*: `syncDaemonSet`, `updateDaemonSet` and `manage` of daemon_controller.go.
+//! *Source*: daemon_controller.go.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     }
 }
 
-#[doc(alias = "syncDaemonSet")]
+#[doc(alias = "syncDaemonSet", alias = "getDaemonPods")]
 fn sync(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some((set, document)) = lister.get_document::<DaemonSet>(&key.namespace, &key.name)? else {
         return Ok(backoff::record(lister, &key.object()).forget(Outcome::new()));
@@ -81,6 +81,7 @@ fn selector_of(set: &DaemonSet) -> Result<Selector, Error> {
 }
 
 /// Adds the Pod writes and the status.
+#[doc(alias = "updateDaemonSet")]
 fn finish(
     lister: &impl Lister,
     context: &Context,
@@ -120,6 +121,7 @@ fn finish(
 }
 
 /// Deletes the oldest revisions beyond the limit, except those of Pods.
+#[doc(alias = "cleanupHistory")]
 fn clean_up(context: &Context, old: &[ControllerRevision]) -> Step {
     let is_live =
         |revision: &ControllerRevision| history::hash(revision).is_some_and(|hash| context.live_hashes.contains(hash));

@@ -8,7 +8,7 @@
 //!    available ones.
 //! 3. A Node with several old or several new Pods is left to `manage`, and counts as unavailable, or against the surge.
 //!
-//! *Source*: `rollingUpdate` and `findUpdatedPodsOnNode` of update.go.
+//! *Source*: update.go.
 
 use std::collections::BTreeSet;
 
@@ -23,6 +23,7 @@ use crate::types::Pod;
 ///
 /// # Errors
 /// The limits are invalid, or a Node with an old Pod is deleted.
+#[doc(alias = "rollingUpdate")]
 pub(crate) fn decide(context: &Context) -> Result<Decision<'_>, Error> {
     if !strategy::is_rolling(&context.set) {
         return Ok(Decision::default());
@@ -38,6 +39,7 @@ fn nodes(context: &Context) -> BTreeSet<&str> {
 }
 
 /// The new and the old Pod of a Node, ignoring those that are being deleted. `None` if there are several of one kind.
+#[doc(alias = "findUpdatedPodsOnNode")]
 fn pair<'a>(context: &'a Context, node: &str) -> Option<(Option<&'a Pod>, Option<&'a Pod>)> {
     let (mut new, mut old) = (None, None);
     for pod in context.on(node).iter().filter(|pod| !pod.metadata.is_deleting()) {

@@ -1,6 +1,6 @@
 //! The status of a DaemonSet.
 //!
-//! *Source*: `updateDaemonSetStatus` and `storeDaemonSetStatus` of daemon_controller.go.
+//! *Source*: daemon_controller.go.
 
 use pintle_sdk::document::Document;
 use pintle_sdk::{Mutation, Refusal};
@@ -44,6 +44,7 @@ fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
 }
 
 /// Counts by the oldest Pod of each Node.
+#[doc(alias = "updateDaemonSetStatus")]
 pub(crate) fn calculate(context: &Context) -> Status {
     let mut status = Status { observed_generation: context.set.metadata.generation, ..Status::default() };
     for (node, fit) in &context.fits {
@@ -64,6 +65,7 @@ pub(crate) fn calculate(context: &Context) -> Status {
 }
 
 /// The status update, if anything differs.
+#[doc(alias = "storeDaemonSetStatus")]
 pub(crate) fn update(set: &DaemonSet, document: Document, new: &Status) -> Option<Mutation> {
     let old = &set.status;
     let reported = Status {

@@ -1,6 +1,6 @@
 //! The update strategy: limits of unavailable and surge Pods.
 //!
-//! *Source*: `SurgeCount`, `UnavailableCount` and `AllowsSurge` of util/daemonset_util.go, `updatedDesiredNodeCounts` of update.go.
+//! *Source*: util/daemonset_util.go, update.go.
 
 use pintle_sdk::Error;
 use pintle_sdk::int_or_percent::IntOrPercent;
@@ -22,6 +22,7 @@ pub(crate) fn is_rolling(set: &DaemonSet) -> bool {
 }
 
 /// Whether a Node may have more than one Pod.
+#[doc(alias = "AllowsSurge")]
 pub(crate) fn allows_surge(set: &DaemonSet) -> bool {
     surge(set, 1).is_ok_and(|surge| surge > 0)
 }
@@ -31,6 +32,7 @@ pub(crate) fn allows_surge(set: &DaemonSet) -> bool {
 ///
 /// # Errors
 /// A value is not a percentage, or `maxUnavailable` is missing.
+#[doc(alias = "updatedDesiredNodeCounts")]
 pub(crate) fn limits(set: &DaemonSet, n_nodes: usize) -> Result<Limits, Error> {
     let unavailable = unavailable(set, n_nodes)?;
     let surge = surge(set, n_nodes)?;
@@ -38,6 +40,7 @@ pub(crate) fn limits(set: &DaemonSet, n_nodes: usize) -> Result<Limits, Error> {
     Ok(Limits { surge, unavailable })
 }
 
+#[doc(alias = "SurgeCount")]
 fn surge(set: &DaemonSet, n_nodes: usize) -> Result<usize, Error> {
     let rolling = set.spec.update_strategy.rolling_update.as_ref().filter(|_| is_rolling(set));
     match rolling.and_then(|rolling| rolling.max_surge.as_ref()) {
@@ -46,6 +49,7 @@ fn surge(set: &DaemonSet, n_nodes: usize) -> Result<usize, Error> {
     }
 }
 
+#[doc(alias = "UnavailableCount")]
 fn unavailable(set: &DaemonSet, n_nodes: usize) -> Result<usize, Error> {
     match set.spec.update_strategy.rolling_update.as_ref().filter(|_| is_rolling(set)) {
         None => Ok(0),
@@ -56,6 +60,7 @@ fn unavailable(set: &DaemonSet, n_nodes: usize) -> Result<usize, Error> {
     }
 }
 
+#[doc(alias = "GetScaledValueFromIntOrPercent")]
 fn scaled(name: &str, value: &IntOrPercent, n_nodes: usize) -> Result<usize, Error> {
     let scaled = value.scaled(i32::try_from(n_nodes).unwrap_or(i32::MAX), true).ok_or_else(|| {
         let problem = "is neither a number nor a percentage such as 10%";

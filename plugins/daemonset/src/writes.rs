@@ -1,7 +1,6 @@
 //! Creates and deletes Pods.
 //!
-//! *Source*: `syncNodes` of daemon_controller.go, `CreatePodTemplate` of util/daemonset_util.go, `RealPodControl` of
-//! controller_utils.go.
+//! *Source*: daemon_controller.go, util/daemonset_util.go, `RealPodControl` of controller_utils.go.
 
 use pintle_sdk::document::Document;
 use pintle_sdk::{Error, Refusal, Resource, Step};
@@ -22,6 +21,7 @@ pub(crate) const BURST: usize = 250;
 ///
 /// # Errors
 /// The template does not decode.
+#[doc(alias = "syncNodes")]
 pub(crate) fn create(context: &Context, nodes: &[&str]) -> Result<Step, Error> {
     if nodes.is_empty() {
         return Ok(Step::parallel([]));
@@ -39,6 +39,7 @@ pub(crate) fn create(context: &Context, nodes: &[&str]) -> Result<Step, Error> {
 }
 
 /// A Pod from the template, not yet assigned to a Node.
+#[doc(alias = "CreatePodTemplate")]
 fn pod(context: &Context) -> Result<Document, Error> {
     let template = &context.set.spec.template;
     let mut metadata = pods::metadata_from_template(&DaemonSet::KIND, &context.set.metadata, template);
@@ -57,6 +58,7 @@ fn pod(context: &Context) -> Result<Document, Error> {
 }
 
 /// The template's tolerations, with those of DaemonSets. Other tolerations stay unchanged.
+#[doc(alias = "daemonPodTolerations")]
 fn tolerations(spec: &Document) -> Result<Vec<Value>, serde_json::Error> {
     let text = spec.text(&["tolerations"]).unwrap_or_else(|| "null".to_owned());
     let mut values = serde_json::from_str::<Option<Vec<Value>>>(&text)?.unwrap_or_default();
@@ -74,6 +76,7 @@ fn tolerations(spec: &Document) -> Result<Vec<Value>, serde_json::Error> {
 }
 
 /// A step that deletes these Pods, up to the limit of one run.
+#[doc(alias = "syncNodes")]
 pub(crate) fn delete(context: &Context, pods: &[&Pod]) -> Step {
     let meta = &context.set.metadata;
     Step::parallel(pods.iter().take(BURST).map(|pod| pods::delete(&DaemonSet::KIND, meta, &pod.metadata)))
