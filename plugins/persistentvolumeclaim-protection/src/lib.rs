@@ -1,6 +1,5 @@
 //! The PersistentVolumeClaim protection controller: protects claims in use with the finalizer
 //! `kubernetes.io/pvc-protection`, and reports in the condition `Unused` of bound claims whether a Pod refers to them,
-//! and since when.
 //! and since when none does.
 //!
 //! *Flow*: key of a Namespace -> its claims -> used by a Pod in the cache? -> used by a Pod at the API server (one list for all
