@@ -243,7 +243,7 @@ pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
     let binaries = build_binaries(true, &["pintle-host", "bench"].into_iter().chain(desk).collect::<Vec<_>>())?;
     let mut bench = Command::new(binaries.join("bench"));
     bench.current_dir(root()).arg("--pintle").arg(binaries.join("pintle-host"));
-    for name in desk {
+    if let Some(name) = desk {
         bench.arg("--desk").arg(binaries.join(name));
     }
     process::run(bench.args(args))
