@@ -147,7 +147,7 @@ fn the_chart_is_without_faults_and_refuses_wrong_values() -> Result<()> {
         ("mode=both", "'beside', 'instead'"),
         (
             "controllers={job-controller,widget-controller}",
-            r#"no built-in controller "widget-controller"; there are: "#,
+            r#"no built-in controller "widget-controller"; there are: bootstrap-signer-controller, "#,
         ),
         ("controllers={*}", "/controllers/0"),
         ("replicas=0", "minimum"),

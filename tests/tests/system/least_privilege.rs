@@ -1,8 +1,7 @@
 //! The built-in plugins ask for nothing that upstream's roles do not give the same controllers.
 //!
 //! Upstream's side is read from the real control plane, whose API server makes its roles at start. Ours are the manifests: watches,
-//! grants, and the events that the host writes for a plugin. Ownership (`of`) and names, which RBAC cannot say or upstream does not
-//! use, only narrow ours further.
+//! grants, and the events that the host writes for a plugin. Ownership (`of`), which RBAC cannot express, only narrows ours further.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
