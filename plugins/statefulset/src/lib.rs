@@ -8,8 +8,8 @@
 //!
 //! *Source*: kube-controller-manager 1.37, pkg/controller/statefulset and pkg/controller/history. Where upstream writes
 //! in the middle of a sync and continues with the response, this returns all writes of a run as steps. Consequences:
-//! - after a failed write the status is written only if nothing was adopted and no revision written in that run: the
-//!   next run does it, before the Pods;
+//! - after a failed write the status is written only if nothing was adopted, no revision written and no replica deleted
+//!   by a rolling update in that run: the next run does it, before the Pods if it still adopts or writes a revision;
 //! - a failure to create a Pod's claims is an event of the claim immediately, and an event of the Pod by the run that
 //!   retries;
 //! - in a parallel StatefulSet, the other replicas of a batch are created by the run after such a failure, which

@@ -80,9 +80,9 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         true => Status::of(&set, &revisions, &pods, now),
         false => Status::of(&set, &revisions, replicas.all(), now),
     };
-    if !is_status_first {
-        status.current_replicas -= n_gone;
-    }
+    // A deletion counts once it has succeeded: the status waits for it, and in a retry for the caches.
+    let n_gone = if lister.attempt() > 0 { 0 } else { n_gone };
+    status.current_replicas -= n_gone;
     if let Some(message) = progress {
         status.progressing("True", "RecreateInProgress", message, now);
     }
@@ -90,8 +90,8 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         let next = pods::next_availability(&pods, set.min_ready_seconds(), now);
         outcome = next.into_iter().fold(outcome, Outcome::requeue_after);
     }
-    let report = [Step::sequential(status.update(&set, document, now)), deletes];
-    let report = report.map(|step| Step { always: is_certain, ..step });
+    let status = Step::sequential(status.update(&set, document, now));
+    let report = [Step { always: is_certain && n_gone == 0, ..status }, Step { always: is_certain, ..deletes }];
     let steps = if is_status_first {
         report.into_iter().chain(writes.steps).collect()
     } else {

@@ -2,11 +2,8 @@
 //!
 //! *Source*: the end of `updateStatefulSet`, and `updateStatefulSetAfterInvariantEstablished` for `maxUnavailable`.
 
-use std::collections::BTreeSet;
-
 use pintle_sdk::int_or_percent::IntOrPercent;
-use pintle_sdk::{Lister, Mutation, Order, Resource as _};
-use plugin_lib::failures::Failures as _;
+use pintle_sdk::{Lister, Order};
 use plugin_lib::pods;
 
 use crate::context::Context;
@@ -27,7 +24,7 @@ impl Set {
     }
 }
 
-impl<'a, L: Lister> Context<'a, L> {
+impl<L: Lister> Context<'_, L> {
     /// Plans the rolling update; returns how many replicas of the current revision it deletes.
     pub(crate) fn roll(&mut self, counts_max_unavailable: bool) -> i32 {
         if matches!(self.set.object.spec.update_strategy.type_.as_str(), "OnDelete" | "Recreate") {
@@ -37,25 +34,11 @@ impl<'a, L: Lister> Context<'a, L> {
             true => self.outdated_within_limit(),
             false => self.outdated_in_order().into_iter().collect(),
         };
-        let refused = self.refused();
-        let mut n_gone = 0;
-        let mut deletes: Vec<Mutation> = Vec::new();
-        for pod in chosen {
-            if !refused.contains(pod.metadata.name.as_str()) {
-                n_gone += 1;
-            }
-            // An ended Pod is deleted already.
-            if !pods::is_terminal(pod) {
-                deletes.push(pod_control::delete(self.set, pod));
-            }
-        }
+        // An ended Pod is deleted already.
+        let live = chosen.iter().filter(|pod| !pods::is_terminal(**pod));
+        let deletes = live.map(|pod| pod_control::delete(self.set, pod)).collect();
         self.writes.add(Order::Sequential, deletes);
-        n_gone
-    }
-
-    /// The Pods that the previous run failed to delete. They count until they are deleted.
-    fn refused(&self) -> BTreeSet<&'a str> {
-        self.failures.of("delete", &Pod::KIND).map(|failure| failure.object.name.as_str()).collect()
+        i32::try_from(chosen.len()).unwrap_or(i32::MAX)
     }
 }
 
