@@ -5,7 +5,7 @@
 //! *Invariants*
 //! 1. Absent fields, `null` and empty lists are equal.
 //! 2. An empty object equals an absent one only where the API has no pointer: `securityContext: {}` is significant,
-//!    `resources: {}` is not.
+//!    `resources: {}` of a container is not.
 //! 3. Quantities are equal by value (`1Gi` and `1024Mi`).
 //! 4. Only differing parts are decoded, level by level: most old templates differ in one field.
 //!
@@ -37,14 +37,14 @@ pub(crate) fn equal_ignore_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> boo
         metadata.creation_timestamp = None;
         metadata
     };
-    metadata(a) == metadata(b) && same(a.spec.text(), b.spec.text(), "", "spec")
+    metadata(a) == metadata(b) && same(a.spec.text(), b.spec.text(), "", POD_SPEC)
 }
 
 /// A name for a template that changes with `collision_count`, of letters and digits that spell no words.
 #[doc(alias = "ComputeHash")]
 pub(crate) fn hash(template: &PodTemplateSpec, collision_count: Option<i32>) -> String {
     let mut text = json(&template.metadata);
-    canonical(&template.spec.value(), "", "spec", &mut text);
+    canonical(&template.spec.value(), "", POD_SPEC, &mut text);
     let mut bytes = text.into_bytes();
     if let Some(count) = collision_count {
         bytes.extend(count.to_le_bytes());
@@ -52,6 +52,8 @@ pub(crate) fn hash(template: &PodTemplateSpec, collision_count: Option<i32>) -> 
     safe_encode(&fnv32a(&bytes).to_string())
 }
 
+/// Instead of the name of the template's `spec`: a claim template in it has a `spec`, too.
+const POD_SPEC: &str = "podSpec";
 /// Objects that are not pointers in the API: empty equals absent.
 const PLAIN_OBJECTS: &[&str] = &[
     "metadata",
@@ -93,11 +95,16 @@ const PLAIN_SCALARS: &[&str] = &[
 const QUANTITY_MAPS: &[&str] = &["limits", "requests", "overhead"];
 const QUANTITIES: &[&str] = &["sizeLimit", "divisor"];
 
+/// Whether an empty object equals an absent one. The resources of a whole Pod are a pointer.
+fn is_plain(parent: &str, key: &str) -> bool {
+    PLAIN_OBJECTS.contains(&key) && (parent, key) != (POD_SPEC, "resources")
+}
+
 /// Whether a field with this text counts as absent.
-fn is_unset(text: &str, key: &str) -> bool {
+fn is_unset(text: &str, parent: &str, key: &str) -> bool {
     match text {
         "null" | "[]" => true,
-        "{}" => PLAIN_OBJECTS.contains(&key),
+        "{}" => is_plain(parent, key),
         "false" | "0" | "\"\"" => PLAIN_SCALARS.contains(&key),
         _ => false,
     }
@@ -106,10 +113,10 @@ fn is_unset(text: &str, key: &str) -> bool {
 /// Whether two JSON texts are equal. `key` is the name of the field, `parent` that of the enclosing object.
 fn same(a: &str, b: &str, parent: &str, key: &str) -> bool {
     let (a, b) = (a.trim(), b.trim());
-    if a == b || (is_unset(a, key) && is_unset(b, key)) {
+    if a == b || (is_unset(a, parent, key) && is_unset(b, parent, key)) {
         return true;
     }
-    let absent_is_empty = PLAIN_OBJECTS.contains(&key);
+    let absent_is_empty = is_plain(parent, key);
     let a = if a == "null" && absent_is_empty { "{}" } else { a };
     let b = if b == "null" && absent_is_empty { "{}" } else { b };
     match (first(a), first(b)) {
@@ -168,7 +175,7 @@ fn canonical(value: &Value, parent: &str, key: &str, out: &mut String) {
             for name in names {
                 let mut text = String::new();
                 canonical(&fields[name], key, name, &mut text);
-                if !is_unset(&text, name) {
+                if !is_unset(&text, key, name) {
                     out.push_str(name);
                     out.push(':');
                     out.push_str(&text);
@@ -242,6 +249,13 @@ mod tests {
             (r#"{"containers":[{"name":"c","resources":{}}]}"#, r#"{"containers":[{"name":"c"}]}"#, true),
             (r#"{"containers":[{"resources":{"limits":{}}}]}"#, r#"{"containers":[{}]}"#, true),
             (r#"{"hostNetwork":false}"#, "{}", true),
+            (r#"{"resources":{}}"#, "{}", false),
+            (r#"{"resources":{"limits":{}}}"#, r#"{"resources":{}}"#, true),
+            (
+                r#"{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"spec":{"resources":{}}}}}]}"#,
+                r#"{"volumes":[{"ephemeral":{"volumeClaimTemplate":{"spec":{}}}}]}"#,
+                true,
+            ),
             (r#"{"securityContext":{}}"#, "{}", false),
             (r#"{"volumes":[{"name":"v","emptyDir":{}}]}"#, r#"{"volumes":[{"name":"v"}]}"#, false),
             (r#"{"automountServiceAccountToken":false}"#, "{}", false),
