@@ -214,7 +214,7 @@ impl Daemon<'_> {
     }
 }
 
-/// Adds the tolerations of DaemonSet Pods, in place of those for the same taints.
+/// Adds the tolerations of DaemonSet Pods, in place of all that are for the same taints.
 #[doc(alias = "AddOrUpdateDaemonPodTolerations")]
 #[doc(alias = "AddOrUpdateTolerationInPodSpec")]
 pub fn add_daemon_tolerations(tolerations: &mut Vec<Toleration>, host_network: bool) {
@@ -230,9 +230,13 @@ pub fn add_daemon_tolerations(tolerations: &mut Vec<Toleration>, host_network: b
     let n_added = if host_network { added.len() } else { added.len() - 1 };
     for (key, effect) in &added[..n_added] {
         let toleration = Toleration::exists(&format!("node.kubernetes.io/{key}"), effect);
-        match tolerations.iter_mut().find(|current| current.is_for_the_same(&toleration)) {
-            Some(current) => *current = toleration,
-            None => tolerations.push(toleration),
+        let mut is_new = true;
+        for current in tolerations.iter_mut().filter(|current| current.is_for_the_same(&toleration)) {
+            current.clone_from(&toleration);
+            is_new = false;
+        }
+        if is_new {
+            tolerations.push(toleration);
         }
     }
 }

@@ -169,14 +169,14 @@ fn daemon_tolerations_replace_those_for_the_same_taint() {
     let mut limited = Toleration::exists("node.kubernetes.io/not-ready", "NoExecute");
     limited.toleration_seconds = Some(300);
     let other = Toleration::exists("node.kubernetes.io/not-ready", "NoSchedule");
-    let mut tolerations = vec![limited, other.clone()];
+    let mut tolerations = vec![limited.clone(), other.clone(), limited];
     add_daemon_tolerations(&mut tolerations, false);
-    assert_eq!(tolerations[0].toleration_seconds, None);
-    assert_eq!((tolerations.len(), &tolerations[1]), (7, &other));
+    assert_eq!((tolerations[0].toleration_seconds, tolerations[2].toleration_seconds), (None, None));
+    assert_eq!((tolerations.len(), &tolerations[1]), (8, &other));
     add_daemon_tolerations(&mut tolerations, true);
-    assert_eq!(tolerations.len(), 8);
+    assert_eq!(tolerations.len(), 9);
     assert_eq!(
-        serde_json::to_string(&tolerations[7]).unwrap(),
+        serde_json::to_string(&tolerations[8]).unwrap(),
         r#"{"key":"node.kubernetes.io/network-unavailable","operator":"Exists","effect":"NoSchedule"}"#
     );
 }
