@@ -179,3 +179,28 @@ async fn a_replica_set_may_have_more_than_100_000_pods() -> Result<()> {
     assert_eq!(n_mutations(&outcome), 1, "the status");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_may_have_100_000_pods() -> Result<()> {
+    const N: usize = 100_000;
+    let meta =
+        |name: &str| json!({"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1", "generation": 1});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta("pi"), "spec": {
+        "parallelism": N, "completions": N, "backoffLimit": 6, "selector": {"matchLabels": {"job": "pi"}},
+        "template": {"metadata": {"labels": {"job": "pi"}}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+    }});
+    let pod = |i: usize| {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta(&format!("pi-{i}")), "status": {"phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        pod["metadata"]["labels"] = json!({"job": "pi"});
+        pod["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
+        pod["metadata"]["ownerReferences"] = json!([{"uid": "pi", "controller": true}]);
+        pod.to_string().into()
+    };
+    let config = json!({"clearsStartTime": true});
+    let list = (0..N).map(pod).collect();
+    let view = Large { root: job.to_string(), root_name: "pi", list, config, ..Large::default() };
+    let outcome = run("job-controller", "job", "batch/v1/Job", view).await?;
+    assert_eq!(n_mutations(&outcome), 1, "the status");
+    Ok(())
+}
