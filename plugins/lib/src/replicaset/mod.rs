@@ -12,8 +12,8 @@
 //!    late, the rejection is an ordinary failure, for which the host records no event.
 //!
 //! *Source*: Kubernetes' `pkg/controller/replicaset`. Upstream, the error of a create is known before the status is
-//! written; here the condition `ReplicaFailure` is set by the next run, which follows immediately. There are no
-//! expectations, because the host guarantees read-your-writes.
+//! written; here the condition `ReplicaFailure` is set, and removed, by the next run, which follows immediately. There are
+//! no expectations, because the host guarantees read-your-writes.
 
 mod create;
 mod delete;
