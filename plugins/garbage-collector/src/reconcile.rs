@@ -18,7 +18,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     match (object.is_deleting(), object.has_finalizer(ORPHAN), object.has_finalizer(FOREGROUND)) {
         // Comes first, because orphans must not be deleted with the object.
         (true, true, _) => orphan::release(&object, lister),
-        (true, false, true) => foreground::finish(&object, lister),
+        (true, false, true) => foreground::finish(&object, key, lister),
         // A deletion cannot be undone. A CustomResourceDefinition's covers all its objects, so its kind is recorded.
         (true, false, false) => Ok(kinds::note(&object, lister)),
         (false, ..) => collect::collect(&object, lister),

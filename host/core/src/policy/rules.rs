@@ -394,13 +394,11 @@ impl Target {
     }
 }
 
-/// Whether the cache lacks the owner, has another object under its uid, or has the owner with a deletion timestamp.
-/// Versions of a kind are equal.
+/// Whether the cache lacks the owner, or has another object under its uid. Versions of a kind are equal.
 fn is_dangling(meta: &Meta, owner: &OwnerRef, cache: &dyn RuleCache) -> bool {
     cache.by_uid(&owner.uid).is_none_or(|(kind, found)| {
         let place = &found.meta.key;
-        found.meta.terminating
-            || kind.group != owner.kind.group
+        kind.group != owner.kind.group
             || kind.name != owner.kind.name
             || place.name != owner.name
             || !(place.namespace.is_empty() || place.namespace == meta.key.namespace)

@@ -151,8 +151,8 @@ pub struct Enqueue {
     /// Only objects without a controller.
     #[serde(default)]
     pub orphans: bool,
-    /// Only objects with an owner reference to an object that is being deleted, or that the cache does not contain: it was deleted,
-    /// is not seen yet, is not watched, is in another namespace, or has another kind or name.
+    /// Only objects with an owner reference to an object that the cache does not contain: it was deleted, is not seen yet, is
+    /// not watched, is in another namespace, or has another kind or name.
     #[serde(default)]
     pub dangling: bool,
     /// Only objects with this field (a path), for example `metadata.deletionTimestamp`.
