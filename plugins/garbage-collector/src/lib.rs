@@ -9,7 +9,8 @@
 //! graph, and its index of dependents the edges. Consequences:
 //! - owners in the cache count as existing; only absence is checked with the API server, because the caches of two
 //!   kinds may be at different instants;
-//! - a dependent in another namespace than its owner, which will be deleted, blocks no foreground deletion;
+//! - a dependent that is not in the namespace of its owner blocks no foreground deletion: in another namespace it is
+//!   deleted, and a cluster-scoped one stays;
 //! - a kind whose CustomResourceDefinition is deleted has no objects, so its dependents are collected whenever they run
 //!   ([`kinds`]);
 //! - there is one queue of objects: no queue of changes, and no separate one for orphaning.
