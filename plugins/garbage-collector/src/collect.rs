@@ -7,7 +7,7 @@ use pintle_sdk::{Error, Event, Lister, Mutation, MutationFailure, Need, Outcome,
 use plugin_lib::failures::Failures as _;
 
 use crate::absent::Absent;
-use crate::owners::{self, Cached, Owners};
+use crate::owners::{self, Cached, Impossible, Owners};
 use crate::types::{FOREGROUND, ORPHAN, Object};
 
 /// Delay before an owner that the cache lacks is checked again: it may never enter the cache, so no event would report
@@ -22,10 +22,14 @@ pub(crate) fn collect(object: &Object, lister: &impl Lister) -> Result<Outcome, 
     }
     let mut absent = Absent::load(lister);
     let mut cached = Cached::new(lister);
-    let elsewhere = owners::elsewhere(object, &mut cached)?;
+    // A retry does not report it again.
+    let elsewhere = owners::elsewhere(object, &mut cached)?.filter(|_| lister.attempt() == 0);
     let mut outcome = Outcome::new().step(Step::sequential(elsewhere.map(|owner| wrong_namespace(object, owner))));
-    let Ok(owners) = owners::classify(object, lister, &mut cached, &mut absent)? else {
-        return Ok(outcome);
+    let owners = match owners::classify(object, lister, &mut cached, &mut absent) {
+        Ok(Ok(owners)) => owners,
+        Ok(Err(Impossible)) => return Ok(outcome),
+        Err(error) if outcome.steps.is_empty() => return Err(error),
+        Err(error) => return Ok(outcome.fail(error)),
     };
     if owners.is_any_unseen {
         outcome = outcome.requeue_after(UNSEEN);

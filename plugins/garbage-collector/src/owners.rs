@@ -85,17 +85,20 @@ impl<'l, L: Lister> Cached<'l, L> {
     }
 }
 
-/// The first owner in another namespace, where it cannot be an owner: it counts as absent, and an event reports it.
+/// The first owner in another namespace, where it cannot be an owner: it counts as absent, and an event reports it. As
+/// upstream, references after one with a wrong kind or name are not checked.
+#[doc(alias = "addDependentToOwners")]
 pub(crate) fn elsewhere<'a, L: Lister>(
     object: &'a Object,
     cached: &mut Cached<'_, L>,
 ) -> Result<Option<&'a OwnerReference>, Error> {
     for reference in &object.metadata.owner_references {
-        if let Some(Some(owner)) = cached.get(&reference.uid)?
-            && !owner.namespace.is_empty()
-            && owner.namespace != object.metadata.namespace
-        {
+        let Some(Some(owner)) = cached.get(&reference.uid)? else { continue };
+        if !owner.namespace.is_empty() && owner.namespace != object.metadata.namespace {
             return Ok(Some(reference));
+        }
+        if owner.kind != reference.owner_kind() || owner.name != reference.name {
+            return Ok(None);
         }
     }
     Ok(None)
