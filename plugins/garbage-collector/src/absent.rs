@@ -10,22 +10,17 @@ use plugin_lib::state::Record;
 
 const STATE: &str = "absent-owners";
 
-/// Most owners in the cache. Upstream keeps 500; this list is parsed whenever an owner is missing.
-const MOST: usize = 64;
+/// Most owners in the cache, as upstream.
+const MOST: usize = 500;
 
 /// Most bytes of a cached owner. References may have names of any length, and a plugin's state is limited.
 const LONGEST: usize = 1024;
 
-/// Version, kind, namespace (empty if cluster-scoped), name and uid. Separate strings, because users choose these
-/// values.
-#[doc(alias = "objectReference")]
-type Entry = [String; 5];
-
-/// The stored owners, and those that a run adds.
+/// The stored owners, and those that a run adds. Each is one text, because runs parse and search the list.
 #[doc(alias = "ReferenceCache", alias = "absentOwnerCache")]
 pub(crate) struct Absent {
-    record: Record<Vec<Entry>>,
-    owners: Vec<Entry>,
+    record: Record<Vec<String>>,
+    owners: Vec<String>,
 }
 
 impl Absent {
@@ -37,14 +32,14 @@ impl Absent {
     /// Whether the owner is known to be absent from the namespace.
     #[doc(alias = "Has")]
     pub(crate) fn has(&self, owner: &OwnerReference, namespace: &str) -> bool {
-        self.owners.iter().any(|known| known.iter().zip(parts(owner, namespace)).all(|(known, part)| known == part))
+        self.owners.contains(&text(owner, namespace))
     }
 
     #[doc(alias = "Add")]
     pub(crate) fn learn(&mut self, owner: &OwnerReference, namespace: &str) {
-        let parts = parts(owner, namespace);
-        if parts.iter().map(|part| part.len()).sum::<usize>() <= LONGEST {
-            self.owners.push(parts.map(ToOwned::to_owned));
+        let text = text(owner, namespace);
+        if text.len() <= LONGEST {
+            self.owners.push(text);
         }
     }
 
@@ -57,7 +52,10 @@ impl Absent {
     }
 }
 
-#[doc(alias = "ownerReferenceCoordinates")]
-fn parts<'a>(owner: &'a OwnerReference, namespace: &'a str) -> [&'a str; 5] {
-    [&owner.api_version, &owner.kind, namespace, &owner.name, &owner.uid]
+/// An owner of a served kind in a namespace (empty if cluster-scoped). Users choose the uid and the name: the uid has its
+/// length, and the name comes last. The other parts contain no spaces.
+#[doc(alias = "objectReference", alias = "ownerReferenceCoordinates")]
+fn text(owner: &OwnerReference, namespace: &str) -> String {
+    let OwnerReference { api_version, kind, name, uid, .. } = owner;
+    format!("{} {uid} {api_version} {kind} {namespace} {name}", uid.len())
 }

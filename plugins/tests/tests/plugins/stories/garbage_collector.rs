@@ -102,8 +102,10 @@ fn owners_are_looked_for_in_one_round_whatever_other_runs_learn_meanwhile() {
     // Other runs constantly store other absent owners.
     let others = |_: &str| {
         let first = n_reads.replace(n_reads.get() + 1) * 64;
-        let absent =
-            |i: usize| ["v1", "ConfigMap", "default", &format!("gone-{i}"), &format!("gone-{i}")].map(str::to_owned);
+        let absent = |i: usize| {
+            let name = format!("gone-{i}");
+            format!("{} {name} v1 ConfigMap default {name}", name.len())
+        };
         Some(json!((first..first + 64).map(absent).collect::<Vec<_>>()).to_string())
     };
     let restless = |key: &Key, lister: &FixtureLister| {
@@ -129,12 +131,16 @@ fn names_that_nothing_can_have_are_those_of_absent_owners() {
 
 #[test]
 fn what_is_kept_of_absent_owners_is_bounded_whatever_their_names() {
-    let long = |i: usize| owner(&format!("{i}-{}", "x".repeat(100_000)), "gone");
-    let mut story = Story::new((0..64).map(long).collect());
-    story.settle();
-    let n_bytes: usize = story.cluster.state(&story.plugin).values().map(String::len).sum();
-    assert!(n_bytes < 1 << 20, "{n_bytes} bytes");
-    assert_eq!(story.dependent(), None);
+    let named =
+        |n: usize| -> Vec<Value> { (0..700).map(|i| owner(&format!("{i}-{}", "x".repeat(n)), "gone")).collect() };
+    for (n, n_kept) in [(0, 500), (900, 500), (1_024, 0)] {
+        let mut story = Story::new(named(n));
+        story.settle();
+        let state = story.cluster.state(&story.plugin);
+        let kept = state.get("absent-owners").map(|text| serde_json::from_str::<Vec<String>>(text));
+        assert_eq!(kept.map_or(0, |kept| kept.expect("it is a list").len()), n_kept, "names of {n} bytes");
+        assert_eq!(story.dependent(), None);
+    }
 }
 
 #[test]
