@@ -26,6 +26,8 @@ pub(crate) struct Observed {
     pub(crate) events: Vec<Mutation>,
     /// Uids of the CronJob's Jobs that the API server has and the cache lacks.
     pub(crate) unseen: Vec<String>,
+    /// Uid of the created Job if an earlier run has seen it, and could not add it to the status.
+    unlisted: Option<String>,
     /// Delay between the scheduled time and the creation of a Job, in seconds.
     pub(crate) skew: Option<f64>,
 }
@@ -110,7 +112,7 @@ pub(crate) fn observe(
                 observed.skew = job.metadata.creation_timestamp.map(|at| seconds_after(at, time));
                 created.seen = true;
             }
-            Some(_) => {}
+            Some(_) => observed.unlisted = Some(job.metadata.uid.clone()),
             None => *created = Some(Created { name: name.clone(), time, step: 0, seen: true }),
         }
     }
@@ -126,7 +128,8 @@ fn seconds_after(later: Timestamp, earlier: Timestamp) -> f64 {
     if later < earlier { -earlier.since(later).as_secs_f64() } else { later.since(earlier).as_secs_f64() }
 }
 
-/// Records finished Jobs. Those that this run deletes are no longer in the status.
+/// Records finished Jobs. Those that this run deletes are no longer in the status. As upstream, no event reports a Job
+/// that the status has never listed, unless this run is the first that sees it: each retry would repeat the event.
 pub(crate) fn finished(context: &mut Context, jobs: &[Job], observed: &mut Observed) {
     let mut noted = BTreeSet::new();
     for job in jobs {
@@ -134,8 +137,10 @@ pub(crate) fn finished(context: &mut Context, jobs: &[Job], observed: &mut Obser
         let (uid, name) = (&job.metadata.uid, &job.metadata.name);
         if context.has_active(uid) {
             noted.insert(uid.as_str());
-            let end = end.as_str();
-            observed.normal(context, "SawCompletedJob", format!("Saw completed job: {name}, condition: {end}"));
+            if observed.unlisted.as_ref() != Some(uid) {
+                let end = end.as_str();
+                observed.normal(context, "SawCompletedJob", format!("Saw completed job: {name}, condition: {end}"));
+            }
         }
         if end == End::Complete {
             let last = &mut context.status.last_successful_time;
