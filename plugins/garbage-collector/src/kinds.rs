@@ -5,6 +5,10 @@
 //! refer to a wrong kind, which stay. So the kind of a definition that is being deleted is recorded; if the definition
 //! is absent from the API server, the owner is too.
 //!
+//! The record is lost when the host restarts. Then dependents are retried endlessly, because a kind that discovery lacks
+//! may be served later. Upstream loses its graph, and retries the owner endlessly: its REST mapper lacks the kind
+//! (`restMappingError`).
+//!
 //! *Source*: `TestCRDDeletionCascading` of upstream's integration tests. Upstream has the owners in its graph.
 
 use pintle_sdk::{ApiResource, Error, Kind, Lister, Need, ObjectKey, Outcome};
