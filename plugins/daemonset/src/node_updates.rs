@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 
 use pintle_sdk::api::meta::HasController as _;
-use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, decode, log};
+use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource};
+use plugin_lib::listing::fitting;
 
 use crate::fit;
 use crate::types::{DaemonSet, ListedDaemonSet, Node, Pod};
@@ -16,23 +17,15 @@ use crate::types::{DaemonSet, ListedDaemonSet, Node, Pod};
 /// where they should not run, which may no longer include this one.
 ///
 /// # Errors
-/// The Node or one of its Pods does not decode.
+/// The Node does not decode.
 #[doc(alias = "syncNodeUpdate")]
 pub(crate) fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let Some(node) = lister.get::<Node>("", &key.name)? else { return Ok(Outcome::new()) };
-    let pods: Vec<Pod> = lister.list(&Query::all().index("node", &key.name))?;
+    let pods: Vec<Pod> = fitting(lister, &Query::all().index("node", &key.name)).collect();
     let owners: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.metadata.controller_uid()).collect();
     let comparisons = fit::comparisons(lister)?;
     let mut outcome = Outcome::new();
-    for text in lister.list_json(&DaemonSet::KIND, &Query::all()) {
-        let set: ListedDaemonSet = match decode(&DaemonSet::KIND, &text) {
-            Ok(set) => set,
-            // Its own key reports the error, too.
-            Err(error) => {
-                log::error(&error.to_string());
-                continue;
-            }
-        };
+    for set in fitting::<ListedDaemonSet>(lister, &Query::all()) {
         let placement = fit::placement(&set);
         let fit = fit::daemon(&placement, comparisons).fit(&fit::target(&node));
         let is_scheduled = owners.contains(set.metadata.uid.as_str());

@@ -12,6 +12,7 @@
 //! | `cron` (a feature) | next time of a schedule, in a time zone | `robfig/cron` |
 //! | [`failures`] | failed writes of the last run | |
 //! | [`history`] | ControllerRevisions: patches, names, the current one, truncation | `history/controller_history.go` |
+//! | [`listing`] | lists of the objects of several users | |
 //! | [`namespace`] | whether a namespace is being deleted | |
 //! | [`nodes`] | node selectors, node affinity, taints, tolerations, zones | `component-helpers/scheduling`, `daemon/util` |
 //! | [`number`] | conversions of API numbers | |
@@ -35,6 +36,7 @@ pub mod controller_ref;
 pub mod cron;
 pub mod failures;
 pub mod history;
+pub mod listing;
 pub mod namespace;
 pub mod nodes;
 pub mod number;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, Step, log};
 use plugin_lib::batch::{Batch, SOON};
+use plugin_lib::listing::fitting;
 use plugin_lib::protection::{Protection, protection};
 
 use crate::types::PersistentVolumeClaim;
@@ -36,7 +37,7 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let mut updates = Batch::default();
     let nodes = usage::nodes(lister, namespace);
     let mut outcome = Outcome::new();
-    for claim in lister.list::<PersistentVolumeClaim>(&Query::namespace(namespace))? {
+    for claim in fitting::<PersistentVolumeClaim>(lister, &Query::namespace(namespace)) {
         let mut is_unseen = false;
         // Whether a Pod does so according to the API server; `None` if that is unknown.
         let mut live_has = |verb: Verb| -> Result<Option<bool>, Error> {
@@ -58,11 +59,11 @@ pub fn reconcile(key: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
         };
         let decision = protection(&claim.metadata, FINALIZER, || {
             // In use unless proved otherwise.
-            Ok(in_cache(&claim, lister)?.has(Verb::Use, &claim) || live_has(Verb::Use)?.unwrap_or(true))
+            Ok(in_cache(Verb::Use, &claim, lister) || live_has(Verb::Use)?.unwrap_or(true))
         })?;
         let mut is_used = None;
         if config.unused_since && decision == Protection::Unchanged && unused::is_due(&claim) {
-            is_used = match in_cache(&claim, lister)?.has(Verb::Reference, &claim) {
+            is_used = match in_cache(Verb::Reference, &claim, lister) {
                 true => Some(true),
                 // Otherwise there is nothing to write, whatever the API server has.
                 false if unused::differs(&claim, false) => live_has(Verb::Reference)?,

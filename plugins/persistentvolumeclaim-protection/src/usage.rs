@@ -11,7 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pintle_sdk::{Error, Lister, LiveDetail, Need, ObjectKey, Query, Resource};
+use pintle_sdk::{Error, Lister, LiveDetail, Need, ObjectKey, Query, Resource, log};
+use plugin_lib::listing::fitting;
 use plugin_lib::pods;
 use plugin_lib::state::Record;
 
@@ -100,19 +101,28 @@ fn not_running(statuses: &[PodStatusContainerStatuses]) -> bool {
     statuses.iter().all(|status| status.state.terminated.is_some() || status.state.waiting.is_some())
 }
 
-/// Usage of the claim by Pods in the cache.
-///
-/// # Errors
-/// If a Pod does not fit its type.
+/// Whether a Pod in the cache uses the claim, or refers to it. If a Pod does not fit its type, it is assumed to do so;
+/// other claims are not affected.
 #[doc(alias = "askInformer")]
-pub(crate) fn in_cache(claim: &PersistentVolumeClaim, lister: &impl Lister) -> Result<Usage, Error> {
+pub(crate) fn in_cache(verb: Verb, claim: &PersistentVolumeClaim, lister: &impl Lister) -> bool {
+    match pods_of(claim, lister) {
+        Ok(pods) => Usage::of(pods).has(verb, claim),
+        Err(error) => {
+            log::error(&error.to_string());
+            true
+        }
+    }
+}
+
+/// The Pods in the cache that may use the claim.
+fn pods_of(claim: &PersistentVolumeClaim, lister: &impl Lister) -> Result<Vec<Pod>, Error> {
     let namespace = &claim.metadata.namespace;
     let by_name = Query::namespace(namespace).index("claim", &claim.metadata.name);
     let mut pods: Vec<Pod> = lister.list(&by_name)?;
     if let Some(owner) = claim.metadata.controller() {
         pods.extend(lister.get::<Pod>(namespace, &owner.name)?);
     }
-    Ok(Usage::of(pods))
+    Ok(pods)
 }
 
 /// Live usage by the Pods of a namespace, some of which the cache may not have yet.
@@ -154,7 +164,7 @@ pub(crate) fn live(namespace: &str, kept: Option<&Vec<String>>, lister: &impl Li
         match lister.ask(need.clone())? {
             Ok(pods) => usage.add(serde_json::from_str::<Vec<Pod>>(&pods)?),
             Err(error) if error.reason == "TooLarge" && kept.is_none() => {
-                return Ok(Live::TooMany(busiest_nodes(namespace, lister)?));
+                return Ok(Live::TooMany(busiest_nodes(namespace, lister)));
             }
             // Pods without a Node use nothing yet.
             Err(error) if error.reason == "TooLarge" && Some(need) == needs.last() => usage.is_partial = true,
@@ -165,14 +175,14 @@ pub(crate) fn live(namespace: &str, kept: Option<&Vec<String>>, lister: &impl Li
 }
 
 /// The Nodes with the most Pods of a namespace.
-fn busiest_nodes(namespace: &str, lister: &impl Lister) -> Result<Vec<String>, Error> {
+fn busiest_nodes(namespace: &str, lister: &impl Lister) -> Vec<String> {
     let mut n_pods: BTreeMap<String, usize> = BTreeMap::new();
-    for pod in lister.list::<Pod>(&Query::namespace(namespace))? {
+    for pod in fitting::<Pod>(lister, &Query::namespace(namespace)) {
         if !pod.spec.node_name.is_empty() {
             *n_pods.entry(pod.spec.node_name).or_default() += 1;
         }
     }
     let mut nodes: Vec<(String, usize)> = n_pods.into_iter().collect();
     nodes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    Ok(nodes.into_iter().take(MOST_NODES).map(|(node, _)| node).collect())
+    nodes.into_iter().take(MOST_NODES).map(|(node, _)| node).collect()
 }

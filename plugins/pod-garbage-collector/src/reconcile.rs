@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pintle_sdk::{Error, Key, Lister, Outcome, Query, Resource, decode};
+use pintle_sdk::{Error, Key, Lister, Outcome, Query};
 use plugin_lib::batch::SOON;
+use plugin_lib::listing::fitting;
 use serde::Deserialize;
 
 use crate::doomed::{self, Doomed, Reason};
@@ -36,7 +37,7 @@ struct Candidates {
 /// Decides which Pods to delete.
 ///
 /// # Errors
-/// If the configuration or an object does not fit its type. [`Error::Needs`] if Nodes seem to be deleted.
+/// If the configuration or a Node does not fit its type. [`Error::Needs`] if Nodes seem to be deleted.
 #[doc(alias = "gc")]
 pub fn reconcile(_: &Key, lister: &impl Lister) -> Result<Outcome, Error> {
     let config: Config = lister.config()?;
@@ -73,9 +74,7 @@ impl Candidates {
             .map(|node| (node.metadata.name.clone(), is_out_of_service(&node)))
             .collect();
         let mut found = Self::default();
-        // One at a time: decoded objects are larger than their text.
-        for text in lister.list_json(&Pod::KIND, &Query::all()) {
-            let pod: Pod = decode(&Pod::KIND, &text)?;
+        for pod in fitting::<Pod>(lister, &Query::all()) {
             let is_terminating = pod.metadata.deletion_timestamp.is_some();
             let node = &pod.spec.node_name;
             if with_terminated && is_terminated(&pod) {
