@@ -166,7 +166,8 @@ impl Site {
         let query = request.uri.query().unwrap_or_default();
         let accept = request.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
         let is_read = *method == Method::GET || *method == Method::HEAD;
-        let is_reset = *method == Method::DELETE && path == "/metrics/slis";
+        // Without authorization nothing may be changed.
+        let is_reset = self.access.is_some() && *method == Method::DELETE && path == "/metrics/slis";
         if !is_read && !is_reset {
             return text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n");
         }

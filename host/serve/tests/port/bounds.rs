@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use pintle_serve::Server;
 use pintle_serve::policy::connections::MAX_OF_PEER;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -129,17 +130,19 @@ async fn an_http2_connection_without_credentials_ends_after_its_request() {
     assert!(requests(Some("good")).await);
 }
 
+/// The status code of a port without TLS. `request` ends with a line break.
+async fn status_of(server: &Server, request: &str) -> String {
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    stream.write_all(format!("{request}connection: close\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    answer.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
 #[tokio::test]
 async fn a_page_whose_name_leads_to_this_machine_reads_nothing() {
     let server = Port::of_this_machine();
-    let status = async |host: &str| {
-        let mut stream = TcpStream::connect(server.address()).await.unwrap();
-        let request = format!("GET /livez HTTP/1.1\r\n{host}connection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-        answer.split(' ').nth(1).unwrap_or_default().to_owned()
-    };
+    let status = async |host: &str| status_of(&server, &format!("GET /livez HTTP/1.1\r\n{host}")).await;
     for host in
         ["", "127.0.0.1", "127.0.0.1:8080", "[::1]:8080", "10.1.2.3", "localhost", "LocalHost:1", "pintle.localhost"]
     {
@@ -150,5 +153,20 @@ async fn a_page_whose_name_leads_to_this_machine_reads_nothing() {
     }
     for host in ["rebound.example.com", "rebound.example.com:8080", "localhost.example.com", "127.0.0.1.example.com"] {
         assert_eq!(status(&format!("host: {host}\r\n")).await, "403", "{host}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_port_with_authorization_resets_metrics() {
+    let port = Port::start(tls_options()).await;
+    port.api.tokens.lock().insert("good".into(), "alice".into());
+    port.api.deleters.lock().push("alice".into());
+    let reset = port.send(&Client::default(), "DELETE", "/metrics/slis", Some("good")).await;
+    assert_eq!(reset, (StatusCode::OK, "metrics reset\n".into()));
+
+    let server = Port::of_this_machine();
+    for (method, expected) in [("GET", "200"), ("HEAD", "200"), ("DELETE", "405"), ("POST", "405")] {
+        let request = format!("{method} /metrics/slis HTTP/1.1\r\nhost: localhost\r\n");
+        assert_eq!(status_of(&server, &request).await, expected, "{method}");
     }
 }

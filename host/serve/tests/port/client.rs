@@ -36,6 +36,8 @@ pub(crate) struct FakeApiServer {
     pub(crate) tokens: Mutex<BTreeMap<String, String>>,
     /// Users that may read everything.
     pub(crate) readers: Mutex<Vec<String>>,
+    /// Users that may delete.
+    pub(crate) deleters: Mutex<Vec<String>>,
     /// Fails this many reviews first, with this status code.
     pub(crate) failures: Mutex<(usize, u16)>,
     /// Whether it never answers reviews for clients without credentials.
@@ -75,8 +77,12 @@ impl Reviewer for FakeApiServer {
                 user.map_or(json!({}), |user| json!({"authenticated": true, "user": {"username": user}}))
             }
             ReviewKind::Access => {
-                let reader = self.readers.lock().iter().any(|reader| spec["user"] == **reader);
-                json!({"allowed": reader && spec["nonResourceAttributes"]["verb"] == "get", "reason": "test"})
+                let users = match spec["nonResourceAttributes"]["verb"].as_str() {
+                    Some("get") => self.readers.lock().clone(),
+                    Some("delete") => self.deleters.lock().clone(),
+                    _ => Vec::new(),
+                };
+                json!({"allowed": users.iter().any(|user| spec["user"] == **user), "reason": "test"})
             }
         };
         let answer = json!({ "status": status }).to_string();
