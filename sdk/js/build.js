@@ -90,6 +90,7 @@ async function bundle(controller, maps) {
   const glue = join(SDK, "src/component");
   const entry = [
     `import ${JSON.stringify(join(glue, "console.js"))};`,
+    `import ${JSON.stringify(join(glue, "clone.js"))};`,
     `import * as author from ${JSON.stringify(controller)};`,
     `import { component } from ${JSON.stringify(join(glue, "index.js"))};`,
     "const made = component(author);",

@@ -40,6 +40,12 @@ test("a controller in TypeScript becomes a component that asks for nothing of th
   assert(!component?.includes("controller/mapping@"));
 });
 
+test("a component has structuredClone, from the start", () => {
+  const files = { "controller.ts": `const [copy] = structuredClone([{ name: "x" }]);\nif (copy.name !== "x") throw copy;\n${RECONCILE}` };
+  const { status, stderr } = build(files);
+  assert.equal(status, 0, stderr);
+});
+
 test("mistakes are told with their places", () => {
   for (const [files, world, message] of /** @type {[Record<string, string>, string, RegExp][]} */ ([
     [{ "controller.ts": "export const reconcil = 1;" }, "controller", /the module that package.json names as main must export it: `export function reconcile/],
