@@ -10,6 +10,7 @@
 //! Not here: the reads of a run (`view`).
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pintle_core::contract::manifest::EmptySelector;
@@ -77,6 +78,23 @@ impl Snapshot {
         let delta =
             |object: &Arc<Object>| Delta { kind: kind.clone(), old: None, new: Some(object.clone()), initial: true };
         objects.map(delta).collect()
+    }
+
+    /// Number of namespaces of the objects that are keys themselves (`to: self`), as
+    /// [`Scoped`](pintle_core::lifecycle::supervisor::Scoped) defines them; exact up to `max`.
+    pub fn n_namespaces(&self, max: usize) -> usize {
+        let mut found: HashSet<&str> = HashSet::new();
+        for (bound, store) in self.kinds() {
+            if self.0.plugin.watches[bound.watch].rules.own_queues().next().is_none() {
+                continue;
+            }
+            if bound.kind.is_namespace() {
+                found.extend(store.iter().take(max).map(|object| &*object.meta.key.name));
+            } else {
+                found.extend(store.first_of_each_namespace().take(max).map(|object| &*object.meta.key.namespace));
+            }
+        }
+        found.len()
     }
 
     /// The kinds whose objects are listed.

@@ -184,6 +184,28 @@ async fn a_plugin_of_which_all_runs_fail_is_neither_ready_nor_healthy() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_namespace_of_which_all_runs_fail_makes_no_plugin_unready_for_others() {
+    let server = FakeServer::new();
+    for name in ["a", "b", "c"] {
+        server.put("pods", "ns", name, json!({}));
+    }
+    server.put("pods", "other", "d", json!({}));
+    let host = Host::start(server, &[("pods", &["v1/Pod"])]);
+    until("four runs", || host.manager.status()[0].n_runs == 4).await;
+    host.fails.lock().unwrap().extend(["a", "b", "c"]);
+    for name in ["a", "b", "c"] {
+        host.server.put("pods", "ns", name, json!({"x": 1}));
+    }
+    until("ten more runs", || host.manager.status()[0].n_runs >= 14).await;
+    assert_eq!(host.ready(0), "True Running: it processes keys");
+    assert_eq!(host.condition(0, "Healthy"), "True NoFaults: no key has a fault");
+
+    host.fails.lock().unwrap().insert("d");
+    host.server.put("pods", "other", "d", json!({"x": 1}));
+    until("the plugin not to be ready", || host.ready(0).starts_with("False RunsFail: the last ")).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reason_that_is_not_given_is_not_printed() {
     let host = Host::start(FakeServer::new(), &[("pods", &["v1/Pod"])]);
     until("the plugin to run", || host.manager.status()[0].phase == Phase::Running).await;

@@ -12,6 +12,7 @@ pub(crate) mod set;
 #[cfg(test)]
 mod tests;
 
+use std::iter::successors;
 use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
 
@@ -98,6 +99,16 @@ impl Store {
     /// All objects.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.objects.iter().map(|entry| &entry.0)
+    }
+
+    /// The first object of each namespace.
+    pub(crate) fn first_of_each_namespace(&self) -> impl Iterator<Item = &Arc<Object>> {
+        successors(self.iter().next(), move |object| {
+            // The smallest text that is larger.
+            let larger = format!("{}\0", object.meta.key.namespace);
+            let from = Included(NameProbe(&larger, ""));
+            self.objects.range::<_, NameProbe<'_>>((from, Unbounded)).next().map(|entry| &entry.0)
+        })
     }
 
     /// Objects of a namespace.

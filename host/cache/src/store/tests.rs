@@ -50,6 +50,11 @@ fn agree(store: &Store, model: &BTreeMap<ObjectKey, Arc<Object>>) {
     assert_eq!(store.len(), model.len());
     assert_eq!(names(store.iter()), expected(model, |_| true));
     assert_eq!(names(store.orphans()), expected(model, |object| object.meta.controller().is_none()));
+    let is_first = |object: &Object| {
+        let mut same = model.keys().filter(|key| key.namespace == object.meta.key.namespace);
+        same.next() == Some(&object.meta.key)
+    };
+    assert_eq!(names(store.first_of_each_namespace()), expected(model, is_first));
     let text_bytes: usize = model.values().map(|object| object.texts[0].len()).sum();
     assert_eq!(store.text_bytes(), text_bytes as u64);
     for object in model.values() {

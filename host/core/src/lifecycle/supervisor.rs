@@ -53,9 +53,17 @@ pub trait Scoped {
 
 impl Scoped for Key {
     fn scope(&self) -> &str {
-        let is_namespace = self.kind.group.is_empty() && &*self.kind.name == "Namespace";
-        if is_namespace && self.object.namespace.is_empty() { &self.object.name } else { &self.object.namespace }
+        if self.kind.is_namespace() && self.object.namespace.is_empty() {
+            &self.object.name
+        } else {
+            &self.object.namespace
+        }
     }
+}
+
+/// Whether the failing namespaces are most of all, and at least `min`: then one user is hardly the cause.
+pub(super) fn are_most(n_failing: usize, n_namespaces: usize, min: usize) -> bool {
+    n_failing >= min && 2 * n_failing > n_namespaces
 }
 
 /// The keys that may be taken.
@@ -193,10 +201,7 @@ impl<K: Clone + Eq + Hash + Scoped> Supervisor<K> {
     /// Whether the faults in the window are due to the plugin rather than to single keys or namespaces.
     fn is_general(&self) -> bool {
         let Recent { n_keys, n_faulted, n_namespaces, n_faulting_namespaces } = self.window.recent();
-        n_faulted >= MIN_KEYS
-            && 2 * n_faulted > n_keys
-            && n_faulting_namespaces >= MIN_NAMESPACES
-            && 2 * n_faulting_namespaces > n_namespaces
+        n_faulted >= MIN_KEYS && 2 * n_faulted > n_keys && are_most(n_faulting_namespaces, n_namespaces, MIN_NAMESPACES)
     }
 
     /// Applies the policy. `longer`: the new pause is longer than the previous one, `pause`.

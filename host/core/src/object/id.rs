@@ -40,6 +40,11 @@ impl Kind {
         self.group == other.group && self.name == other.name
     }
 
+    /// Whether its objects are the namespaces of the cluster.
+    pub fn is_namespace(&self) -> bool {
+        self.group.is_empty() && &*self.name == "Namespace"
+    }
+
     /// Bytes of its texts.
     pub fn n_bytes(&self) -> usize {
         self.group.len() + self.version.len() + self.name.len()

@@ -121,9 +121,9 @@ impl ControllerState {
     fn supervise(&mut self, key: &Key, ended: Ended, now: Instant) -> (Option<HealthChange>, bool) {
         let health = &mut self.health;
         let faulted = ended == Ended::Fault;
-        let failed_before = health.successes.all_fail(0).is_some();
+        let failed_before = health.successes.all_fail(0, |_| 0).is_some();
         health.successes.ran(key, ended != Ended::Well);
-        let failing = failed_before != health.successes.all_fail(0).is_some();
+        let failing = failed_before != health.successes.all_fail(0, |_| 0).is_some();
         let toggled = health.key_ran(key, faulted) | failing;
         let Some(change) = health.supervisor.ran(key, faulted, now) else { return (None, toggled) };
         let (counts, last) = (recent_faults(health.supervisor.recent()), health.last.clone());

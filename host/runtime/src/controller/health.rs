@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pintle_cache::Subscription;
+use pintle_cache::{Snapshot, Subscription};
 use pintle_core::lifecycle::kinds::{self, MissingKind};
 use pintle_core::lifecycle::success::{AllFail, Successes};
 use pintle_core::lifecycle::supervisor::{Recent, Supervisor, WINDOW};
@@ -99,6 +99,8 @@ pub(super) struct Observed {
     pub(super) synced: bool,
     pub(super) cached_bytes: u64,
     pub(super) n_keys: usize,
+    /// The objects in the caches.
+    pub(super) snapshot: Option<Snapshot>,
     /// Watched kinds whose list is incomplete.
     pub(super) missing: Vec<MissingKind>,
 }
@@ -244,10 +246,11 @@ impl Controller {
 
     /// Updates the conditions; an unchanged condition keeps its transition time.
     pub(super) fn refresh_conditions(&self, inner: &mut ControllerState, observed: &Observed) {
-        let Observed { synced, missing, n_keys, .. } = observed;
+        let Observed { synced, missing, n_keys, snapshot, .. } = observed;
         let (synced, at) = (*synced, &self.wall_time());
         let (health, rollout) = (&inner.health, &inner.rollout);
-        let all_fail = health.successes.all_fail(*n_keys).map(|AllFail { n_runs, n_keys }| {
+        let n_namespaces = |max| snapshot.as_ref().map_or(0, |snapshot| snapshot.n_namespaces(max));
+        let all_fail = health.successes.all_fail(*n_keys, n_namespaces).map(|AllFail { n_runs, n_keys }| {
             let last = inner.last_error.as_deref().unwrap_or_default();
             format!("the last {n_runs} runs, of {n_keys} keys, failed; the last: {}", cut(last, MAX_TEXT_BYTES))
         });

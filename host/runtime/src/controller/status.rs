@@ -175,6 +175,7 @@ impl Controller {
             synced: cache.is_synced(),
             cached_bytes: cache.cached_bytes(),
             n_keys: cache.n_keys(),
+            snapshot: Some(cache.snapshot()),
             missing: cache.missing(),
         })
     }
