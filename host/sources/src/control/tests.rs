@@ -1,8 +1,11 @@
 //! Source precedence, and the release of names.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pintle_core::contract::manifest::Grant;
 use pintle_core::lifecycle::Phase;
 use pintle_core::policy::election::GroupId;
+use pintle_oci::{Proof, SigningKey, generate};
 use pintle_testing::until;
 use serde_json::json;
 
@@ -134,6 +137,30 @@ async fn a_rejected_source_is_not_the_owner_and_a_released_plugin_is_unloaded() 
     control.release(PluginSource::Folder, "p").await.unwrap();
     assert!(host.versions().is_empty());
     assert_eq!(reason(control.unload("p", "a test").await), "NotFound");
+}
+
+#[tokio::test]
+async fn an_untrusted_component_is_refused_before_it_is_parsed() {
+    let keys = tempfile::tempdir().unwrap();
+    let (private, public) = generate(&keys.path().join("k")).unwrap();
+    let host = Fixture::trusting(Trust::read(&[public]).unwrap());
+    let control = &host.control;
+    // It does not parse.
+    let broken = |signature: Option<&[u8]>| {
+        let proof = Proof::of_itself(signature.map(|signature| STANDARD.encode(signature)));
+        Wanted { evidence: Evidence::Shown(proof), ..wanted("broken") }
+    };
+    let key = SigningKey::read(&private).unwrap();
+    let of_other = key.sign(b"another").unwrap();
+    for (signature, expected) in [(None, "Unsigned"), (Some(&of_other[..]), "Untrusted")] {
+        let wanted = broken(signature);
+        assert_eq!(reason(control.name_of(&wanted).await), expected);
+        assert_eq!(reason(control.version_of(&wanted.origin, &wanted.bytes, &wanted.evidence).await), expected);
+        assert_eq!(reason(control.apply(PluginSource::Folder, "p", wanted).await), expected);
+    }
+    let own = key.sign(b"broken").unwrap();
+    assert_eq!(reason(control.name_of(&broken(Some(&own[..]))).await), "Invalid");
+    assert!(host.loaded().is_empty() && host.versions().is_empty());
 }
 
 #[tokio::test]
