@@ -139,6 +139,31 @@ fn the_chart_gives_the_same_pods_and_permissions_as_kustomize() -> Result<()> {
     Ok(())
 }
 
+/// As with Kustomize, Prometheus sends its token to who has the certificate of the hosts, and to nobody else.
+#[test]
+fn the_chart_gives_prometheus_the_certificate_that_hosts_show() -> Result<()> {
+    let chart = documents(&template(&["serviceMonitor.enabled=true", "tls.secretName=pintle-tls"])?.success()?)?;
+    let component = deploy::path("kustomize/components/servicemonitor/servicemonitor.yaml");
+    let kustomize = documents(&std::fs::read_to_string(component)?)?;
+    let [chart_endpoints, kustomize_endpoints] = [&chart, &kustomize]
+        .map(|objects| -> Result<Value> { Ok(only(objects, "ServiceMonitor")?["spec"]["endpoints"].clone()) });
+    let endpoints = chart_endpoints?;
+    ensure!(endpoints[0]["tlsConfig"]["ca"]["secret"]["name"] == "pintle-tls", "{endpoints}");
+    assert_eq!(endpoints, kustomize_endpoints?);
+
+    let pod = &only(&chart, "Deployment")?["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    for (list, item) in [
+        (&pod["volumes"], json!({"name": "tls", "secret": {"secretName": "pintle-tls"}})),
+        (&container["volumeMounts"], json!({"name": "tls", "mountPath": "/etc/pintle/tls", "readOnly": true})),
+        (&container["args"], json!("--tls-cert-file=/etc/pintle/tls/tls.crt")),
+        (&container["args"], json!("--tls-private-key-file=/etc/pintle/tls/tls.key")),
+    ] {
+        ensure!(list.as_array().is_some_and(|list| list.contains(&item)), "{item} is not in {list}");
+    }
+    Ok(())
+}
+
 #[test]
 fn the_chart_is_without_faults_and_refuses_wrong_values() -> Result<()> {
     let chart = deploy::path("chart").display().to_string();
