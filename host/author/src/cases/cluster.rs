@@ -73,7 +73,13 @@ impl CaseCluster {
         let subscription = caches.subscribe(manifest.clone(), Arc::new(NoChanges));
         if tokio::time::timeout(FILL_LIMIT, subscription.synced()).await.is_err() {
             let kinds: Vec<_> = subscription.unsynced().iter().map(ToString::to_string).collect();
-            bail!("the caches of {} are never filled: is the kind among `resources` of the case?", kinds.join(", "));
+            bail!(
+                "the caches of {} were not filled within {} s (objects of the case: {}): is the kind among `resources` of the \
+                 case? A case with very many objects needs a machine that is not busy, or fewer objects",
+                kinds.join(", "),
+                FILL_LIMIT.as_secs(),
+                input.objects.len(),
+            );
         }
         Ok(Self { key, server, caches, subscription, context, manifest: manifest.clone() })
     }
@@ -469,5 +475,33 @@ impl ApiReader for Server {
     fn raw<'a>(&'a self, path: &'a str, _: &'a Room<'a>) -> BoxFuture<'a, Result<Box<str>, ApiError>> {
         let need = Need::RawPath(path.to_owned());
         std::future::ready(self.answer(&need).map(|text| (&*text).into()).map_err(refused)).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::input::read_all;
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn caches_that_are_not_filled_in_time_are_reported_with_the_limit_and_the_number_of_objects() {
+        // This server rejects the selector.
+        let manifest = r#"{
+            "name": "p", "version": "1", "contract": "0.2", "queues": [{"name": "q"}],
+            "watches": [{"kind": "v1/Pod", "fields": ["spec.nodeName"], "fieldSelector": "none", "enqueue": [{"to": "self"}]}]}"#;
+        let case = "
+key: {kind: v1/Pod, namespace: n, name: a}
+objects:
+  - {apiVersion: v1, kind: Pod, metadata: {namespace: n, name: a}}
+  - {apiVersion: v1, kind: Pod, metadata: {namespace: n, name: b}}
+";
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("large.yaml"), case).unwrap();
+        let case = &read_all(folder.path(), None).unwrap()[0];
+        let manifest = Arc::new(Manifest::parse(manifest.as_bytes()).unwrap());
+        let why = CaseCluster::open(case, &manifest).await.err().unwrap().to_string();
+        let expected =
+            "the caches of v1/Pod were not filled within 60 s (objects of the case: 2): is the kind among `resources`";
+        assert!(why.starts_with(expected), "{why}");
     }
 }
