@@ -73,7 +73,7 @@ pub struct LoadError {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadProblem {
     /// The bytes are not WebAssembly.
-    #[error("this is not WebAssembly")]
+    #[error("this is not WebAssembly; name the file of a component, which `pintle build FOLDER` creates from a plugin")]
     NotWasm,
     /// The bytes are a core module.
     #[error(

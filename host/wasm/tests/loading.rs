@@ -24,8 +24,14 @@ fn check(bytes: &[u8], expect: Expect) {
 
 #[test]
 fn other_files_than_components_are_rejected() {
-    check(b"", expect!["plugin.wasm: this is not WebAssembly"]);
-    check(b"#!/bin/sh", expect!["plugin.wasm: this is not WebAssembly"]);
+    for other in [&b""[..], b"#!/bin/sh"] {
+        check(
+            other,
+            expect![
+                "plugin.wasm: this is not WebAssembly; name the file of a component, which `pintle build FOLDER` creates from a plugin"
+            ],
+        );
+    }
     check(
         &wat::parse_str("(module)").unwrap(),
         expect![

@@ -189,14 +189,14 @@ fn a_component_that_is_of_no_use_is_told() {
         folder,
         &["inspect", "text.wasm"],
         expect![[r#"
-        pintle: text.wasm: this is not WebAssembly
+        pintle: text.wasm: this is not WebAssembly; name the file of a component, which `pintle build FOLDER` creates from a plugin
     "#]],
     );
     check(
         folder,
         &["dev", "text.wasm"],
         expect![[r#"
-        pintle: text.wasm: this is not WebAssembly
+        pintle: text.wasm: this is not WebAssembly; name the file of a component, which `pintle build FOLDER` creates from a plugin
     "#]],
     );
     std::fs::write(folder.join("module.wasm"), wat::parse_str("(module)").unwrap()).unwrap();

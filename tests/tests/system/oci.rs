@@ -216,7 +216,7 @@ async fn a_missing_artifact_or_one_that_is_not_a_component_is_reported() -> Resu
 
     workspace.write("no.wasm", "no component");
     let why = workspace.run(&["push", "no.wasm", &at("no")]).unwrap_err();
-    ensure!(why == "pintle: no.wasm: this is not WebAssembly", "{why}");
+    ensure!(why.starts_with("pintle: no.wasm: this is not WebAssembly; name the file of a component"), "{why}");
     let why = workspace.pull("oci://127.0.0.1:1/widgets:1", &[]).unwrap_err();
     ensure!(why.contains("cannot connect to 127.0.0.1:1: Connection refused"), "{why}");
     let why = workspace.pull("oci://registry.invalid/widgets:1", &[]).unwrap_err();
