@@ -11,6 +11,7 @@
 //! | [`controller_ref`] | adopt and release objects by a selector | `controller_ref_manager.go` |
 //! | `cron` (a feature) | next time of a schedule, in a time zone | `robfig/cron` |
 //! | [`failures`] | failed writes of the last run | |
+//! | [`go_hash`] | the order of lists that upstream sorts by a hash | `util/hash` |
 //! | [`history`] | ControllerRevisions: patches, names, the current one, truncation | `history/controller_history.go` |
 //! | [`listing`] | lists of the objects of several users | |
 //! | [`namespace`] | whether a namespace is being deleted | |
@@ -20,8 +21,12 @@
 //! | [`protection`] | finalizers that protect objects in use | `util/protectionutil` |
 //! | [`replicaset`] | the ReplicaSet and ReplicationController controllers | `replicaset/replica_set.go` |
 //! | [`selector`] | label selectors with upstream's errors | `labels/selector.go` of apimachinery |
+//! | [`services`] | names, addresses and readiness that endpoints share | `endpointslice/util` |
+//! | [`slices`] | EndpointSlices: distribution of endpoints, and writes | `endpointslice/reconciler.go` |
 //! | [`state`] | state kept between runs, by uid | |
 //! | [`status`] | status updates | |
+//! | [`subsets`] | subsets of Endpoints in their canonical form | `pkg/api/v1/endpoints` |
+//! | [`trigger_time`] | time of the change that caused an update of endpoints | `endpointslice/util/trigger_time_tracker.go` |
 //!
 //! All modules are pure: the same input gives the same result on every host.
 
@@ -35,6 +40,7 @@ pub mod controller_ref;
 #[cfg(feature = "cron")]
 pub mod cron;
 pub mod failures;
+pub mod go_hash;
 pub mod history;
 pub mod listing;
 pub mod namespace;
@@ -44,5 +50,9 @@ pub mod pods;
 pub mod protection;
 pub mod replicaset;
 pub mod selector;
+pub mod services;
+pub mod slices;
 pub mod state;
 pub mod status;
+pub mod subsets;
+pub mod trigger_time;
