@@ -126,6 +126,7 @@ impl Stage {
             "controllerrevisions" | "daemonsets" | "deployments" | "replicasets" | "statefulsets" => "/apis/apps/v1",
             "horizontalpodautoscalers" => "/apis/autoscaling/v2",
             "cronjobs" | "jobs" => "/apis/batch/v1",
+            "endpointslices" => "/apis/discovery.k8s.io/v1",
             "poddisruptionbudgets" => "/apis/policy/v1",
             "networkpolicies" => "/apis/networking.k8s.io/v1",
             _ => "/api/v1",
