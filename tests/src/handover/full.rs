@@ -25,7 +25,49 @@ pub async fn fill(namespace: &Stage) -> Result<()> {
         fill_with_sets(namespace, "replicationcontrollers", "rc", replication_controller),
     )
     .context("fill the namespace")?;
-    Ok(())
+    fill_with_services(namespace).await.context("fill the namespace with Services")
+}
+
+/// Services of the Pods of workloads, and one whose Endpoints somebody else writes.
+async fn fill_with_services(s: &Stage) -> Result<()> {
+    let ports =
+        json!([{"name": "web", "port": 80, "targetPort": 8080}, {"name": "dns", "port": 53, "protocol": "UDP"}]);
+    for (name, app, n, more) in [
+        ("plain", "plain", 3, json!({})),
+        ("headless", "recreate", 3, json!({"clusterIP": "None"})),
+        ("near", "surge", 3, json!({"trafficDistribution": "PreferSameNode"})),
+        ("published", "rs-unready", 2, json!({"publishNotReadyAddresses": true})),
+        ("unready", "rs-unready", 2, json!({})),
+        ("nothing", "nothing", 0, json!({})),
+    ] {
+        let mut spec = json!({"selector": {"app": app}, "ports": ports});
+        for (field, value) in more.as_object().into_iter().flatten() {
+            spec[field] = value.clone();
+        }
+        let labels = json!({"tier": "front"});
+        s.create("services", &json!({"metadata": {"name": name, "labels": labels}, "spec": spec})).await?;
+        until_listed(s, name, n).await?;
+    }
+    s.create("services", &json!({"metadata": {"name": "copied"}, "spec": {"ports": [{"port": 80}]}})).await?;
+    let subsets = json!([
+        {"addresses": [{"ip": "10.230.0.1"}, {"ip": "10.230.0.2"}], "ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]},
+        {"notReadyAddresses": [{"ip": "10.230.0.3"}], "ports": [{"name": "a", "port": 82}]},
+    ]);
+    s.create("endpoints", &json!({"metadata": {"name": "copied", "labels": {"tier": "back"}}, "subsets": subsets}))
+        .await?;
+    until_listed(s, "copied", 3).await
+}
+
+/// Waits until the slices of a Service have so many endpoints.
+async fn until_listed(s: &Stage, service: &str, n: usize) -> Result<()> {
+    s.until_all("endpointslices", &format!("have {n} endpoints of {service}"), |slices| {
+        let of_service = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == service;
+        let slices: Vec<&Value> = slices.iter().filter(of_service).collect();
+        let n_found: usize = slices.iter().map(|slice| slice["endpoints"].as_array().map_or(0, Vec::len)).sum();
+        !slices.is_empty() && n_found == n
+    })
+    .await
+    .map(drop)
 }
 
 async fn fill_with_deployments(s: &Stage) -> Result<()> {

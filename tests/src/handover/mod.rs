@@ -22,7 +22,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::scenarios::history::{Effect, Id, Recorder, text};
-use crate::scenarios::stage::{COMPARED, Stage};
+use crate::scenarios::stage::Stage;
 use crate::scenarios::subject::{Running, Subject};
 use crate::{ControlPlane, PATIENCE, eventually};
 
@@ -35,15 +35,18 @@ const N_QUIET_LOOKS: usize = 25;
 const MAY_GET_STATUS: [&str; 3] = ["deployments", "replicasets", "replicationcontrollers"];
 
 /// The work queue of each kind, as kube-controller-manager and as Pintle call it.
-const QUEUES: [(&str, [&str; 2]); 3] = [
+const QUEUES: [(&str, [&str; 2]); 4] = [
     ("deployments", ["deployment", "deployment-controller"]),
     ("replicasets", ["replicaset", "replicaset-controller"]),
     ("replicationcontrollers", ["replicationmanager", "replicationcontroller-controller"]),
+    ("services", ["endpoint_slice", "endpoint_slice"]),
 ];
 
 /// All objects of a namespace at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Census {
+    /// The kinds that are compared.
+    kinds: Vec<&'static str>,
     /// Each as it was.
     pub objects: BTreeMap<Id, Value>,
 }
@@ -155,13 +158,14 @@ impl Census {
     /// # Errors
     /// The server refuses.
     pub async fn take(namespace: &Stage) -> Result<Census> {
+        let kinds: Vec<&'static str> = namespace.compared().collect();
         let mut objects = BTreeMap::new();
-        for plural in COMPARED {
+        for plural in &kinds {
             for object in namespace.list(plural).await? {
-                objects.insert((plural, text(&object, "uid").to_owned()), object);
+                objects.insert((*plural, text(&object, "uid").to_owned()), object);
             }
         }
-        Ok(Census { objects })
+        Ok(Census { kinds, objects })
     }
 
     /// How many objects there are of a kind.
@@ -190,7 +194,7 @@ impl Comparison {
             }
             writes.entry(key).or_insert((0, shown)).0 += 1;
         }
-        let rows = COMPARED.iter().map(|plural| row(plural, before, after, &mut violations)).collect();
+        let rows = before.kinds.iter().map(|plural| row(plural, before, after, &mut violations)).collect();
         for (n, what) in writes.into_values().filter(|(n, _)| *n > 1) {
             violations.push(format!("{what}: written {n} times"));
         }

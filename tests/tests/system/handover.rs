@@ -35,6 +35,7 @@ async fn a_full_cluster_goes_to_pintle_and_back_untouched() -> Result<()> {
     let cluster = TestCluster::real().await?.with_nodes(|_| {}).await?;
     let plane = cluster.plane()?;
     let namespace = Stage::new(plane.client(), plane.kubeconfig(), "handover".to_owned());
+    let namespace = namespace.comparing(&["endpoints", "endpointslices", "services"]);
     let kcm = Subject::KubeControllerManager.start(plane).await?;
     namespace.client.create_namespace(&namespace.ns).await?;
     namespace.open().await?;

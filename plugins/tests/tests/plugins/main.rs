@@ -9,6 +9,7 @@ mod stories {
     mod daemonset;
     mod deployment;
     mod disruption;
+    mod endpointslice;
     mod garbage_collector;
     mod gates;
     mod job;
@@ -38,6 +39,9 @@ plugins! {
     daemonset: plugin_daemonset, "daemonset";
     deployment: plugin_deployment, "deployment";
     disruption: plugin_disruption, "disruption";
+    endpoints: plugin_endpoints, "endpoints";
+    endpointslice: plugin_endpointslice, "endpointslice";
+    endpointslice_mirroring: plugin_endpointslice_mirroring, "endpointslice-mirroring";
     ephemeral_volume: plugin_ephemeral_volume, "ephemeral-volume";
     garbage_collector: plugin_garbage_collector, "garbage-collector";
     horizontal_pod_autoscaler: plugin_horizontal_pod_autoscaler, "horizontal-pod-autoscaler";

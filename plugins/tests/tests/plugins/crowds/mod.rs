@@ -78,6 +78,9 @@ crowds! {
     a_daemon_set_runs_on_thousands_of_nodes: "daemonset", workloads::daemon_set;
     a_deployment_has_thousands_of_replica_sets: "deployment", workloads::deployment;
     a_budget_has_thousands_of_owners: "disruption", policy::budget;
+    endpoints_have_thousands_of_addresses: "endpoints", network::endpoints;
+    a_service_has_thousands_of_pods: "endpointslice", network::slices;
+    thousands_of_addresses_are_copied: "endpointslice-mirroring", network::mirrored;
     a_pod_has_thousands_of_volumes: "ephemeral-volume", storage::ephemeral;
     an_object_has_thousands_of_owners_and_dependents: "garbage-collector", policy::garbage;
     an_autoscaler_measures_thousands_of_pods: "horizontal-pod-autoscaler", workloads::autoscaler;

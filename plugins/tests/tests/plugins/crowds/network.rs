@@ -1,4 +1,4 @@
-//! IP address ranges, and bootstrap tokens.
+//! IP address ranges, bootstrap tokens, and endpoints of Services.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pintle_sdk::testing::Cluster;
 use serde_json::json;
 
 use super::*;
-use crate::{bootstrap_signer, service_cidr, token_cleaner};
+use crate::{bootstrap_signer, endpoints, endpointslice, endpointslice_mirroring, service_cidr, token_cleaner};
 
 /// A range that is being deleted, and smaller ones with an address each.
 pub(super) fn ranges(size: Size) {
@@ -90,4 +90,100 @@ pub(super) fn tokens(size: Size) {
     let keys: Vec<Key> = tokens.iter().map(|token| key(&plugin, "", token)).collect();
     settle(&mut cluster, &plugin, &keys, nobody);
     assert_eq!(cluster.list(&SECRET).count(), 0);
+}
+
+const SLICE: Kind = Kind::new("discovery.k8s.io", "v1", "EndpointSlice");
+
+/// A Service that selects all Pods.
+fn service() -> Value {
+    let mut service = object("v1", "Service", "service", 0, LABEL);
+    service["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let ports = json!([{"name": "p".repeat(LABEL), "port": 80, "protocol": "TCP", "targetPort": 8080}]);
+    service["spec"] = json!({"clusterIP": "10.96.0.1", "ipFamilies": ["IPv6"], "selector": labels(), "ports": ports, "type": "ClusterIP"});
+    service
+}
+
+/// A ready Pod with an address.
+fn endpoint(number: usize) -> Value {
+    let mut pod = pod(number);
+    let address = format!("fd00::{number:x}");
+    pod["status"]["podIP"] = json!(address);
+    pod["status"]["podIPs"] = json!([{"ip": address}]);
+    pod["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T00:00:00Z");
+    pod
+}
+
+/// The number of endpoints of each slice. No endpoint is in two slices.
+fn sizes(cluster: &Cluster) -> Vec<usize> {
+    let slices: Vec<&Value> = cluster.list(&SLICE).collect();
+    let addresses = slices.iter().flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());
+    let mut all: Vec<String> = addresses.map(|endpoint| endpoint["addresses"].to_string()).collect();
+    let n = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), n, "an endpoint is in two slices");
+    let mut sizes: Vec<usize> = slices.iter().map(|slice| slice["endpoints"].as_array().map_or(0, Vec::len)).collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+/// A Service with one slice for each Pod. Then its port changes.
+pub(super) fn slices(size: Size) {
+    let n = size.n();
+    let mut cluster = Cluster::new(1);
+    let service = service();
+    cluster.insert(service.clone());
+    for i in 0..n {
+        cluster.insert(endpoint(i));
+        cluster.insert(global("v1", "Node", "node", i, LONGEST));
+    }
+    let plugin = size.limit(endpointslice::plugin().config("maxEndpointsPerSlice", 1));
+    let keys = [key(&plugin, "", &service)];
+    settle(&mut cluster, &plugin, &keys, nobody);
+    assert_eq!(sizes(&cluster), vec![1; n]);
+    edit_all(
+        &mut cluster,
+        &Kind::new("", "v1", "Service"),
+        |_| true,
+        |service| {
+            service["spec"]["ports"][0]["targetPort"] = json!(9090);
+        },
+    );
+    settle(&mut cluster, &plugin, &keys, nobody);
+    assert_eq!(sizes(&cluster), vec![1; n]);
+    assert!(cluster.list(&SLICE).all(|slice| slice["ports"][0]["port"] == 9090));
+}
+
+/// Endpoints of many Pods, which contain only some addresses.
+pub(super) fn endpoints(size: Size) {
+    let n = size.beyond(5_000);
+    let mut cluster = Cluster::new(1);
+    let service = service();
+    cluster.insert(service.clone());
+    (0..n).for_each(|i| cluster.insert(endpoint(i)));
+    let plugin = size.limit(endpoints::plugin());
+    settle(&mut cluster, &plugin, &[key(&plugin, "", &service)], nobody);
+    let written: Vec<&Value> = cluster.list(&Kind::new("", "v1", "Endpoints")).collect();
+    assert_eq!(written.len(), 1);
+    assert_eq!(written[0]["subsets"][0]["addresses"].as_array().map(Vec::len), Some(n.min(1_000)));
+}
+
+/// Endpoints with many subsets, each with one address and another port.
+pub(super) fn mirrored(size: Size) {
+    let n = size.n();
+    let mut cluster = Cluster::new(1);
+    let mut service = service();
+    service["spec"] = json!({"clusterIP": "None", "ports": [{"port": 80}]});
+    cluster.insert(service.clone());
+    let mut endpoints = object("v1", "Endpoints", "service", 0, LABEL);
+    let subset = |i: usize| json!({"addresses": [{"ip": format!("fd00::{i:x}")}], "ports": [{"port": i + 1, "protocol": "TCP"}]});
+    endpoints["subsets"] = (0..n).map(subset).collect();
+    cluster.insert(endpoints.clone());
+    let plugin = size.limit(endpointslice_mirroring::plugin());
+    let keys = [key(&plugin, "", &endpoints)];
+    settle(&mut cluster, &plugin, &keys, nobody);
+    assert_eq!(sizes(&cluster), vec![1; n]);
+    cluster.remove(&Kind::new("", "v1", "Service"), &home(), &name("service", 0, LABEL));
+    settle(&mut cluster, &plugin, &keys, nobody);
+    assert_eq!(cluster.list(&SLICE).count(), 0);
 }

@@ -20,6 +20,9 @@ const READ: &[(&str, &[&str], &[&str])] = &[
     ),
     ("deployment", &["controller/deployment"], &["DeploymentReplicaSetTerminatingReplicas"]),
     ("disruption", &["controller/disruption"], &[]),
+    ("endpoints", &["controller/endpoint"], &[]),
+    ("endpointslice", &["controller/endpointslice"], &["PreferSameTrafficDistribution"]),
+    ("endpointslice-mirroring", &["controller/endpointslicemirroring"], &[]),
     ("ephemeral-volume", &["controller/volume/ephemeral"], &[]),
     ("garbage-collector", &["controller/garbagecollector"], &[]),
     (
