@@ -160,7 +160,11 @@ impl Slice {
             body.set(&["metadata", "annotations"], &metadata.annotations);
         }
         body.set(&["endpoints"], &self.object.endpoints);
-        body.set(&["ports"], &self.object.ports);
+        // Upstream has no empty list here, either.
+        match self.object.ports.is_empty() {
+            true => body.remove(&["ports"]),
+            false => body.set(&["ports"], &self.object.ports),
+        }
         Ok(body)
     }
 }

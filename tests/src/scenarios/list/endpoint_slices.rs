@@ -151,9 +151,20 @@ async fn until_so(s: &Stage, service: &str, when: &str, is_so: impl Fn(&[Value])
 
 /// What slices say, in an order that does not depend on names.
 fn shown(slices: &[Value]) -> Value {
-    let mut shown: Vec<Value> = slices.iter().map(shown_slice).collect();
-    shown.sort_by_cached_key(Value::to_string);
-    Value::Array(shown)
+    let mut shown = slices.iter().map(shown_slice).collect();
+    in_order(&mut shown);
+    shown
+}
+
+/// Sorts a list whose order has no meaning: kube-controller-manager sorts ports and subsets by hashes.
+pub(super) fn in_order(list: &mut Value) {
+    if let Some(elements) = list.as_array_mut() {
+        elements.sort_by_cached_key(|element| {
+            let mut element = element.clone();
+            element.sort_all_objects();
+            element.to_string()
+        });
+    }
 }
 
 fn shown_slice(slice: &Value) -> Value {
@@ -165,6 +176,8 @@ fn shown_slice(slice: &Value) -> Value {
         }
     }
     endpoints.sort_by_cached_key(|endpoint| endpoint["addresses"].to_string());
+    let mut ports = slice["ports"].clone();
+    in_order(&mut ports);
     let mut owners = metadata["ownerReferences"].clone();
     for owner in owners.as_array_mut().into_iter().flatten() {
         owner["uid"] = json!("<uid>");
@@ -172,7 +185,7 @@ fn shown_slice(slice: &Value) -> Value {
     json!({
         "labels": metadata["labels"], "owners": owners, "prefix": metadata["generateName"],
         "has time of change": metadata["annotations"][LAST_CHANGE].is_string(),
-        "type": slice["addressType"], "ports": slice["ports"], "endpoints": endpoints,
+        "type": slice["addressType"], "ports": ports, "endpoints": endpoints,
     })
 }
 

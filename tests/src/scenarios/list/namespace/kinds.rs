@@ -66,7 +66,7 @@ fn built_in(ns: &str) -> Vec<(String, Value)> {
     let all = [
         ("/api/v1", "configmaps", json!({})),
         ("/api/v1", "secrets", json!({})),
-        ("/api/v1", "services", json!({"spec": {"clusterIP": "None", "selector": labels}})),
+        ("/api/v1", "services", json!({"spec": {"clusterIP": "None"}})),
         ("/api/v1", "endpoints", json!({})),
         ("/api/v1", "limitranges", json!({"spec": {"limits": []}})),
         ("/api/v1", "resourcequotas", json!({"spec": {}})),
