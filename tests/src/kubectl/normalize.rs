@@ -114,6 +114,9 @@ fn token(word: &str, before: &str) -> String {
 
 /// A part of a path or name: an address, a uid, or a name whose end was generated.
 fn part(text: &str) -> String {
+    if text.contains(',') && !text.contains('=') {
+        return text.split(',').map(part).collect::<Vec<_>>().join(",");
+    }
     let (name, port) = text.split_once(':').unwrap_or((text, ""));
     let is_port = port.is_empty() || port.bytes().all(|byte| byte.is_ascii_digit());
     let numbers: Vec<&str> = name.split('.').collect();

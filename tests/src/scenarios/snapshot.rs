@@ -377,10 +377,11 @@ fn content_of(template: &Value) -> String {
     format!("<{image}_{:02x}{:02x}>", digest[0], digest[1])
 }
 
-/// Events as `about: type reason message` -> how often.
+/// Events as `about: type reason message` -> how often. Not those of the API server, which repairs the addresses of Services that it has
+/// just allocated.
 fn events(events: &[Value], names: &Names) -> Value {
     let mut counted: BTreeMap<String, u64> = BTreeMap::new();
-    for event in events {
+    for event in events.iter().filter(|event| event["reason"] != "ClusterIPNotAllocated") {
         let about = &event["involvedObject"];
         let text = |v: &Value| names.text(v.as_str().unwrap_or_default());
         let source = event["source"]["component"].as_str().unwrap_or_default();

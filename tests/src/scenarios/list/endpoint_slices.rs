@@ -355,8 +355,6 @@ async fn many(s: &Stage) -> Result<()> {
     // All of them are there when the Service comes, so that one run sees them.
     service(s, &json!({})).await?;
     until(N_PODS, "slices of all Pods").await?;
-    end(s, "p0").await?;
-    until(N_PODS - 1, "slices without a Pod").await?;
     clean_up(s, &["a"]).await?;
     until(0, "slices without Pods").await
 }

@@ -27,7 +27,8 @@ const ENDPOINTS: &[Scenario] = &[
     Scenario::new("Endpoints of a headless Service have host names", |s| Box::pin(hostnames(s))),
     Scenario::new("Endpoints that somebody deletes are made again", |s| Box::pin(restored(s))),
     Scenario::new("Endpoints that somebody changes stay so until a Pod changes", |s| Box::pin(changed(s))),
-    Scenario::new("Endpoints have a thousand addresses at most", |s| Box::pin(crowd(s))),
+    Scenario::new("Endpoints have a thousand addresses at most", |s| Box::pin(crowd(s)))
+        .only_real("a thousand Pods take as long there as a hundred other scenarios"),
     Scenario::new("Endpoints of a Service without a selector stay as they are", |s| Box::pin(unselected(s))),
     Scenario::new("Endpoints go with their Service", |s| Box::pin(deleted(s))),
 ];
@@ -302,9 +303,9 @@ async fn until_copies(s: &Stage, when: &str, is_so: impl Fn(&[Value]) -> bool) -
         Ok(Some(slices))
     })
     .await?;
-    let mut copies: Vec<Value> = slices.iter().map(copy).collect();
-    copies.sort_by_cached_key(Value::to_string);
-    s.observe(when, &json!(copies));
+    let mut copies = slices.iter().map(copy).collect();
+    in_order(&mut copies);
+    s.observe(when, &copies);
     Ok(slices)
 }
 
@@ -316,9 +317,11 @@ fn copy(slice: &Value) -> Value {
     for owner in owners.as_array_mut().into_iter().flatten() {
         owner["uid"] = json!("<uid>");
     }
+    let mut ports = slice["ports"].clone();
+    in_order(&mut ports);
     json!({
         "labels": metadata["labels"], "annotations": metadata["annotations"], "owners": owners,
-        "type": slice["addressType"], "ports": slice["ports"], "endpoints": endpoints,
+        "type": slice["addressType"], "ports": ports, "endpoints": endpoints,
     })
 }
 
