@@ -151,12 +151,18 @@ async fn until_so(s: &Stage, service: &str, when: &str, is_so: impl Fn(&[Value])
 
 /// What slices say, in an order that does not depend on names.
 fn shown(slices: &[Value]) -> Value {
-    let mut shown = slices.iter().map(shown_slice).collect();
+    let show = |slice: &Value| {
+        let mut shown = content(slice);
+        shown["prefix"] = slice["metadata"]["generateName"].clone();
+        shown["has time of change"] = json!(slice["metadata"]["annotations"][LAST_CHANGE].is_string());
+        shown
+    };
+    let mut shown = slices.iter().map(show).collect();
     in_order(&mut shown);
     shown
 }
 
-/// Sorts a list whose order has no meaning: kube-controller-manager sorts ports and subsets by hashes.
+/// Sorts a list whose order is chance.
 pub(super) fn in_order(list: &mut Value) {
     if let Some(elements) = list.as_array_mut() {
         elements.sort_by_cached_key(|element| {
@@ -167,7 +173,8 @@ pub(super) fn in_order(list: &mut Value) {
     }
 }
 
-fn shown_slice(slice: &Value) -> Value {
+/// What a slice says, apart from names, uids and annotations.
+pub(super) fn content(slice: &Value) -> Value {
     let metadata = &slice["metadata"];
     let mut endpoints = slice["endpoints"].as_array().cloned().unwrap_or_default();
     for endpoint in &mut endpoints {
@@ -176,16 +183,13 @@ fn shown_slice(slice: &Value) -> Value {
         }
     }
     endpoints.sort_by_cached_key(|endpoint| endpoint["addresses"].to_string());
-    let mut ports = slice["ports"].clone();
-    in_order(&mut ports);
     let mut owners = metadata["ownerReferences"].clone();
     for owner in owners.as_array_mut().into_iter().flatten() {
         owner["uid"] = json!("<uid>");
     }
     json!({
-        "labels": metadata["labels"], "owners": owners, "prefix": metadata["generateName"],
-        "has time of change": metadata["annotations"][LAST_CHANGE].is_string(),
-        "type": slice["addressType"], "ports": ports, "endpoints": endpoints,
+        "labels": metadata["labels"], "owners": owners, "type": slice["addressType"], "ports": slice["ports"],
+        "endpoints": endpoints,
     })
 }
 

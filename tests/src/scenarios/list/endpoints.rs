@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::endpoint_slices::{clean_up, end, in_order, node, pod, run, service};
+use super::endpoint_slices::{clean_up, content, end, in_order, node, pod, run, service};
 use super::{Group, delete, until_gone};
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
@@ -87,11 +87,11 @@ fn shown(endpoints: &Value) -> Value {
                 }
             }
         }
-        in_order(&mut subset["ports"]);
         if let Some(fields) = subset.as_object_mut() {
             fields.retain(|_, value| !value.is_null());
         }
     }
+    // kube-controller-manager sorts subsets by hashes, which depend on the uids.
     in_order(&mut subsets);
     let mut annotations = metadata["annotations"].clone();
     if annotations[LAST_CHANGE].is_string() {
@@ -310,19 +310,9 @@ async fn until_copies(s: &Stage, when: &str, is_so: impl Fn(&[Value]) -> bool) -
 }
 
 fn copy(slice: &Value) -> Value {
-    let metadata = &slice["metadata"];
-    let mut endpoints = slice["endpoints"].as_array().cloned().unwrap_or_default();
-    endpoints.sort_by_cached_key(|endpoint| endpoint["addresses"].to_string());
-    let mut owners = metadata["ownerReferences"].clone();
-    for owner in owners.as_array_mut().into_iter().flatten() {
-        owner["uid"] = json!("<uid>");
-    }
-    let mut ports = slice["ports"].clone();
-    in_order(&mut ports);
-    json!({
-        "labels": metadata["labels"], "annotations": metadata["annotations"], "owners": owners,
-        "type": slice["addressType"], "ports": ports, "endpoints": endpoints,
-    })
+    let mut copy = content(slice);
+    copy["annotations"] = slice["metadata"]["annotations"].clone();
+    copy
 }
 
 async fn copied(s: &Stage) -> Result<()> {
