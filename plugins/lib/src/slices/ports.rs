@@ -31,3 +31,26 @@ pub fn sort_ports(ports: &mut [Port]) {
         ))
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_in_the_order_of_their_hashes() {
+        let port = |name: &str, number: i32, protocol: &str, app_protocol: Option<&str>| Port {
+            name: Some(name.to_owned()),
+            port: Some(number),
+            protocol: Some(protocol.to_owned()),
+            app_protocol: app_protocol.map(str::to_owned),
+        };
+        let mut ports = [
+            port("web", 8080, "TCP", Some("kubernetes.io/h2c")),
+            port("admin", 8081, "TCP", None),
+            port("dns", 53, "UDP", None),
+        ];
+        sort_ports(&mut ports);
+        // By deepHashObjectToString of k8s.io/endpointslice v0.37.2: 1caf21..., 5a8d51..., f71798...
+        assert_eq!(ports.map(|port| port.name.unwrap_or_default()), ["dns", "admin", "web"]);
+    }
+}
