@@ -248,10 +248,9 @@ fn parse_written(request: &WriteRequest, body: &[u8]) -> Result<Written, ApiErro
 /// k8s.io/apiserver/pkg/registry/generic/registry/store.go.
 fn removes(request: &WriteRequest, after: &AnswerMeta) -> bool {
     let is_change = matches!(request.verb, WriteVerb::Update { .. } | WriteVerb::Patch { .. });
-    // A Namespace also has finalizers in its spec, which is not in the answer.
-    let is_namespace = request.resource.kind.group.is_empty() && &*request.resource.kind.name == "Namespace";
     is_change
-        && !is_namespace
+        // A Namespace also has finalizers in its spec, which is not in the answer.
+        && !request.resource.kind.is_namespace()
         && after.deletion_timestamp.is_some()
         && after.deletion_grace_period_seconds.unwrap_or(0) == 0
         && after.finalizers.as_ref().is_none_or(Vec::is_empty)
