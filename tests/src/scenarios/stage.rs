@@ -220,7 +220,7 @@ impl Stage {
             (format!("{}?dryRun=All", self.all(plural)), self.one("resourcequotas", "few") + "/status");
         for (hard, is_allowed) in [(&nothing, false), (hard, true)] {
             self.patch("resourcequotas", "few", &json!({"spec": {"hard": hard}})).await?;
-            // No quota controller runs: the admission counts from here.
+            // The controller of quotas counts the same, where it runs: the admission need not wait for it.
             let counted = json!({"status": {"hard": hard, "used": used}});
             self.client.patch(&status, PatchKind::Merge, &counted).await?;
             eventually(PATIENCE, "the quota to be obeyed", async || {
