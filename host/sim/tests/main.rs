@@ -2,4 +2,5 @@
 
 mod api;
 mod faults;
+mod quota;
 mod support;

@@ -25,7 +25,8 @@ const ARROWS: [(&str, &[&str]); 29] = [
     ("host/outside", &["host/core"]),
     ("host/sources", &["host/core", "host/cache", "host/runtime", "host/kube", "host/oci"]),
     ("host/client", &["host/core", "host/sources"]),
-    ("host/sim", &["host/core", "host/crd"]),
+    // One engine computes the usage of quotas, as upstream: for the admission and for the controller.
+    ("host/sim", &["host/core", "host/crd", "plugins/quota"]),
     ("host/crd", &[]),
     ("host/types", &[]),
     // The embedded cluster is the server of its tests.
@@ -90,7 +91,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
     ),
     ("sdk", &["sdk"]),
     // A plugin is no library.
-    ("plugins", &["sdk", "plugins/lib"]),
+    ("plugins", &["sdk", "plugins/lib", "plugins/quota"]),
     ("plugins/tests", &["sdk", "plugins"]),
     // Bad next versions of built-in plugins share their code.
     ("tests/guests", &["sdk", "tests/guests", "plugins/lib"]),

@@ -202,7 +202,7 @@ impl Api {
         let name = meta(&object, "name").to_owned();
         let key = object_key(call.namespace(), &name);
         let stored = self.prepare_new(call, object, ownership)?;
-        self.charge_quotas(call, &stored, dry_run)?;
+        self.charge_quotas(call, &stored, None, dry_run)?;
         if dry_run {
             self.store.view(|view| match view.get(&resource.storage, &key) {
                 Some(_) => Err(ApiError::already_exists(&resource.group_resource(), &name)),
@@ -287,6 +287,7 @@ impl Api {
             let mut new = compute(&current)?;
             let named_version = !meta(&new, "resourceVersion").is_empty() && matches!(verb, WriteVerb::Update);
             self.prepare_successor(call, verb, &current, &mut new, ownership)?;
+            self.charge_quotas(call, &new, Some(&current), dry_run)?;
             if same_but_for_bookkeeping(&current, &new) {
                 return Ok(Written::Updated(entry));
             }
