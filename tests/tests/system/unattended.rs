@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use pintle_tests::{HostProcess, PATIENCE, TestCluster, eventually};
 use serde_json::json;
 
-/// A host with these controllers, on a cluster with a ReplicaSet and a quota.
+/// A host with these controllers, on a cluster with a ReplicaSet and a claim of devices.
 async fn started(cluster: &TestCluster, flags: &[&str]) -> Result<HostProcess> {
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
     let host = cluster.host(&flags)?;
@@ -19,8 +19,8 @@ async fn a_host_in_place_of_kube_controller_manager_logs_kinds_without_a_control
     let cluster = TestCluster::embedded().await?;
     let objects = [
         (
-            "/api/v1/namespaces/default/resourcequotas",
-            json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}),
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+            json!({"metadata": {"name": "gpu"}, "spec": {"devices": {"requests": []}}}),
         ),
         (
             "/apis/apps/v1/namespaces/default/replicasets",
@@ -34,13 +34,12 @@ async fn a_host_in_place_of_kube_controller_manager_logs_kinds_without_a_control
     let namespace = HostProcess::controllers(&["namespace"]);
     let mut beside = started(&cluster, &[&namespace, "--beside-kube-controller-manager"]).await?;
     let host = started(&cluster, &[&namespace]).await?;
-    let quota =
-        "no controller for v1/ResourceQuota is running: resourcequota-controller is not part of this Pintle yet";
+    let claim = "no controller for resource.k8s.io/v1/ResourceClaim is running: resourceclaim-controller is not part of this Pintle yet";
     let sets =
         "no controller for apps/v1/ReplicaSet is running: replicaset-controller is built in, and does not run here";
     eventually(PATIENCE, "both kinds in the log", async || {
         let log = host.log_tail();
-        Ok((log.contains(quota) && log.contains(sets)).then_some(()))
+        Ok((log.contains(claim) && log.contains(sets)).then_some(()))
     })
     .await?;
     let log = host.log_tail();

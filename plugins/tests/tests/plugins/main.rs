@@ -18,6 +18,7 @@ mod stories {
     pub(crate) mod objects;
     mod persistentvolumeclaim_protection;
     mod replicaset;
+    mod resourcequota;
 }
 
 /// A module with the plugin of a folder.
@@ -53,6 +54,7 @@ plugins! {
     podgroup_protection: plugin_podgroup_protection, "podgroup-protection";
     replicaset: plugin_replicaset, "replicaset";
     replicationcontroller: plugin_replicationcontroller, "replicationcontroller";
+    resourcequota: plugin_resourcequota, "resourcequota";
     root_ca_certificate_publisher: plugin_root_ca_certificate_publisher, "root-ca-certificate-publisher";
     service_cidr: plugin_service_cidr, "service-cidr";
     serviceaccount: plugin_serviceaccount, "serviceaccount";

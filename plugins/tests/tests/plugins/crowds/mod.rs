@@ -92,6 +92,7 @@ crowds! {
     a_group_has_thousands_of_pods: "podgroup-protection", pods::group;
     a_replica_set_has_thousands_of_pods: "replicaset", pods::replica_set;
     a_replication_controller_has_thousands_of_pods: "replicationcontroller", pods::replication_controller;
+    a_quota_counts_thousands_of_many_kinds: "resourcequota", policy::quota;
     a_config_map_has_thousands_of_entries: "root-ca-certificate-publisher", policy::root_ca;
     thousands_of_addresses_are_in_thousands_of_ranges: "service-cidr", network::ranges;
     a_namespace_has_thousands_of_accounts: "serviceaccount", policy::accounts;

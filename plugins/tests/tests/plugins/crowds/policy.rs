@@ -1,5 +1,6 @@
-//! Roles, budgets, owners, and the content of namespaces.
+//! Roles, budgets, owners, quotas, and the content of namespaces.
 
+use pintle_sdk::quantity::Quantity;
 use pintle_sdk::testing::{Cluster, Plugin};
 use pintle_sdk::{ApiResource, Kind, Need};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::stories::answers::Answers;
 use crate::{clusterrole_aggregation, disruption, garbage_collector, namespace as namespaces};
-use crate::{root_ca_certificate_publisher, serviceaccount};
+use crate::{resourcequota, root_ca_certificate_publisher, serviceaccount};
 
 /// A role that selects all others, and one for each of `n` selectors.
 pub(super) fn roles(size: Size) {
@@ -89,6 +90,58 @@ pub(super) fn budget(size: Size) {
     }
     cluster.run(&plugin, &key(&plugin, "disruption_pod", &pod(n - 1)));
     assert_eq!(cluster.events().last().map(|event| event.reason.as_str()), Some("MultiplePodDisruptionBudgets"));
+}
+
+/// A quota with many limits, and many objects of each kind.
+pub(super) fn quota(size: Size) {
+    let n = size.n();
+    let verbs = || ["create", "delete", "list", "watch"].map(str::to_owned).to_vec();
+    let counted = |kind: &str| ApiResource { verbs: verbs(), ..resource("example.com", kind, &[]) };
+    let kinds: Vec<String> = (0..n).map(|i| name("kind", i, LABEL)).collect();
+    let mut cluster = Cluster::new(1).resources(kinds.iter().map(|kind| counted(kind)).collect());
+    for i in 0..n {
+        let mut pod = pod(i);
+        pod["spec"]["containers"] = json!([{"name": "c".repeat(LABEL), "resources": {"requests": {"cpu": "1m"}}}]);
+        cluster.insert(pod);
+        let mut service = object("v1", "Service", "service", i, LABEL);
+        service["spec"] = json!({"type": "NodePort", "ports": [{"port": 80}]});
+        cluster.insert(service);
+        let mut claim = object("v1", "PersistentVolumeClaim", "claim", i, LONGEST);
+        claim["spec"] = json!({"resources": {"requests": {"storage": "1Ki"}}});
+        cluster.insert(claim);
+        let mut devices = object("resource.k8s.io/v1", "ResourceClaim", "devices", i, LONGEST);
+        let exactly = json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1});
+        devices["spec"] = json!({"devices": {"requests": [{"name": "r", "exactly": exactly}]}});
+        cluster.insert(devices);
+        cluster.insert(object("example.com/v1", &kinds[0], "one", i, LONGEST));
+    }
+    let plural = |kind: &String| format!("count/{kind}s.example.com");
+    let of_kinds = [
+        "pods",
+        "services.nodeports",
+        "persistentvolumeclaims",
+        "gpu.deviceclass.resource.k8s.io/devices",
+        plural(&kinds[0]).as_str(),
+    ]
+    .map(str::to_owned);
+    let hard = of_kinds.iter().cloned().chain(["requests.cpu".into(), "requests.storage".into()]);
+    let hard = hard.chain(kinds.iter().map(plural)).map(|name| (name, json!("1M"))).collect::<serde_json::Map<_, _>>();
+    let mut quota = object("v1", "ResourceQuota", "quota", 0, LONGEST);
+    quota["spec"] = json!({ "hard": hard });
+    cluster.insert(quota.clone());
+    let plugin = size.limit(resourcequota::plugin());
+    for queue in ["", "resourcequota_priority", "resource_quota_controller_resource_changes"] {
+        settle(&mut cluster, &plugin, &[key(&plugin, queue, &quota)], nobody);
+    }
+    let used = &now(&cluster, &quota)["status"]["used"];
+    let amount = |name: &str| used[name].as_str().and_then(|text| text.parse::<Quantity>().ok());
+    let number = i64::try_from(n).expect("it is small");
+    for name in &of_kinds {
+        assert_eq!(amount(name).map(Quantity::value), Some(number), "{name}");
+    }
+    assert_eq!(amount("requests.cpu").map(Quantity::milli_value), Some(number));
+    assert_eq!(amount("requests.storage").map(Quantity::value), Some(1024 * number));
+    assert_eq!(amount(&plural(&kinds[n - 1])).map(Quantity::value), Some(0));
 }
 
 /// An object whose owners are deleted; one that waits for its dependents; and one that releases them.

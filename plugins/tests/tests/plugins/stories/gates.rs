@@ -63,6 +63,18 @@ const READ: &[(&str, &[&str], &[&str])] = &[
         &["DeploymentReplicaSetTerminatingReplicas", "PodDeletionCost", "StaleControllerConsistencyReplicaSet"],
     ),
     ("replicationcontroller", &["controller/replication", "controller/controller_utils.go"], &["PodDeletionCost"]),
+    (
+        "resourcequota",
+        &["controller/resourcequota", "quota/v1"],
+        &[
+            "DRAExtendedResource",
+            "DynamicResourceAllocation",
+            "InPlacePodVerticalScaling",
+            "PodLevelResources",
+            "RecoverVolumeExpansionFailure",
+            "VolumeAttributesClass",
+        ],
+    ),
     ("root-ca-certificate-publisher", &["controller/certificates/rootcacertpublisher"], &[]),
     ("service-cidr", &["controller/servicecidrs"], &[]),
     ("serviceaccount", &["controller/serviceaccount"], &[]),
