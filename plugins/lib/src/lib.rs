@@ -6,6 +6,7 @@
 //! | [`backoff`] | exponential delays | `flowcontrol/backoff.go` of client-go |
 //! | [`batch`] | limits the writes of one run | |
 //! | `bootstrap_token` (a feature) | expiration of tokens | `util/secrets` of cluster-bootstrap |
+//! | `certificates` (a feature) | fields of certificate requests, and expiry of certificates | `apis/certificates/helpers.go` |
 //! | [`cidr`] | IP address ranges, and Pod CIDRs of Nodes | `nodeipam/ipam/cidrset` |
 //! | [`conditions`] | set conditions by the rules of each kind | `controller_utils.go`, `job/job_controller.go` |
 //! | [`controller_ref`] | adopt and release objects by a selector | `controller_ref_manager.go` |
@@ -34,6 +35,8 @@ pub mod backoff;
 pub mod batch;
 #[cfg(feature = "bootstrap-token")]
 pub mod bootstrap_token;
+#[cfg(feature = "certificates")]
+pub mod certificates;
 pub mod cidr;
 pub mod conditions;
 pub mod controller_ref;
