@@ -313,7 +313,9 @@ pub(crate) fn selectable_fields(resource: &Resource, object: &Value) -> Vec<(Box
         }
         "replicationcontrollers" | "replicasets.apps" => put("status.replicas", &["status", "replicas"], "0"),
         "jobs.batch" => put("status.successful", &["status", "succeeded"], "0"),
-        "certificatesigningrequests.certificates.k8s.io" => put("spec.signerName", &["spec", "signerName"], ""),
+        "certificatesigningrequests.certificates.k8s.io" | "clustertrustbundles.certificates.k8s.io" => {
+            put("spec.signerName", &["spec", "signerName"], "")
+        }
         _ => {
             if let Some(crd) = &resource.crd {
                 for path in &crd.selectable_fields {
