@@ -280,6 +280,11 @@ impl ControlPlane {
         ApiClient::new(&self.base_url(), Some(&token(user)), Some(&self.pki.ca_pem))
     }
 
+    /// The flags that name the keys by which controllers sign tokens and certificates.
+    pub fn signing_flags(&self) -> [String; 3] {
+        signing_flags(&self.pki)
+    }
+
     /// The authority that signed the certificate of the API server, as PEM.
     pub fn authority(&self) -> &str {
         &self.pki.ca_pem
@@ -467,6 +472,14 @@ fn kcm_args(kubeconfig: &Path, pki: &Pki, port: u16) -> Vec<String> {
         flag("kube-api-qps", 5000),
         flag("kube-api-burst", 10000),
         flag("root-ca-file", pki.ca.display()),
+    ]
+    .into_iter()
+    .chain(signing_flags(pki))
+    .collect()
+}
+
+fn signing_flags(pki: &Pki) -> [String; 3] {
+    [
         flag("service-account-private-key-file", pki.service_account_key.display()),
         flag("cluster-signing-cert-file", pki.ca.display()),
         flag("cluster-signing-key-file", pki.ca_key.display()),

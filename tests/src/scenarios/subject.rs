@@ -158,6 +158,7 @@ impl Subject {
             return Ok(Running { name, client, ready_path: "/healthz", process });
         };
         let mut all = vec![HostProcess::controllers(controllers)];
+        all.extend(plane.signing_flags());
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let mut host = HostProcess::start_binary(binary, kubeconfig, &all)?;
         let client = host.ready().await?;
