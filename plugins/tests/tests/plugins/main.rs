@@ -35,6 +35,7 @@ macro_rules! plugins {
 
 plugins! {
     bootstrap_signer: plugin_bootstrap_signer, "bootstrap-signer";
+    certificatesigningrequest_cleaner: plugin_certificatesigningrequest_cleaner, "certificatesigningrequest-cleaner";
     clusterrole_aggregation: plugin_clusterrole_aggregation, "clusterrole-aggregation";
     cronjob: plugin_cronjob, "cronjob";
     daemonset: plugin_daemonset, "daemonset";
@@ -47,10 +48,13 @@ plugins! {
     garbage_collector: plugin_garbage_collector, "garbage-collector";
     horizontal_pod_autoscaler: plugin_horizontal_pod_autoscaler, "horizontal-pod-autoscaler";
     job: plugin_job, "job";
+    kube_apiserver_serving_clustertrustbundle_publisher: plugin_kube_apiserver_serving_clustertrustbundle_publisher, "kube-apiserver-serving-clustertrustbundle-publisher";
+    legacy_serviceaccount_token_cleaner: plugin_legacy_serviceaccount_token_cleaner, "legacy-serviceaccount-token-cleaner";
     namespace: plugin_namespace, "namespace";
     persistentvolume_protection: plugin_persistentvolume_protection, "persistentvolume-protection";
     persistentvolumeclaim_protection: plugin_persistentvolumeclaim_protection, "persistentvolumeclaim-protection";
     pod_garbage_collector: plugin_pod_garbage_collector, "pod-garbage-collector";
+    podcertificaterequest_cleaner: plugin_podcertificaterequest_cleaner, "podcertificaterequest-cleaner";
     podgroup_protection: plugin_podgroup_protection, "podgroup-protection";
     replicaset: plugin_replicaset, "replicaset";
     replicationcontroller: plugin_replicationcontroller, "replicationcontroller";
@@ -58,6 +62,7 @@ plugins! {
     root_ca_certificate_publisher: plugin_root_ca_certificate_publisher, "root-ca-certificate-publisher";
     service_cidr: plugin_service_cidr, "service-cidr";
     serviceaccount: plugin_serviceaccount, "serviceaccount";
+    serviceaccount_token: plugin_serviceaccount_token, "serviceaccount-token";
     statefulset: plugin_statefulset, "statefulset";
     token_cleaner: plugin_token_cleaner, "token-cleaner";
     ttl: plugin_ttl, "ttl";

@@ -6,6 +6,7 @@
 //! outcome is carried out in parts. Both reach the same result. A plugin without a crowd fails
 //! [`every_plugin_has_a_crowd`].
 
+mod identity;
 mod network;
 mod pods;
 mod policy;
@@ -73,6 +74,9 @@ macro_rules! crowds {
 
 crowds! {
     thousands_of_tokens_sign: "bootstrap-signer", network::signatures;
+    a_request_is_of_a_user_in_thousands_of_groups: "certificatesigningrequest-approving", identity::approval;
+    thousands_of_requests_are_old: "certificatesigningrequest-cleaner", identity::requests;
+    a_request_has_thousands_of_conditions: "certificatesigningrequest-signing", identity::certificate;
     a_role_combines_thousands: "clusterrole-aggregation", policy::roles;
     a_cron_job_has_thousands_of_jobs: "cronjob", workloads::cron_job;
     a_daemon_set_runs_on_thousands_of_nodes: "daemonset", workloads::daemon_set;
@@ -85,10 +89,13 @@ crowds! {
     an_object_has_thousands_of_owners_and_dependents: "garbage-collector", policy::garbage;
     an_autoscaler_measures_thousands_of_pods: "horizontal-pod-autoscaler", workloads::autoscaler;
     a_job_has_thousands_of_indexes: "job", workloads::job;
+    a_signer_has_thousands_of_bundles: "kube-apiserver-serving-clustertrustbundle-publisher", identity::bundles;
+    thousands_of_tokens_are_not_used: "legacy-serviceaccount-token-cleaner", identity::unused;
     a_namespace_has_thousands_of_kinds: "namespace", policy::namespace;
     a_volume_has_thousands_of_finalizers: "persistentvolume-protection", storage::volume;
     thousands_of_claims_are_in_use: "persistentvolumeclaim-protection", storage::claims;
     thousands_of_nodes_are_gone: "pod-garbage-collector", pods::gone;
+    thousands_of_requests_of_pods_are_old: "podcertificaterequest-cleaner", identity::pod_requests;
     a_group_has_thousands_of_pods: "podgroup-protection", pods::group;
     a_replica_set_has_thousands_of_pods: "replicaset", pods::replica_set;
     a_replication_controller_has_thousands_of_pods: "replicationcontroller", pods::replication_controller;
@@ -96,10 +103,11 @@ crowds! {
     a_config_map_has_thousands_of_entries: "root-ca-certificate-publisher", policy::root_ca;
     thousands_of_addresses_are_in_thousands_of_ranges: "service-cidr", network::ranges;
     a_namespace_has_thousands_of_accounts: "serviceaccount", policy::accounts;
+    an_account_has_thousands_of_tokens: "serviceaccount-token", identity::tokens;
     a_stateful_set_has_thousands_of_pods_and_claims: "statefulset", workloads::stateful_set;
-    a_job_has_thousands_of_conditions: "ttl-after-finished", workloads::finished;
     thousands_of_tokens_have_expired: "token-cleaner", network::tokens;
     there_are_thousands_of_nodes: "ttl", pods::nodes;
+    a_job_has_thousands_of_conditions: "ttl-after-finished", workloads::finished;
     a_class_is_named_by_thousands: "volumeattributesclass-protection", storage::class;
 }
 

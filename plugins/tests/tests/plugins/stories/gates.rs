@@ -11,6 +11,13 @@ const KUBERNETES: &str = include_str!("../../../../kubernetes-version").trim_asc
 /// Folders of plugins, the packages below upstream's `pkg` that they replace, and the gates used there.
 const READ: &[(&str, &[&str], &[&str])] = &[
     ("bootstrap-signer", &["controller/bootstrap"], &[]),
+    ("certificatesigningrequest-approving", &["controller/certificates/approver"], &[]),
+    ("certificatesigningrequest-cleaner", &["controller/certificates/cleaner/cleaner.go"], &[]),
+    (
+        "certificatesigningrequest-signing",
+        &["controller/certificates/signer", "controller/certificates/authority"],
+        &[],
+    ),
     ("clusterrole-aggregation", &["controller/clusterroleaggregation"], &[]),
     ("cronjob", &["controller/cronjob"], &[]),
     (
@@ -47,6 +54,12 @@ const READ: &[(&str, &[&str], &[&str])] = &[
             "WorkloadWithJob",
         ],
     ),
+    (
+        "kube-apiserver-serving-clustertrustbundle-publisher",
+        &["controller/certificates/clustertrustbundlepublisher"],
+        &["ClusterTrustBundle"],
+    ),
+    ("legacy-serviceaccount-token-cleaner", &["controller/serviceaccount/legacy_serviceaccount_token_cleaner.go"], &[]),
     ("namespace", &["controller/namespace"], &[]),
     ("persistentvolume-protection", &["controller/volume/pvprotection"], &[]),
     (
@@ -55,7 +68,7 @@ const READ: &[(&str, &[&str], &[&str])] = &[
         &["PersistentVolumeClaimUnusedSinceTime"],
     ),
     ("pod-garbage-collector", &["controller/podgc"], &[]),
-    // kube-controller-manager decides at the start whether it runs at all.
+    ("podcertificaterequest-cleaner", &["controller/certificates/cleaner/pcrcleaner.go"], &["PodCertificateRequest"]),
     ("podgroup-protection", &["controller/scheduling/podgroupprotection"], &["GenericWorkload"]),
     (
         "replicaset",
@@ -78,6 +91,7 @@ const READ: &[(&str, &[&str], &[&str])] = &[
     ("root-ca-certificate-publisher", &["controller/certificates/rootcacertpublisher"], &[]),
     ("service-cidr", &["controller/servicecidrs"], &[]),
     ("serviceaccount", &["controller/serviceaccount"], &[]),
+    ("serviceaccount-token", &["controller/serviceaccount/tokens_controller.go"], &[]),
     (
         "statefulset",
         &["controller/statefulset"],
@@ -93,6 +107,10 @@ const READ: &[(&str, &[&str], &[&str])] = &[
     ("ttl-after-finished", &["controller/ttlafterfinished"], &[]),
     ("volumeattributesclass-protection", &["controller/volume/vacprotection"], &[]),
 ];
+
+/// kube-controller-manager decides at the start whether these run at all.
+const RUN_BY_GATE: [&str; 3] =
+    ["kube-apiserver-serving-clustertrustbundle-publisher", "podcertificaterequest-cleaner", "podgroup-protection"];
 
 fn plugins() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -160,7 +178,7 @@ fn the_gates_that_upstream_reads_are_known() {
     if !sources.exists() {
         return;
     }
-    for (folder, packages, gates) in READ.iter().filter(|(folder, ..)| *folder != "podgroup-protection") {
+    for (folder, packages, gates) in READ.iter().filter(|(folder, ..)| !RUN_BY_GATE.contains(folder)) {
         let mut found = BTreeSet::new();
         packages.iter().for_each(|package| find(&sources.join(package), &mut found));
         assert_eq!(found, gates.iter().map(|gate| (*gate).to_owned()).collect(), "{folder}");

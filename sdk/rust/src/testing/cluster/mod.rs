@@ -48,7 +48,8 @@ const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 /// Runs plugins against in-memory objects.
 ///
 /// Writes behave as in the API server: names are generated, resourceVersions and preconditions checked, finalizers
-/// delay a deletion, a running Pod gets a grace period. Every kind has the subresource `status`.
+/// delay a deletion, a running Pod gets a grace period. Every kind has the subresource `status`, and
+/// CertificateSigningRequests have `approval`.
 ///
 /// The seed determines all random choices: the order of parallel writes, the order and interleaving of runs in a
 /// [round](Self::round), the faults of [`Fault::one_in`], and [`random`](Self::random). A test that panics prints it.

@@ -218,7 +218,8 @@ impl Objects {
                     (None, _) => {}
                 }
             }
-            Some("status") => {
+            // Approvals are conditions of the status.
+            Some("status" | "approval") => {
                 new["metadata"] = object["metadata"].clone();
                 new["status"] = object["status"].clone();
             }
