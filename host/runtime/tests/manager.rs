@@ -11,6 +11,7 @@ use pintle_core::lifecycle::Spec;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::ports::api::ApiReader;
 use pintle_core::ports::guest::Guest;
+use pintle_core::ports::outside::{Authority, Bound, Endpoint, Outside, SigningKey};
 use pintle_core::ports::view::{OwnedBy, Query, View};
 use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions, Uptime};
 use pintle_testing::server::settle;
@@ -351,6 +352,63 @@ async fn plugins_see_the_uptime_of_the_configured_clock_or_of_the_manager() {
         assert_eq!(*seen.lock().unwrap(), [expected]);
         host.stop().await;
     }
+}
+
+/// Bindings of a plugin that is never asked to use them.
+struct Bindings;
+
+impl Outside for Bindings {
+    fn key(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn SigningKey>> {
+        None
+    }
+
+    fn authority(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn Authority>> {
+        None
+    }
+
+    fn endpoint(&self, _plugin: &str, _endpoint: &str) -> Option<Arc<dyn Endpoint>> {
+        None
+    }
+
+    fn bound(&self, plugin: &str) -> Vec<Bound> {
+        let bound =
+            |(kind, name): (&str, &str)| Bound { kind: kind.into(), name: name.into(), place: "/secret".into() };
+        let all = [("key", "key"), ("authority", "ours"), ("endpoint", "desk")];
+        all.into_iter().filter(|_| plugin == "signer").map(bound).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn plugins_see_which_keys_and_authorities_are_bound() {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let signer = |name: &str| -> Arc<dyn Guest> {
+        let manifest = json!({
+            "name": name, "version": "1.0.0", "contract": "0.2", "queues": [{"name": name}],
+            "watches": [{"kind": "v1/Pod", "enqueue": [{"to": "self"}]}],
+            "config": {
+                "days": {"type": "integer", "default": 3},
+                "key": {"type": "key", "optional": true},
+                "ours": {"type": "authority", "optional": true},
+                "theirs": {"type": "authority", "optional": true},
+            },
+            "endpoints": {"desk": {"operations": ["look-up"]}},
+        });
+        let manifest = Arc::new(Manifest::parse(manifest.to_string().as_bytes()).unwrap());
+        let (log, name) = (seen.clone(), name.to_owned());
+        Arc::new(FakeGuest::new(manifest, move |_, view| {
+            log.lock().unwrap().push(format!("{name} {}", view.config()));
+            Ok(Ok(Outcome::default()))
+        }))
+    };
+    let server = FakeServer::new();
+    server.put("pods", "ns", "a", json!({}));
+    let config = ManagerConfig { outside: Arc::new(Bindings), ..ManagerConfig::default() };
+    let host = Host::with(config, server.clone(), &Writes::new(&server), vec![signer("signer"), signer("other")]);
+    host.idle().await;
+    let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+    seen.sort();
+    assert_eq!(seen, [r#"other {"days":3}"#, r#"signer {"days":3,"key":true,"ours":true}"#]);
+    host.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

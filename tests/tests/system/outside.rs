@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD as BASE64};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -26,7 +26,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use pintle_tests::{ApiClient, HostProcess, TestCluster, errands, pintle, tls, workspace_dir};
+use pintle_tests::{
+    ApiClient, HostProcess, PATIENCE, PatchKind, TestCluster, errands, eventually, pintle, tls, workspace_dir,
+};
 
 /// The endpoint `desk`. What it answers is the name that it is asked for. Dropping it closes its ports.
 struct Desk {
@@ -203,7 +205,11 @@ fn authority() -> Result<(String, String)> {
 
 /// How many requests of the plugin were not granted.
 async fn denials(host: &HostProcess) -> Result<u64> {
-    let plugin = host.plugin(&["describe", "errand-rust"])?;
+    denials_of(host, "errand-rust")
+}
+
+fn denials_of(host: &HostProcess, plugin: &str) -> Result<u64> {
+    let plugin = host.plugin(&["describe", plugin])?;
     Ok(plugin["plugin"]["faults"]["grant"].as_u64().unwrap_or(0))
 }
 
@@ -215,4 +221,49 @@ async fn what_the_operator_has_bound_is_done_and_the_rest_is_denied() -> Result<
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_operator_has_bound_is_done_on_the_real_control_plane() -> Result<()> {
     bound_and_unbound(TestCluster::real().await?).await
+}
+
+/// A plugin reads in its configuration which authorities are bound: the signing controller requests no other signature.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signer_without_an_authority_leaves_its_requests_alone() -> Result<()> {
+    const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    const SIGNING: &str = "certificatesigningrequest-signing-controller";
+    let cluster = TestCluster::embedded().await?;
+    let folder = tempfile::tempdir()?;
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (authority, authority_key) = authority()?;
+    std::fs::write(at("ca.crt"), &authority)?;
+    std::fs::write(at("ca.key"), authority_key)?;
+    let mut request = CertificateParams::default();
+    request.distinguished_name.push(DnType::OrganizationName, "system:nodes");
+    request.distinguished_name.push(DnType::CommonName, "system:node:a");
+    let request = request.serialize_request(&KeyPair::generate()?)?.pem()?;
+    let condition = json!({"type": "Approved", "status": "True", "reason": "Test", "message": "approved"});
+    for (name, signer) in [("unbound", "kube-apiserver-client"), ("bound", "kube-apiserver-client-kubelet")] {
+        let spec = json!({
+            "request": STANDARD.encode(&request), "signerName": format!("kubernetes.io/{signer}"),
+            "usages": ["digital signature", "client auth"],
+        });
+        cluster.client.create(REQUESTS, &json!({"metadata": {"name": name}, "spec": spec})).await?;
+        let approval = json!({"status": {"conditions": [condition]}});
+        cluster.client.patch(&format!("{REQUESTS}/{name}/approval"), PatchKind::Merge, &approval).await?;
+    }
+    let mut host = cluster.host(&[
+        HostProcess::controllers(&[SIGNING]),
+        format!("--cluster-signing-kubelet-client-cert-file={}", at("ca.crt")),
+        format!("--cluster-signing-kubelet-client-key-file={}", at("ca.key")),
+    ])?;
+    host.ready().await?;
+    let certificate = |request: &Value| request["status"]["certificate"].as_str().map(str::to_owned);
+    let signed = eventually(PATIENCE, "the request to be signed", async || {
+        Ok(certificate(&cluster.client.get(&format!("{REQUESTS}/bound")).await?))
+    })
+    .await?;
+    verify(&String::from_utf8(STANDARD.decode(signed)?)?, &authority)?;
+    let other = cluster.client.get(&format!("{REQUESTS}/unbound")).await?;
+    ensure!(certificate(&other).is_none(), "{other}");
+    ensure!(denials_of(&host, SIGNING)? == 0, "the signing controller requested a signature that is not bound");
+    host.stop().await;
+    cluster.stop().await;
+    Ok(())
 }

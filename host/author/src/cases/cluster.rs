@@ -56,6 +56,8 @@ impl CaseCluster {
         let object = ObjectKey::new(&input.key.namespace, &input.key.name);
         let key = Key { queue: queue.into(), kind: input.key.kind.clone(), object };
         let config = settings::resolve(&manifest.config, &Value::Object(input.config.clone()))?;
+        let config =
+            settings::show_bound(manifest, config, |name| input.signatures.iter().any(|of| of.bound() == Some(name)));
         let state = input.state.iter().map(|(name, value)| (Arc::from(name.as_str()), Arc::from(value.as_str())));
         let context = RunContext {
             now: input.now.clone(),

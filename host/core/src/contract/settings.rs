@@ -68,6 +68,20 @@ pub fn configure(manifest: &mut Arc<Manifest>, given: &Value) -> Result<String, 
     Ok(Value::Object(values).to_string())
 }
 
+/// The configuration with `true` for each setting of type `key` or `authority` that is bound. It contains neither
+/// files nor their contents.
+pub fn show_bound(manifest: &Manifest, config: String, is_bound: impl Fn(&str) -> bool) -> String {
+    let bound = manifest.config.iter().filter(|(name, setting)| setting.kind.is_secret() && is_bound(name));
+    let bound: Vec<(String, Value)> = bound.map(|(name, _)| (name.clone(), true.into())).collect();
+    if bound.is_empty() {
+        return config;
+    }
+    // A resolved configuration is always an object.
+    let mut values: Map<String, Value> = serde_json::from_str(&config).unwrap_or_default();
+    values.extend(bound);
+    Value::Object(values).to_string()
+}
+
 fn values(settings: &BTreeMap<String, Setting>, given: &Value) -> Result<Map<String, Value>, SettingsError> {
     let empty = Map::new();
     let given = match given {
@@ -266,6 +280,29 @@ mod tests {
         }
         assert_eq!(resolve(&of("duration"), &Value::Null), Ok("{}".to_owned()));
         assert_eq!(resolve(&of("key"), &Value::Null), Ok("{}".to_owned()));
+    }
+
+    #[test]
+    fn the_configuration_shows_which_keys_and_authorities_are_bound() {
+        let manifest = json!({
+            "name": "signer", "version": "1.0.0", "contract": "0.2", "queues": [{"name": "signer"}],
+            "watches": [{"kind": "v1/Pod", "enqueue": [{"to": "self"}]}],
+            "config": {
+                "days": {"type": "integer", "default": 3},
+                "key": {"type": "key", "optional": true},
+                "ours": {"type": "authority", "optional": true},
+                "theirs": {"type": "authority", "optional": true},
+            },
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+        let shown = |bound: &[&str]| {
+            let config = resolve(&manifest.config, &Value::Null).unwrap();
+            show_bound(&manifest, config, |name| bound.contains(&name))
+        };
+        assert_eq!(shown(&[]), r#"{"days":3}"#);
+        assert_eq!(shown(&["ours"]), r#"{"days":3,"ours":true}"#);
+        // Other names, such as those of endpoints and other settings, are not shown.
+        assert_eq!(shown(&["days", "desk", "key", "ours"]), r#"{"days":3,"key":true,"ours":true}"#);
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub struct Input<S = ()> {
     /// Verdicts of the API server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<InputReview>,
-    /// Signatures by keys and authorities of the settings.
+    /// Signatures by keys and authorities of the settings, which the configuration then shows as bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<InputSignature>,
     /// Answers of bound endpoints.
@@ -353,6 +353,13 @@ impl InputSignature {
             _ => return None,
         };
         Some(Self { by: by.clone(), claims, answer: Some(answer.to_owned()), error: None })
+    }
+
+    /// The setting of type `key` or `authority` that is bound according to this signature. `None` if it is the refusal
+    /// of one that is not bound.
+    pub fn bound(&self) -> Option<&str> {
+        let is_bound = self.error.as_ref().is_none_or(|error| error.reason != "NotGranted");
+        is_bound.then_some(self.by.as_str())
     }
 
     /// The answer, if it is for this need.

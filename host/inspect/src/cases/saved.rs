@@ -26,6 +26,7 @@ pub fn save(run: &FailedRun, secrets: bool) -> anyhow::Result<SavedRun> {
     input.attempt = run.attempt;
     input.failures = run.failures.iter().map(InputFailure::from).collect();
     input.config = serde_json::from_str(&run.config).context("read the configuration")?;
+    leave_out_bound(&mut input.config, &run.manifest);
     input.objects = run.read_set.objects.iter().map(|object| object.value()).collect();
     let state = run.read_set.state.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     input.state = state.collect();
@@ -135,6 +136,11 @@ fn shown(need: &Need) -> String {
     }
 }
 
+/// Removes keys and authorities: the signatures of a case show which of them are bound.
+fn leave_out_bound(config: &mut Map<String, Value>, manifest: &Manifest) {
+    config.retain(|name, _| manifest.config.get(name).is_none_or(|setting| !setting.kind.is_secret()));
+}
+
 /// Settings that may come from files, which are often mounted from Secrets.
 fn mask_settings(config: &mut Map<String, Value>, manifest: &Manifest) -> usize {
     let from_file =
@@ -157,6 +163,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_case_has_no_bound_keys_in_its_configuration() {
+        let manifest = json!({
+            "name": "signer", "version": "1.0.0", "contract": "0.2", "queues": [{"name": "signer"}],
+            "watches": [{"kind": "v1/Pod", "enqueue": [{"to": "self"}]}],
+            "config": {"days": {"type": "integer", "default": 3}, "key": {"type": "key"}, "ours": {"type": "authority"}},
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+        let mut config = serde_json::from_value(json!({"days": 3, "key": true, "ours": true})).unwrap();
+        leave_out_bound(&mut config, &manifest);
+        assert_eq!(Value::Object(config), json!({"days": 3}));
+    }
 
     #[test]
     fn signatures_and_calls_come_with_their_refusals_and_tokens_without_their_signature() {

@@ -30,6 +30,9 @@ impl Manager {
         }
         let config = settings::configure(&mut manifest, &options.spec.config)
             .map_err(|why| ManagerError::Settings { plugin: manifest.name.clone(), why })?;
+        let bound = self.config.outside.bound(&manifest.name);
+        let is_bound = |name: &str| bound.iter().any(|of| of.kind != "endpoint" && of.name == name);
+        let config = settings::show_bound(&manifest, config, is_bound);
         let name = &manifest.name;
         let maps = manifest.watches.iter().flat_map(|watch| &watch.enqueue).any(|rule| rule.to == To::Plugin);
         if maps && !guest.maps() {

@@ -115,6 +115,11 @@ pub(super) struct Call {
 }
 
 impl Signature {
+    /// Whether it shows that its key or authority is bound: it is not the refusal of one that is not.
+    fn is_bound(&self) -> bool {
+        self.error.as_ref().is_none_or(|error| error.reason != "NotGranted")
+    }
+
     fn of(&self, by: &str, claims: Option<&str>) -> Option<Result<String, ApiError>> {
         let claims: Value =
             claims.map_or(Value::Null, |claims| serde_json::from_str(claims).expect("the claims are JSON"));
@@ -206,6 +211,9 @@ impl Fixture {
         };
         let mut config = manifest.default_config();
         config.extend(input.config.into_iter().map(|(name, value)| (name.clone(), manifest.seen(&name, value))));
+        let is_secret = |name: &str| manifest.config.get(name).is_some_and(|setting| setting.is_secret());
+        let bound = input.signatures.iter().filter(|signature| signature.is_bound() && is_secret(&signature.by));
+        config.extend(bound.map(|signature| (signature.by.clone(), Value::Bool(true))));
         let objects = StoredObject::all(input.objects)?;
         let live = input.live.map(StoredObject::all).transpose()?.unwrap_or_else(|| objects.clone());
         Ok(Self {
@@ -673,5 +681,33 @@ impl FixtureLister {
                 self.discovery.error.clone().map_or_else(|| Ok(json!(self.discovery.failed).to_string()), Err)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_shows_the_keys_that_a_case_has_signatures_by() {
+        let manifest = "
+name: signer
+queues: [{name: signer}]
+watches: [{kind: v1/Pod}]
+config:
+  days: {type: integer, default: 3}
+  key: {type: key}
+  ours: {type: authority}
+  theirs: {type: authority}
+";
+        let input = "
+key: {kind: v1/Pod, name: a}
+signatures:
+  - {by: key, answer: token}
+  - {by: key, answer: another}
+  - {by: theirs, error: {code: 0, reason: NotGranted}}
+";
+        let fixture = Fixture::parse(manifest, input).unwrap();
+        assert_eq!(fixture.lister.config, json!({"days": 3, "key": true}));
     }
 }

@@ -77,6 +77,13 @@ pub(super) struct Setting {
     pub(super) default: Option<Value>,
 }
 
+impl Setting {
+    /// Whether it is a key or an authority, which the configuration shows only as bound.
+    pub(super) fn is_secret(&self) -> bool {
+        ["key", "authority"].contains(&self.kind.as_str())
+    }
+}
+
 /// A duration in Go's syntax, rounded up.
 fn milliseconds(text: &str) -> Option<u64> {
     let nanos = u64::try_from(go_duration(text)?).ok()?;

@@ -11,7 +11,8 @@ use pintle_core::ports::outside::{Authority, Bound, Endpoint, Outside, OutsideAn
 use crate::cases::cluster::{called, signed};
 use crate::cases::input::{Input, InputCall, InputSignature};
 
-/// The answers of a case. Everything in a manifest is bound, so that a missing answer is reported by name.
+/// The answers of a case. Everything in a manifest can be asked, so that a missing answer is reported by name; the
+/// configuration shows only those keys and authorities as bound that the case has signatures by.
 #[derive(Clone)]
 pub(super) struct Answers(Arc<(Vec<InputSignature>, Vec<InputCall>)>);
 
@@ -51,7 +52,9 @@ impl Outside for Answers {
     }
 
     fn bound(&self, _plugin: &str) -> Vec<Bound> {
-        Vec::new()
+        // A case does not distinguish keys and authorities.
+        let bound = |name: &str| Bound { kind: "key".to_owned(), name: name.to_owned(), place: String::new() };
+        self.0.0.iter().filter_map(InputSignature::bound).map(bound).collect()
     }
 }
 

@@ -55,9 +55,11 @@ pub enum SettingType {
     String,
     /// A list of strings.
     Strings,
-    /// A private key that signs tokens (the need `sign-jwt`). The plugin sees neither the key nor its file.
+    /// A private key that signs tokens (the need `sign-jwt`). The configuration of the plugin has `true` if it is bound,
+    /// and neither the key nor its file.
     Key,
-    /// A certificate and its private key, which sign certificates (the need `sign-certificate`). The plugin sees neither.
+    /// A certificate and its private key, which sign certificates (the need `sign-certificate`). The configuration of the
+    /// plugin has `true` if it is bound, and neither of the two.
     Authority,
 }
 
