@@ -1,19 +1,21 @@
 //! Certificate requests (PKCS#10): their signature, and the parts that a certificate takes from them.
 //!
-//! *Source*: `ParseCSR` in `pkg/apis/certificates/helpers.go`, and Go's `CertificateRequest.CheckSignature`. Stricter
-//! than upstream: RSA keys of less than 2048 bits, and signatures with SHA-1, are rejected; RSA-PSS is not supported.
+//! *Source*: `ParseCSR` in `pkg/apis/certificates/helpers.go`, and Go's `CertificateRequest.CheckSignature` and
+//! `pkix.Name`. Stricter than upstream: RSA keys of less than 2048 bits, signatures with SHA-1, and subjects with other
+//! kinds of text than UTF8String, PrintableString, IA5String and NumericString, are rejected; RSA-PSS is not supported.
 
-use der::asn1::ObjectIdentifier;
-use der::{Decode as _, Encode as _};
+use der::asn1::{Any, ObjectIdentifier, PrintableStringRef};
+use der::{Decode as _, Encode as _, Tag, Tagged as _};
 use p256::ecdsa::signature::hazmat::PrehashVerifier;
 use p256::pkcs8::DecodePublicKey as _;
 use ring::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject as _;
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
+use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
-use x509_cert::name::Name;
+use x509_cert::name::{Name, RelativeDistinguishedName};
 use x509_cert::request::{CertReq, ExtensionReq};
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
@@ -24,6 +26,21 @@ const SHA512_WITH_RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 const EXTENSION_REQUEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
 const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
+
+/// The attributes of Go's `pkix.Name`, in the order in which it writes them: country, province, locality, street,
+/// postal code, organization and organizational unit with all values, then common name and serial number with the last
+/// one.
+const ATTRIBUTES: [(ObjectIdentifier, bool); 9] = [
+    (ObjectIdentifier::new_unwrap("2.5.4.6"), false),
+    (ObjectIdentifier::new_unwrap("2.5.4.8"), false),
+    (ObjectIdentifier::new_unwrap("2.5.4.7"), false),
+    (ObjectIdentifier::new_unwrap("2.5.4.9"), false),
+    (ObjectIdentifier::new_unwrap("2.5.4.17"), false),
+    (ObjectIdentifier::new_unwrap("2.5.4.10"), false),
+    (ObjectIdentifier::new_unwrap("2.5.4.11"), false),
+    (ObjectIdentifier::new_unwrap("2.5.4.3"), true),
+    (ObjectIdentifier::new_unwrap("2.5.4.5"), true),
+];
 
 /// The parts of a request that a certificate takes. Other parts have no effect.
 #[derive(Debug)]
@@ -54,9 +71,54 @@ impl Request {
         }
         let public_key = &request.info.public_key;
         verify(public_key, request.algorithm.oid, &info, request.signature.raw_bytes())?;
-        let names = names(&request)?;
-        Ok(Self { subject: request.info.subject, public_key: request.info.public_key, names })
+        let (subject, names) = (subject(&request.info.subject)?, names(&request)?);
+        Ok(Self { subject, public_key: request.info.public_key, names })
     }
+}
+
+/// The subject for certificates, as upstream: only [`ATTRIBUTES`]. Others, such as the attribute from which the API
+/// server takes the uid of a user, are left out.
+///
+/// # Errors
+/// A value is not a text.
+#[doc(alias = "FillFromRDNSequence")]
+#[doc(alias = "ToRDNSequence")]
+fn subject(requested: &Name) -> Result<Name, String> {
+    let wrong = |why: der::Error| format!("the subject of the certificate request is not valid: {why}");
+    let mut sets = Vec::new();
+    for (oid, is_single) in ATTRIBUTES {
+        let requested = requested.iter().filter(|attribute| attribute.oid == oid);
+        let mut values = requested.map(text).collect::<Result<Vec<String>, String>>()?;
+        if is_single {
+            values = values.pop().filter(|value| !value.is_empty()).into_iter().collect();
+        }
+        if values.is_empty() {
+            continue;
+        }
+        let set = values.iter().map(|value| {
+            let tag = if PrintableStringRef::new(value).is_ok() { Tag::PrintableString } else { Tag::Utf8String };
+            Any::new(tag, value.as_bytes()).map(|value| AttributeTypeAndValue { oid, value })
+        });
+        let set = set.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        sets.push(RelativeDistinguishedName::try_from(set).map_err(wrong)?);
+    }
+    // The library constructs names only from text and from DER.
+    Name::from_der(&sets.to_der().map_err(wrong)?).map_err(wrong)
+}
+
+/// The text of an attribute of a subject.
+fn text(attribute: &AttributeTypeAndValue) -> Result<String, String> {
+    let bytes = attribute.value.value();
+    let text = match attribute.value.tag() {
+        Tag::Utf8String | Tag::PrintableString | Tag::Ia5String | Tag::NumericString => {
+            String::from_utf8(bytes.to_vec()).ok()
+        }
+        _ => None,
+    };
+    let oid = attribute.oid;
+    text.ok_or_else(|| {
+        format!("the subject of the certificate request has an attribute {oid} whose text cannot be read")
+    })
 }
 
 /// The subject alternative names for certificates, as upstream: other types, such as directory names, are left out.

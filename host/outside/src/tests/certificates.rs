@@ -127,7 +127,7 @@ fn a_certificate_has_what_upstream_writes_and_nothing_else_of_the_request() {
     assert_ne!(certificate.raw_serial(), other.raw_serial());
     assert!((12..=17).contains(&certificate.raw_serial().len()), "{:?}", certificate.raw_serial());
     assert_eq!(certificate.issuer().to_string(), "CN=authority");
-    assert_eq!(certificate.subject().to_string(), "CN=system:node:a, O=system:nodes");
+    assert_eq!(certificate.subject().to_string(), "O=system:nodes, CN=system:node:a");
     assert_eq!(
         certificate.validity().not_before.timestamp(),
         "2025-12-31T23:55:00Z".parse::<Timestamp>().unwrap().as_second()
@@ -172,6 +172,31 @@ fn a_certificate_has_what_upstream_writes_and_nothing_else_of_the_request() {
     let (_, certificate) = X509Certificate::from_der(&signed).unwrap();
     assert!(certificate.subject_alternative_name().unwrap().unwrap().critical);
     assert!(certificate.key_usage().unwrap().is_none() && certificate.extended_key_usage().unwrap().is_none());
+}
+
+#[test]
+fn a_subject_has_the_attributes_that_upstream_keeps() {
+    let signer = TestAuthority::with_key(&p256()).signer().unwrap();
+    let pem = request(&p256(), |params| {
+        let name = &mut params.distinguished_name;
+        // Another common name; the uid of a user of a client certificate; a mail address.
+        name.push(DnType::CustomDnType(vec![2, 5, 4, 3]), "system:node:b");
+        name.push(DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]), "uid");
+        name.push(DnType::CustomDnType(vec![1, 2, 840, 113549, 1, 9, 1]), "a@example.com");
+        name.push(DnType::OrganizationalUnitName, "B&C");
+        name.push(DnType::CountryName, "XY");
+    });
+    let signed = der(&signer.sign(&asked(pem, &[]), now()).unwrap());
+    let (_, certificate) = X509Certificate::from_der(&signed).unwrap();
+    assert_eq!(certificate.subject().to_string(), "C=XY, O=system:nodes, OU=B&C, CN=system:node:b");
+    let of_another_text = request(&p256(), |params| {
+        let unit = DnValue::BmpString("unit".try_into().unwrap());
+        params.distinguished_name.push(DnType::OrganizationalUnitName, unit);
+    });
+    assert_eq!(
+        refusal(signer.sign(&asked(of_another_text, &[]), now())),
+        "Malformed: the subject of the certificate request has an attribute 2.5.4.11 whose text cannot be read"
+    );
 }
 
 #[test]
