@@ -401,8 +401,12 @@ impl Tuning {
             ));
         }
         let section = self.catalogue.section(plugin)?;
-        let missing = section.requires.iter().find(|setting| !has(setting))?;
-        Some(not("MissingSetting", format!("setting {missing} is not given{}", section.by_flag(missing))))
+        if let Some(missing) = section.requires.iter().find(|setting| !has(setting)) {
+            return Some(not("MissingSetting", format!("setting {missing} is not given{}", section.by_flag(missing))));
+        }
+        let any = &section.requires_any;
+        let is_missing = !any.is_empty() && !any.iter().any(|setting| has(setting));
+        is_missing.then(|| not("MissingSetting", format!("none of the settings {} is given", section.by_flags(any))))
     }
 
     /// Settings of a plugin from flags and feature gates.
@@ -567,6 +571,26 @@ mod tests {
         );
         assert_eq!(tuning.hindrance("widgets", |setting| setting == "ca"), None);
         assert_eq!(hindrance(&tuning, "strangers"), None);
+    }
+
+    #[test]
+    fn a_controller_waits_for_one_of_the_settings_of_which_it_requires_any() {
+        static KEYED: LazyLock<Catalogue> = LazyLock::new(|| {
+            Catalogue::new([manifest(
+                "{name: widgets, version: '1', contract: '0.2', watches: [], queues: [{name: q}],
+                  config: {ours: {type: authority, optional: true}, theirs: {type: string, optional: true}},
+                  builtIn: {requiresAny: [ours, theirs], flags: [
+                    {name: widget-ca-file, type: certificates, help: Whose., sets: {config: theirs}}]}}",
+            )])
+        });
+        let tuning = ControllerFlags::default().read(&KEYED).unwrap();
+        assert_eq!(
+            hindrance(&tuning, "widgets").as_deref(),
+            Some("MissingSetting: none of the settings ours, theirs (--widget-ca-file) is given")
+        );
+        for given in ["ours", "theirs"] {
+            assert_eq!(tuning.hindrance("widgets", |setting| setting == given), None, "{given}");
+        }
     }
 
     #[test]

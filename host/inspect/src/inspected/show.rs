@@ -232,7 +232,7 @@ pub(super) mod tests {
                 "period": {"type": "duration", "default": "15s", "description": "How often."},
                 "ca": {"type": "string", "optional": true}, "name": {"type": "string"},
             },
-            "builtIn": {"onByDefault": false, "requires": ["ca"]},
+            "builtIn": {"onByDefault": false, "requires": ["ca"], "requiresAny": ["ca", "name"]},
         });
         let found = found(&manifest, &[]);
         let text = text(&Inspected { file: "a", found: &found, n_signatures: 0, is_verified: false });
@@ -250,6 +250,7 @@ pub(super) mod tests {
             as a built-in controller
               off by default: --controllers has to name it
               needs setting ca
+              needs one of the settings ca, name
         "#]]
         .assert_eq(shown);
     }

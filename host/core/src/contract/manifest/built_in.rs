@@ -35,6 +35,10 @@ pub struct BuiltIn {
     /// Settings without which the host does not start it, which is not an error. They have no default.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
+    /// Settings of which the host needs at least one to start it. If all are missing, it is not started, which is not an
+    /// error. They have no default.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requires_any: Vec<String>,
     /// Kinds that another controller reconciles and that it also acts on, such as Jobs that it deletes once they
     /// finish. Without the other controller, nothing reconciles them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,6 +64,7 @@ impl Default for BuiltIn {
             service_account: None,
             on_by_default: true,
             requires: Vec::new(),
+            requires_any: Vec::new(),
             beside: Vec::new(),
             client: ClientLimits::default(),
             inputs: BTreeMap::new(),
@@ -85,7 +90,16 @@ impl BuiltIn {
         conditions.extend(gates.map(|gate| format!("needs --feature-gates={}=true", gate.name)));
         conditions
             .extend(self.requires.iter().map(|setting| format!("needs setting {setting}{}", self.by_flag(setting))));
+        if !self.requires_any.is_empty() {
+            conditions.push(format!("needs one of the settings {}", self.by_flags(&self.requires_any)));
+        }
         conditions
+    }
+
+    /// Settings, each with the flag that sets it.
+    pub fn by_flags(&self, settings: &[String]) -> String {
+        let settings = settings.iter().map(|setting| format!("{setting}{}", self.by_flag(setting)));
+        settings.collect::<Vec<_>>().join(", ")
     }
 
     /// The flag that sets a setting, in parentheses.
@@ -440,13 +454,15 @@ pub(super) fn check(built_in: &BuiltIn, manifest: &Manifest) -> Result<(), Strin
             ));
         }
     }
-    for (i, name) in built_in.requires.iter().enumerate() {
-        match manifest.config.get(name) {
-            None => return Err(format!("requires[{i}]: there is no setting {name:?}")),
-            Some(setting) if setting.default.is_some() => {
-                return Err(format!("requires[{i}]: setting {name:?} has a default, and so always a value"));
+    for (field, names) in [("requires", &built_in.requires), ("requiresAny", &built_in.requires_any)] {
+        for (i, name) in names.iter().enumerate() {
+            match manifest.config.get(name) {
+                None => return Err(format!("{field}[{i}]: there is no setting {name:?}")),
+                Some(setting) if setting.default.is_some() => {
+                    return Err(format!("{field}[{i}]: setting {name:?} has a default, and so always a value"));
+                }
+                Some(_) => {}
             }
-            Some(_) => {}
         }
     }
     let mut names = BTreeSet::new();
@@ -530,6 +546,8 @@ mod tests {
             json!({"requires": ["ca", "n"]}),
             expect![[r#"builtIn.requires[1]: setting "n" has a default, and so always a value"#]],
         );
+        check(json!({"requiresAny": ["ca"]}), expect!["ok"]);
+        check(json!({"requiresAny": ["ca", "x"]}), expect![[r#"builtIn.requiresAny[1]: there is no setting "x""#]]);
         check(flag(json!({})), expect!["ok"]);
         check(
             flag(json!({"name": "concurrent_widget_syncs"})),
@@ -685,7 +703,7 @@ mod tests {
         let gate = |default: bool| json!({"name": "WidgetColors", "default": default, "sets": {"runs": true}});
         assert!(of(json!({"flags": [runs(true)], "featureGates": [gate(true)]})).is_empty());
         let file = json!({"name": "widget-ca", "type": "file", "help": "Whose.", "sets": {"config": "ca"}});
-        let all = json!({"onByDefault": false, "flags": [runs(false), file], "featureGates": [gate(false)], "requires": ["ca"]});
+        let all = json!({"onByDefault": false, "flags": [runs(false), file], "featureGates": [gate(false)], "requires": ["ca"], "requiresAny": ["ca"]});
         assert_eq!(
             of(all),
             [
@@ -693,6 +711,7 @@ mod tests {
                 "needs --enable-widgets",
                 "needs --feature-gates=WidgetColors=true",
                 "needs setting ca (--widget-ca)",
+                "needs one of the settings ca (--widget-ca)",
             ]
         );
     }
