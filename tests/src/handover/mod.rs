@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::scenarios::history::{Effect, Id, Recorder, text};
 use crate::scenarios::stage::Stage;
-use crate::scenarios::subject::{Running, Subject};
+use crate::scenarios::subject::{self, Running, Subject};
 use crate::{ControlPlane, PATIENCE, eventually};
 
 pub use full::fill;
@@ -95,15 +95,11 @@ impl Running {
     async fn at_rest(&self, census: &Census) -> Result<()> {
         let answer = self.client.request("GET", self.ready_path, &[], None).await?;
         ensure!(answer.status == 200, "{} answers {}: {}", self.ready_path, answer.status, answer.text());
-        let answer = self.client.request("GET", "/metrics", &[], None).await?;
-        ensure!(answer.status == 200, "/metrics answers {}", answer.status);
-        let text = answer.text();
-        for metric in ["workqueue_depth", "workqueue_unfinished_work_seconds"] {
-            let busy = samples(&text, metric).find(|(_, value)| *value != 0.0);
-            ensure!(busy.is_none(), "{metric} is {busy:?}");
-        }
+        let text = subject::metrics(&self.client).await?;
+        let busy = subject::busy_queues(&text)?;
+        ensure!(busy.is_empty(), "{busy:?} have keys");
         for (plural, queues) in QUEUES {
-            let n_done = samples(&text, "workqueue_work_duration_seconds_count")
+            let n_done = subject::samples(&text, "workqueue_work_duration_seconds_count")
                 .find(|(queue, _)| queues.contains(queue))
                 .map_or(0.0, |(_, value)| value);
             let n = census.count(plural);
@@ -140,16 +136,6 @@ impl Running {
         .await;
         outcome.with_context(|| format!("the log of {} ends with:\n{}\n", self.name, self.process().log_tail()))
     }
-}
-
-/// Queue -> value of each sample of a metric.
-fn samples<'a>(text: &'a str, metric: &'a str) -> impl Iterator<Item = (&'a str, f64)> {
-    text.lines().filter_map(move |line| {
-        let labels = line.strip_prefix(metric)?.strip_prefix('{')?;
-        let (labels, value) = labels.split_once('}')?;
-        let queue = labels.split(',').find_map(|label| label.strip_prefix("name=\""))?.trim_end_matches('"');
-        Some((queue, value.split_whitespace().next()?.parse().ok()?))
-    })
 }
 
 impl Census {

@@ -1,11 +1,11 @@
 //! The programs that scenarios compare.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::controlplane::{ControlPlane, KubeControllerManager, SUBJECT};
@@ -187,4 +187,37 @@ impl Running {
     pub fn kill(self) {
         drop(self.process);
     }
+}
+
+/// The metrics of a subject, as text.
+///
+/// # Errors
+/// It does not answer.
+pub async fn metrics(client: &ApiClient) -> Result<String> {
+    let answer = client.request("GET", "/metrics", &[], None).await?;
+    ensure!(answer.status == 200, "/metrics answers {}", answer.status);
+    Ok(answer.text())
+}
+
+/// Queue -> value of each sample of a metric.
+pub fn samples<'a>(text: &'a str, metric: &'a str) -> impl Iterator<Item = (&'a str, f64)> {
+    text.lines().filter_map(move |line| {
+        let labels = line.strip_prefix(metric)?.strip_prefix('{')?;
+        let (labels, value) = labels.split_once('}')?;
+        let queue = labels.split(',').find_map(|label| label.strip_prefix("name=\""))?.trim_end_matches('"');
+        Some((queue, value.split_whitespace().next()?.parse().ok()?))
+    })
+}
+
+/// The work queues that have keys, running ones included: those with more keys added than done.
+///
+/// # Errors
+/// There are no work queues.
+pub fn busy_queues(metrics: &str) -> Result<BTreeSet<String>> {
+    let mut n_keys: BTreeMap<&str, f64> = samples(metrics, "workqueue_adds_total").collect();
+    ensure!(!n_keys.is_empty(), "the metrics have no work queues");
+    for (queue, n_done) in samples(metrics, "workqueue_work_duration_seconds_count") {
+        *n_keys.entry(queue).or_default() -= n_done;
+    }
+    Ok(n_keys.into_iter().filter(|(_, n)| *n != 0.0).map(|(queue, _)| queue.to_owned()).collect())
 }

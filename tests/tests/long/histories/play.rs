@@ -1,6 +1,6 @@
 //! Two control planes, one with each subject, on which plans are played side by side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use pintle_tests::objects::{has_condition, pinned_node};
 use pintle_tests::proxy::{Proxy, kubeconfig_through};
 use pintle_tests::scenarios::history::Recorder;
 use pintle_tests::scenarios::{Chance, GATED_APIS, GATES, Stage, Subject, by_id, measure, snapshot, stage, subject};
-use pintle_tests::{Failure, PATIENCE, PatchKind, TestCluster};
+use pintle_tests::{ApiClient, Failure, PATIENCE, PatchKind, TestCluster};
 use serde_json::{Value, json};
 use similar::TextDiff;
 use tokio::time::Instant;
@@ -86,6 +86,8 @@ pub(super) struct Compared {
 /// A namespace, and all that happens in it.
 pub(super) struct Watched {
     pub(super) stage: Stage,
+    /// Of the subject's own address.
+    subject: ApiClient,
     recorder: Recorder,
     compared: Compared,
 }
@@ -193,7 +195,7 @@ impl Side {
         stage.client.create_namespace(namespace).await?;
         let recorder = Recorder::start(&stage).await.context("watch the namespace")?;
         stage.open().await.context("prepare the namespace")?;
-        Ok(Watched { stage, recorder, compared })
+        Ok(Watched { stage, subject: self.running.client.clone(), recorder, compared })
     }
 }
 
@@ -211,6 +213,11 @@ impl Watched {
         self.stage.client.find(&format!("/api/v1/namespaces/{}", self.stage.ns)).await?;
         let version = self.beside().await?.map_or(Value::Null, |object| object["metadata"]["resourceVersion"].clone());
         Ok((self.recorder.n_seen(), version))
+    }
+
+    /// The work queues of the subject that have keys.
+    async fn busy_queues(&self) -> Result<BTreeSet<String>> {
+        subject::busy_queues(&subject::metrics(&self.subject).await?)
     }
 
     /// What is compared, as text.
@@ -287,25 +294,41 @@ fn n_writes(both: &[Watched; 2]) -> Result<[usize; 2]> {
     Ok([n(&both[0])?, n(&both[1])?])
 }
 
-/// Waits until neither side has written for so many looks. Each look is a request, so that looks take longer on a busy machine.
+/// Waits until neither side has written for so many looks, in which each of its work queues was empty once.
+///
+/// Time alone would not do: on a busy machine a key waits for longer than looks take.
 pub(super) async fn quiet(both: &[Watched; 2], n_looks: usize) -> Result<()> {
     let look = async {
         let (mut seen, mut n_same) = (None, 0);
-        while n_same < n_looks {
+        let mut busy: Option<[BTreeSet<String>; 2]> = None;
+        while n_same < n_looks || busy.as_ref().is_none_or(|busy| busy.iter().any(|queues| !queues.is_empty())) {
             tokio::time::sleep(PAUSE).await;
             let now = Some(tokio::try_join!(both[0].look(), both[1].look())?);
-            n_same = if now == seen { n_same + 1 } else { 0 };
+            if now == seen {
+                n_same += 1;
+            } else {
+                (n_same, busy) = (0, None);
+            }
             seen = now;
+            if n_same >= n_looks {
+                let (reference, ours) = tokio::try_join!(both[0].busy_queues(), both[1].busy_queues())?;
+                busy = Some(match busy {
+                    Some([first, second]) => [&first & &reference, &second & &ours],
+                    None => [reference, ours],
+                });
+            }
         }
         anyhow::Ok(())
     };
     match tokio::time::timeout(PATIENCE, look).await {
         Ok(quiet) => quiet,
         Err(_) => bail!(
-            "{}: not quiet after {PATIENCE:?}; the last writes: {} and {}",
+            "{}: not quiet after {PATIENCE:?}; the last writes: {} and {}; keys in {:?} and {:?}",
             both[0].stage.ns,
             both[0].recorder.last_writes(),
-            both[1].recorder.last_writes()
+            both[1].recorder.last_writes(),
+            both[0].busy_queues().await?,
+            both[1].busy_queues().await?,
         ),
     }
 }
