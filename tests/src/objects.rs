@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 
 /// Whether the status of an object has this condition: its type, and `True`, `False` or `Unknown`.
@@ -59,4 +63,17 @@ pub fn ended(code: i32, at: &str) -> Value {
 pub fn last_due(now: Timestamp, ago: Duration) -> Value {
     let time = now - ago;
     json!({"status": {"lastScheduleTime": time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}})
+}
+
+/// A PKCS #10 request with a new key, as `spec.request` of a CertificateSigningRequest has it. `names` are DNS names and addresses.
+///
+/// # Errors
+/// A name cannot be in a certificate.
+pub fn certificate_request(common_name: &str, organization: &str, names: &[&str]) -> Result<String> {
+    let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, organization);
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    let pem = params.serialize_request(&KeyPair::generate()?)?.pem()?;
+    Ok(BASE64_STANDARD.encode(pem))
 }

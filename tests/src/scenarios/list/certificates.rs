@@ -3,11 +3,11 @@
 use anyhow::{Context, Result, anyhow, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 
 use super::{Group, delete};
 use crate::api::PatchKind;
+use crate::objects::certificate_request;
 use crate::scenarios::Scenario;
 use crate::scenarios::stage::Stage;
 use crate::{PATIENCE, eventually};
@@ -105,13 +105,9 @@ impl Request<'_> {
     }
 
     fn object(&self, s: &Stage) -> Result<Value> {
-        let mut params = CertificateParams::new(self.names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::OrganizationName, self.organization);
-        params.distinguished_name.push(DnType::CommonName, self.common_name);
-        let pem = params.serialize_request(&KeyPair::generate()?)?.pem()?;
+        let request = certificate_request(self.common_name, self.organization, self.names)?;
         Ok(json!({"metadata": {"name": format!("{}-{}", s.ns, self.name)}, "spec": {
-            "request": BASE64_STANDARD.encode(pem), "signerName": self.signer, "usages": self.usages,
+            "request": request, "signerName": self.signer, "usages": self.usages,
             "expirationSeconds": self.seconds,
         }}))
     }
