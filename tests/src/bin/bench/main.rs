@@ -7,8 +7,9 @@
 //! `unit` names.
 //!
 //! Prints a table of medians with ratios, and writes `target/bench/controllers.json`: a list of records
-//! `{"scenario","implementation","unit","pods_per_second","seconds","cpu_seconds","rss_bytes"}`. `seconds` is how long a deleted
-//! namespace takes to go; it is 0 where none is deleted, as `pods_per_second` is where none are made.
+//! `{"scenario","implementation","unit","pods_per_second","seconds","cpu_seconds","rss_bytes","writes"}`. `seconds` is how long a
+//! deleted namespace takes to go; it is 0 where none is deleted, as `pods_per_second` is where none are made, and `writes` where none are
+//! counted.
 
 mod arguments;
 mod authors;

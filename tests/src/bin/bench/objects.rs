@@ -29,6 +29,16 @@ pub(crate) async fn patch_all(client: &ApiClient, paths: impl Iterator<Item = St
     in_flight(paths.map(|path| async move { client.patch(&path, PatchKind::Merge, patch).await })).await
 }
 
+/// Applies to the object at each path its own merge patch.
+pub(crate) async fn patch_each(client: &ApiClient, patches: impl Iterator<Item = (String, Value)>) -> Result<()> {
+    in_flight(patches.map(|(path, patch)| async move { client.patch(&path, PatchKind::Merge, &patch).await })).await
+}
+
+/// Deletes the objects at all of these paths with the same options.
+pub(crate) async fn delete_all(client: &ApiClient, paths: impl Iterator<Item = String>, options: &Value) -> Result<()> {
+    in_flight(paths.map(|path| async move { client.delete(&path, Some(options)).await })).await
+}
+
 async fn in_flight(requests: impl Iterator<Item = impl Future<Output = Result<Value>>>) -> Result<()> {
     let mut results = futures::stream::iter(requests).buffer_unordered(IN_FLIGHT);
     while let Some(result) = results.next().await {

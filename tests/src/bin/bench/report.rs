@@ -33,6 +33,8 @@ pub(crate) struct Sample {
     pub(crate) seconds: f64,
     pub(crate) cpu_seconds: f64,
     pub(crate) rss_bytes: f64,
+    /// Of the subject, to the objects that the scenario is about.
+    pub(crate) writes: f64,
 }
 
 /// Writes records into the folder of results.
@@ -59,14 +61,25 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 pub(crate) fn report(samples: &Samples, scenarios: &[(&str, &str)], file: &str) -> Result<()> {
     let mut records = Vec::new();
     println!(
-        "{:<20} {:<24} {:>17} {:>7} {:>7} {:>7} {:>9} {:>7} {:>9} {:>7}",
-        "scenario", "implementation", "per second", "ratio", "seconds", "ratio", "CPU s", "ratio", "MiB", "ratio"
+        "{:<20} {:<24} {:>21} {:>7} {:>7} {:>7} {:>9} {:>7} {:>9} {:>7} {:>7} {:>7}",
+        "scenario",
+        "implementation",
+        "per second",
+        "ratio",
+        "seconds",
+        "ratio",
+        "CPU s",
+        "ratio",
+        "MiB",
+        "ratio",
+        "writes",
+        "ratio"
     );
     for ((place, implementation), all) in samples {
         let of = |field: fn(&Sample) -> f64| median(all.iter().map(field).collect());
-        let fields: [fn(&Sample) -> f64; 4] =
-            [|s| s.pods_per_second, |s| s.seconds, |s| s.cpu_seconds, |s| s.rss_bytes];
-        let [rate, seconds, cpu, rss] = fields.map(of);
+        let fields: [fn(&Sample) -> f64; 5] =
+            [|s| s.pods_per_second, |s| s.seconds, |s| s.cpu_seconds, |s| s.rss_bytes, |s| s.writes];
+        let [rate, seconds, cpu, rss, writes] = fields.map(of);
         let reference = samples.get(&(*place, Implementation::KubeControllerManager));
         let ratio = |field: fn(&Sample) -> f64, value: f64| {
             let base = reference.map_or(0.0, |all| median(all.iter().map(field).collect()));
@@ -74,17 +87,21 @@ pub(crate) fn report(samples: &Samples, scenarios: &[(&str, &str)], file: &str) 
         };
         let (name, unit) = scenarios[*place];
         println!(
-            "{name:<20} {:<24} {rate:>8.0} {unit:<8} {:>7} {seconds:>7.1} {:>7} {cpu:>9.2} {:>7} {:>9.1} {:>7}",
+            "{name:<20} {:<24} {rate:>8.0} {unit:<12} {:>7} {seconds:>7.1} {:>7} {cpu:>9.2} {:>7} {:>9.1} {:>7} \
+             {:>7} {:>7}",
             implementation.name(),
             ratio(fields[0], rate),
             ratio(fields[1], seconds),
             ratio(fields[2], cpu),
             rss / f64::from(1 << 20),
             ratio(fields[3], rss),
+            if writes > 0.0 { format!("{writes:.0}") } else { String::new() },
+            ratio(fields[4], writes),
         );
         records.push(json!({
             "scenario": name, "implementation": implementation.name(), "unit": unit,
             "pods_per_second": rate, "seconds": seconds, "cpu_seconds": cpu, "rss_bytes": rss as u64,
+            "writes": writes as u64,
         }));
     }
     println!("\nratios are to kube-controller-manager");

@@ -63,7 +63,13 @@ pub(super) async fn measure(args: &Args, implementation: Implementation, n: usiz
     subject.stop().await;
     plane.stop().await;
     let seconds = took.as_secs_f64();
-    Ok(Sample { pods_per_second: 2.0 * n as f64 / seconds, seconds, cpu_seconds, rss_bytes: after.rss_bytes as f64 })
+    Ok(Sample {
+        pods_per_second: 2.0 * n as f64 / seconds,
+        seconds,
+        cpu_seconds,
+        rss_bytes: after.rss_bytes as f64,
+        ..Sample::default()
+    })
 }
 
 fn targets_of(namespace: &str) -> String {

@@ -41,7 +41,13 @@ pub(super) async fn measure(args: &Args, implementation: Implementation, n: usiz
     let cpu_seconds = after.cpu.saturating_sub(before.cpu).as_secs_f64();
     subject.stop().await;
     plane.stop().await;
-    Ok(Sample { pods_per_second: n as f64 / seconds, seconds, cpu_seconds, rss_bytes: after.rss_bytes as f64 })
+    Ok(Sample {
+        pods_per_second: n as f64 / seconds,
+        seconds,
+        cpu_seconds,
+        rss_bytes: after.rss_bytes as f64,
+        ..Sample::default()
+    })
 }
 
 fn next_minute(from: Timestamp) -> Result<Timestamp> {

@@ -1,8 +1,8 @@
-//! How fast the controllers of Jobs, StatefulSets, DaemonSets, CronJobs and HorizontalPodAutoscalers work, each one alone.
+//! How fast the controllers of Jobs, StatefulSets, DaemonSets, CronJobs, HorizontalPodAutoscalers and Services work, each one alone.
 //!
 //! ```text
-//! fresh control plane -> (nodes, metrics) -> subject -> probe -> rest -> workloads made -> status of each says done -> rest
-//!                                                                  |  finisher runs the Pods  |
+//! fresh control plane -> (nodes, metrics, Pods) -> subject -> probe -> rest -> workloads made -> status of each says done -> rest
+//!                                                                        |  finisher runs the Pods  |
 //! ```
 //!
 //! Subjects have the same flags, and no rate limit. Nodes, Pods' statuses and metrics come from this process, so that they are not
@@ -12,11 +12,13 @@ mod autoscalers;
 mod cron_jobs;
 mod finisher;
 mod pods;
+mod services;
 mod watched;
 
 use anyhow::Result;
 
 use self::pods::Workloads;
+use self::services::Services;
 use crate::arguments::Args;
 use crate::report::{self, Implementation, Sample};
 use crate::rounds;
@@ -27,15 +29,18 @@ pub(crate) enum Measured {
     Pods(Workloads),
     CronJobs(usize),
     Autoscalers(usize),
+    Services(Services),
 }
 
-pub(crate) const SCENARIOS: [(&str, Measured); 6] = [
+pub(crate) const SCENARIOS: [(&str, Measured); 8] = [
     ("jobs-100x30", Measured::Pods(Workloads::Jobs { n: 100, completions: 30, parallelism: 30 })),
     ("job-1x3000", Measured::Pods(Workloads::Jobs { n: 1, completions: 3_000, parallelism: 500 })),
     ("statefulsets-100x10", Measured::Pods(Workloads::StatefulSets { n: 100, replicas: 10 })),
     ("daemonset-3000", Measured::Pods(Workloads::DaemonSet { nodes: 3_000 })),
     ("cronjobs-500", Measured::CronJobs(500)),
     ("hpas-200", Measured::Autoscalers(200)),
+    ("service-5000", Measured::Services(Services::Rolled { pods: 5_000 })),
+    ("services-1000x5", Measured::Services(Services::Many { n: 1_000, pods: 5 })),
 ];
 
 impl Measured {
@@ -45,6 +50,7 @@ impl Measured {
             Measured::Pods(_) => "Pods",
             Measured::CronJobs(_) => "Jobs",
             Measured::Autoscalers(_) => "scalings",
+            Measured::Services(services) => services.unit(),
         }
     }
 
@@ -53,6 +59,7 @@ impl Measured {
             Measured::Pods(workloads) => pods::measure(args, implementation, workloads).await,
             Measured::CronJobs(n) => cron_jobs::measure(args, implementation, n).await,
             Measured::Autoscalers(n) => autoscalers::measure(args, implementation, n).await,
+            Measured::Services(services) => services::measure(args, implementation, services).await,
         }
     }
 }
@@ -70,6 +77,12 @@ pub(crate) async fn workloads(args: &Args) -> Result<()> {
     if args.wants("hpas-200") {
         println!(
             "hpas-200: seconds to scale all up and all down again; CPU seconds of a sync period of 5 s without a change"
+        );
+    }
+    if args.wants("service-5000") {
+        println!(
+            "service-5000: endpoints per second until the slices have all; seconds to replace all Pods, 100 at a time; \
+             CPU seconds of both"
         );
     }
     Ok(())

@@ -115,12 +115,12 @@ impl Workloads {
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-fn node_name(number: usize) -> String {
+pub(super) fn node_name(number: usize) -> String {
     format!("node-{number}")
 }
 
 /// A node that is ready, as a kubelet registers it.
-fn node(number: usize) -> Value {
+pub(super) fn node(number: usize) -> Value {
     let name = node_name(number);
     let capacity = json!({"cpu": "8", "memory": "32Gi", "pods": "110"});
     json!({
@@ -167,7 +167,13 @@ pub(super) async fn measure(args: &Args, implementation: Implementation, workloa
     drop(finisher);
     subject.stop().await;
     plane.stop().await;
-    Ok(Sample { pods_per_second: total as f64 / seconds, seconds, cpu_seconds, rss_bytes: after.rss_bytes as f64 })
+    Ok(Sample {
+        pods_per_second: total as f64 / seconds,
+        seconds,
+        cpu_seconds,
+        rss_bytes: after.rss_bytes as f64,
+        ..Sample::default()
+    })
 }
 
 /// Waits until the subject has made the Pod of a small workload: only then are its caches filled.
