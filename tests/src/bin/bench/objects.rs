@@ -39,7 +39,8 @@ pub(crate) async fn delete_all(client: &ApiClient, paths: impl Iterator<Item = S
     in_flight(paths.map(|path| async move { client.delete(&path, Some(options)).await })).await
 }
 
-async fn in_flight(requests: impl Iterator<Item = impl Future<Output = Result<Value>>>) -> Result<()> {
+/// Sends all requests, [`IN_FLIGHT`] at a time, until one fails.
+pub(crate) async fn in_flight(requests: impl Iterator<Item = impl Future<Output = Result<Value>>>) -> Result<()> {
     let mut results = futures::stream::iter(requests).buffer_unordered(IN_FLIGHT);
     while let Some(result) = results.next().await {
         result?;

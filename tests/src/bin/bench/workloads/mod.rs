@@ -1,4 +1,5 @@
-//! How fast the controllers of Jobs, StatefulSets, DaemonSets, CronJobs, HorizontalPodAutoscalers and Services work, each one alone.
+//! How fast the controllers of Jobs, StatefulSets, DaemonSets, CronJobs, HorizontalPodAutoscalers, Services and quotas work, each one
+//! alone.
 //!
 //! ```text
 //! fresh control plane -> (nodes, metrics, Pods) -> subject -> probe -> rest -> workloads made -> status of each says done -> rest
@@ -12,6 +13,7 @@ mod autoscalers;
 mod cron_jobs;
 mod finisher;
 mod pods;
+mod quotas;
 mod services;
 mod watched;
 
@@ -30,9 +32,11 @@ pub(crate) enum Measured {
     CronJobs(usize),
     Autoscalers(usize),
     Services(Services),
+    /// The Pods that it counts.
+    Quota(usize),
 }
 
-pub(crate) const SCENARIOS: [(&str, Measured); 8] = [
+pub(crate) const SCENARIOS: [(&str, Measured); 9] = [
     ("jobs-100x30", Measured::Pods(Workloads::Jobs { n: 100, completions: 30, parallelism: 30 })),
     ("job-1x3000", Measured::Pods(Workloads::Jobs { n: 1, completions: 3_000, parallelism: 500 })),
     ("statefulsets-100x10", Measured::Pods(Workloads::StatefulSets { n: 100, replicas: 10 })),
@@ -41,13 +45,14 @@ pub(crate) const SCENARIOS: [(&str, Measured); 8] = [
     ("hpas-200", Measured::Autoscalers(200)),
     ("service-5000", Measured::Services(Services::Rolled { pods: 5_000 })),
     ("services-1000x5", Measured::Services(Services::Many { n: 1_000, pods: 5 })),
+    ("quota-3000", Measured::Quota(3_000)),
 ];
 
 impl Measured {
     /// What the rate counts.
     fn unit(self) -> &'static str {
         match self {
-            Measured::Pods(_) => "Pods",
+            Measured::Pods(_) | Measured::Quota(_) => "Pods",
             Measured::CronJobs(_) => "Jobs",
             Measured::Autoscalers(_) => "scalings",
             Measured::Services(services) => services.unit(),
@@ -60,6 +65,7 @@ impl Measured {
             Measured::CronJobs(n) => cron_jobs::measure(args, implementation, n).await,
             Measured::Autoscalers(n) => autoscalers::measure(args, implementation, n).await,
             Measured::Services(services) => services::measure(args, implementation, services).await,
+            Measured::Quota(n) => quotas::measure(args, implementation, n).await,
         }
     }
 }
@@ -83,6 +89,11 @@ pub(crate) async fn workloads(args: &Args) -> Result<()> {
         println!(
             "service-5000: endpoints per second until the slices have all; seconds to replace all Pods, 100 at a time; \
              CPU seconds of both"
+        );
+    }
+    if args.wants("quota-3000") {
+        println!(
+            "quota-3000: Pods created and Pods deleted per second; seconds to create and count all, and to delete all"
         );
     }
     Ok(())
