@@ -1,5 +1,5 @@
-//! How fast the controllers of Jobs, StatefulSets, DaemonSets, CronJobs, HorizontalPodAutoscalers, Services and quotas work, each one
-//! alone.
+//! How fast the controllers of Jobs, StatefulSets, DaemonSets, CronJobs, HorizontalPodAutoscalers, Services, quotas and certificates
+//! work, each one alone.
 //!
 //! ```text
 //! fresh control plane -> (nodes, metrics, Pods) -> subject -> probe -> rest -> workloads made -> status of each says done -> rest
@@ -10,6 +10,7 @@
 //! processor time of a subject, but they share the machine with it.
 
 mod autoscalers;
+mod certificates;
 mod cron_jobs;
 mod finisher;
 mod pods;
@@ -34,9 +35,10 @@ pub(crate) enum Measured {
     Services(Services),
     /// The Pods that it counts.
     Quota(usize),
+    Certificates(usize),
 }
 
-pub(crate) const SCENARIOS: [(&str, Measured); 9] = [
+pub(crate) const SCENARIOS: [(&str, Measured); 10] = [
     ("jobs-100x30", Measured::Pods(Workloads::Jobs { n: 100, completions: 30, parallelism: 30 })),
     ("job-1x3000", Measured::Pods(Workloads::Jobs { n: 1, completions: 3_000, parallelism: 500 })),
     ("statefulsets-100x10", Measured::Pods(Workloads::StatefulSets { n: 100, replicas: 10 })),
@@ -46,6 +48,7 @@ pub(crate) const SCENARIOS: [(&str, Measured); 9] = [
     ("service-5000", Measured::Services(Services::Rolled { pods: 5_000 })),
     ("services-1000x5", Measured::Services(Services::Many { n: 1_000, pods: 5 })),
     ("quota-3000", Measured::Quota(3_000)),
+    ("csrs-2000", Measured::Certificates(2_000)),
 ];
 
 impl Measured {
@@ -56,6 +59,7 @@ impl Measured {
             Measured::CronJobs(_) => "Jobs",
             Measured::Autoscalers(_) => "scalings",
             Measured::Services(services) => services.unit(),
+            Measured::Certificates(_) => "certificates",
         }
     }
 
@@ -66,6 +70,7 @@ impl Measured {
             Measured::Autoscalers(n) => autoscalers::measure(args, implementation, n).await,
             Measured::Services(services) => services::measure(args, implementation, services).await,
             Measured::Quota(n) => quotas::measure(args, implementation, n).await,
+            Measured::Certificates(n) => certificates::measure(args, implementation, n).await,
         }
     }
 }
