@@ -89,7 +89,7 @@ impl Write {
 }
 
 impl Recorder {
-    /// Starts to note down every write to the compared kinds of a namespace from now on.
+    /// Starts to note down every write to the recorded kinds of a namespace from now on.
     ///
     /// # Errors
     /// The server refuses.
@@ -97,7 +97,7 @@ impl Recorder {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         let mut base = BTreeMap::new();
-        for plural in stage.compared() {
+        for plural in stage.recorded() {
             let mut list = stage.client.get(&stage.all(plural)).await?;
             let path = format!("{}?watch=true&resourceVersion={}", stage.all(plural), text(&list, "resourceVersion"));
             if let Value::Array(items) = list["items"].take() {

@@ -45,13 +45,13 @@ use tokio::time::Instant;
 use crate::controlplane::{ADMIN, Audit, AuditEntry, SUBJECT};
 use crate::ports::free_ports;
 use crate::{ControlPlane, HostProcess, Options, TestCluster};
-use history::{Id, Recorder};
+use history::{History, Id, Recorder};
 pub use list::autoscalers::measure;
 use permissions::{Judgement, Roles};
 pub use rules::UserActions;
 use sample::Pace;
 pub use sample::Sample;
-pub use stage::Stage;
+pub use stage::{RULED, Stage};
 pub use subject::Subject;
 
 /// How many scenarios run at once: each mostly waits.
@@ -144,7 +144,7 @@ impl Scenario {
     /// A deterministic scenario of the file that calls this.
     #[track_caller]
     pub const fn new(name: &'static str, steps: Steps) -> Scenario {
-        let user_actions = UserActions { pods: false, sets: false, replaces_subject: false };
+        let user_actions = UserActions { pods: false, sets: false, slices: false, replaces_subject: false };
         let source = std::panic::Location::caller().file();
         Scenario {
             name,
@@ -245,6 +245,13 @@ impl Scenario {
     #[must_use]
     pub const fn meddles_with_sets(mut self) -> Scenario {
         self.user_actions.sets = true;
+        self
+    }
+
+    /// The user changes or deletes EndpointSlices of a controller.
+    #[must_use]
+    pub const fn meddles_with_slices(mut self) -> Scenario {
+        self.user_actions.slices = true;
         self
     }
 }
@@ -480,7 +487,7 @@ async fn run_some(
                 return None;
             }
             let namespace = Stage::new(cluster.client.clone(), cluster.kubeconfig(), namespace_of(i));
-            let namespace = namespace.with_root_ca(root_ca.to_owned()).comparing(scenario.kinds);
+            let namespace = namespace.with_root_ca(root_ca.to_owned()).comparing(scenario.kinds).recording(&RULED);
             let outcome =
                 match tokio::time::timeout(SCENARIO_DEADLINE, run_one(scenario, &namespace, pace.record(scenario)))
                     .await
@@ -524,6 +531,7 @@ pub async fn run_one(scenario: &Scenario, namespace: &Stage, record: Option<&Val
         let left = namespace.settle().await.context("settle")?;
         let history = recorder.until(&by_id(namespace, &left)).await?;
         let broken = rules::broken(&history, scenario.user_actions);
+        let (left, history) = only_compared(namespace, left, history);
         let mut seen = snapshot::normalize(&left, &history, &namespace.root_ca);
         seen["observed"] = namespace.observed();
         let is_recorded = record.is_none_or(|record| scenario.text(record) == scenario.text(&seen));
@@ -534,10 +542,21 @@ pub async fn run_one(scenario: &Scenario, namespace: &Stage, record: Option<&Val
     }
 }
 
+/// What is left, and how it came so, without the kinds that only rules are about.
+fn only_compared(stage: &Stage, mut left: Value, mut history: History) -> (Value, History) {
+    let is_compared = |plural: &str| stage.compared().any(|compared| compared == plural);
+    if let Some(kinds) = left.as_object_mut() {
+        kinds.retain(|plural, _| is_compared(plural));
+    }
+    history.base.retain(|(plural, _), _| is_compared(plural));
+    history.writes.retain(|write| is_compared(write.plural));
+    (left, history)
+}
+
 /// The objects of [`Stage::settle`], by their plural and uid.
 pub fn by_id(stage: &Stage, left: &Value) -> BTreeMap<Id, Value> {
     let mut all = BTreeMap::new();
-    for plural in stage.compared() {
+    for plural in stage.recorded() {
         for object in left[plural].as_array().into_iter().flatten() {
             all.insert((plural, history::text(object, "uid").to_owned()), object.clone());
         }

@@ -27,6 +27,7 @@
 
 mod cron_jobs;
 mod daemon_sets;
+mod endpoint_slices;
 mod jobs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,8 @@ pub struct UserActions {
     pub pods: bool,
     /// ReplicaSets were scaled or deleted (rules 1, 5 and 7).
     pub sets: bool,
+    /// EndpointSlices were changed or deleted (`endpoint_slices`).
+    pub slices: bool,
     /// A subject was killed and may have died between a write and its event (rules 7 and 8).
     pub replaces_subject: bool,
 }
@@ -120,6 +123,7 @@ pub fn broken(history: &History, user_actions: UserActions) -> Vec<String> {
     broken.extend(cron_jobs::broken(history, user_actions));
     broken.extend(daemon_sets::broken(history, user_actions));
     broken.extend(budget_rules::broken(history));
+    broken.extend(endpoint_slices::broken(history, user_actions));
     broken.extend(jobs::broken(history));
     broken.extend(stateful_rules::broken(history, user_actions));
     broken.extend(super::autoscaler_rules::broken(history));

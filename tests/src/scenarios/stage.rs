@@ -27,6 +27,9 @@ const QUIET_PAUSE: Duration = Duration::from_millis(50);
 pub const COMPARED: [&str; 7] =
     ["deployments", "replicasets", "replicationcontrollers", "pods", "events", "serviceaccounts", "configmaps"];
 
+/// The kinds that are recorded in each scenario beside the compared ones, because rules are about them.
+pub const RULED: [&str; 2] = ["endpointslices", "services"];
+
 /// A namespace of a real cluster.
 pub struct Stage {
     /// The API server, as a user who may do everything.
@@ -39,6 +42,8 @@ pub struct Stage {
     pub root_ca: String,
     /// The kinds that are compared beside [`COMPARED`].
     more: &'static [&'static str],
+    /// The kinds that are recorded beside the compared ones.
+    ruled: &'static [&'static str],
     clock: WallClock,
     observed: Mutex<Map<String, Value>>,
 }
@@ -53,7 +58,16 @@ impl Stage {
     /// A stage that is not open yet.
     pub fn new(client: ApiClient, kubeconfig: PathBuf, ns: String) -> Stage {
         let clock = Arc::new(Timestamp::now);
-        Stage { client, kubeconfig, ns, root_ca: String::new(), more: &[], clock, observed: Mutex::default() }
+        Stage {
+            client,
+            kubeconfig,
+            ns,
+            root_ca: String::new(),
+            more: &[],
+            ruled: &[],
+            clock,
+            observed: Mutex::default(),
+        }
     }
 
     /// The same cluster with another namespace.
@@ -86,9 +100,22 @@ impl Stage {
         self
     }
 
+    /// The same stage, on which objects of these kinds are recorded too, and not compared.
+    #[must_use]
+    pub fn recording(mut self, ruled: &'static [&'static str]) -> Stage {
+        self.ruled = ruled;
+        self
+    }
+
     /// The kinds whose objects are compared.
     pub fn compared(&self) -> impl Iterator<Item = &'static str> {
         COMPARED.into_iter().chain(self.more.iter().copied())
+    }
+
+    /// The kinds whose objects are recorded: the compared ones, and those of rules.
+    pub fn recorded(&self) -> impl Iterator<Item = &'static str> {
+        let is_compared = move |plural: &str| self.compared().any(|compared| compared == plural);
+        self.compared().chain(self.ruled.iter().copied().filter(move |plural| !is_compared(plural)))
     }
 
     /// Adds to the outcome what the scenario has seen in the middle of its steps. It must be free of chance; the name of the namespace
@@ -392,13 +419,13 @@ impl Stage {
         }
     }
 
-    /// What there is of the compared kinds: kind -> objects.
+    /// What there is of the recorded kinds: kind -> objects.
     ///
     /// # Errors
     /// The server refuses.
     pub async fn left(&self) -> Result<Value> {
         let mut left = Map::new();
-        for plural in self.compared() {
+        for plural in self.recorded() {
             left.insert(plural.to_owned(), self.list(plural).await?.into());
         }
         Ok(Value::Object(left))

@@ -25,7 +25,8 @@ const SCENARIOS: &[Scenario] = &[
     Scenario::new("the ports of a Service are looked up in each of its Pods", |s| Box::pin(ports(s))),
     Scenario::new("an EndpointSlice has the labels of its Service", |s| Box::pin(labels(s))),
     Scenario::new("a Pod belongs to each Service that selects it now", |s| Box::pin(selected(s))),
-    Scenario::new("an EndpointSlice that somebody changes or deletes is made again", |s| Box::pin(restored(s))),
+    Scenario::new("an EndpointSlice that somebody changes or deletes is made again", |s| Box::pin(restored(s)))
+        .meddles_with_slices(),
     Scenario::new("a Service with more Pods than an EndpointSlice has several of them", |s| Box::pin(many(s))),
     Scenario::new("the EndpointSlices of a Service without a selector stay as they are", |s| Box::pin(unselected(s))),
     Scenario::new("a Service that is deleted loses its EndpointSlices", |s| Box::pin(deleted(s))),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use pintle_tests::scenarios::{
-    Outcomes, Scenario, Stage, chosen, recorded, report, run_one, subject, until_metrics_are_read,
+    Outcomes, RULED, Scenario, Stage, chosen, recorded, report, run_one, subject, until_metrics_are_read,
 };
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ async fn on_cluster(shared: &Shared, scenario: &Scenario, history: &mut String) 
     let mut host = simulation.host(&subject::CONTROLLERS, &["--leader-elect=false"]).await?;
     let stage = Stage::new(simulation.client.clone().with_pause(PAUSE), PathBuf::new(), "scenario-1".to_owned())
         .at(cluster.clock());
-    let stage = stage.with_root_ca(shared.root_ca.clone()).comparing(scenario.kinds);
+    let stage = stage.with_root_ca(shared.root_ca.clone()).comparing(scenario.kinds).recording(&RULED);
     let run = async {
         if scenario.metrics {
             until_metrics_are_read(&stage).await?;
