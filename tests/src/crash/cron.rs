@@ -25,6 +25,7 @@ const PAST: std::time::Duration = std::time::Duration::from_secs(90);
 pub const FIRE: Story = Story {
     name: "CronJob",
     controllers: &["cronjob-controller", "job-controller", "garbage-collector-controller"],
+    flags: &[],
     tell: |user| Box::pin(tell(user)),
     is_done,
     check,

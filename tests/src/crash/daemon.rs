@@ -23,6 +23,7 @@ const NODES: usize = 3;
 pub const SURGE: Story = Story {
     name: "DaemonSet with surge",
     controllers: &["daemonset-controller", "garbage-collector-controller"],
+    flags: &[],
     tell: |user| Box::pin(tell(user)),
     is_done: |cluster| is_rolled_out(cluster, 2),
     check,

@@ -29,6 +29,7 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 pub const INDEXED: Story = Story {
     name: "indexed Job",
     controllers: &["job-controller", "garbage-collector-controller"],
+    flags: &[],
     tell: |user| Box::pin(tell(user)),
     is_done,
     check,

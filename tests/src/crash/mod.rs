@@ -5,13 +5,14 @@
 //! nothing left to write and hands every write to the rules of the story.
 //!
 //! Not here: what goes wrong, which is each test's part; the stories and their rules ([`rollout`], [`job`], [`stateful`],
-//! [`daemon`], [`cron`]).
+//! [`daemon`], [`cron`], [`slices`]).
 
 pub mod cron;
 pub mod daemon;
 pub mod job;
 mod points;
 pub mod rollout;
+pub mod slices;
 pub mod stateful;
 
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct Story {
     pub name: &'static str,
     /// The controllers that it needs.
     pub controllers: &'static [&'static str],
+    /// Other flags of the host.
+    pub flags: &'static [&'static str],
     /// What the user does. It ends when all has happened that the user waits for.
     pub tell: for<'a> fn(&'a User<'a>) -> LocalBoxFuture<'a, Result<()>>,
     /// Whether the cluster is in the final state.
@@ -94,6 +97,14 @@ impl<'a> User<'a> {
     /// The server refuses without end.
     pub async fn patch(&self, path: &str, patch: &Value) -> Result<()> {
         self.persist(async || self.client.patch(path, PatchKind::StrategicMerge, patch).await.map(drop), 0).await
+    }
+
+    /// Deletes an object; it may be gone, because an answer can be lost.
+    ///
+    /// # Errors
+    /// The server refuses without end.
+    pub async fn delete(&self, path: &str) -> Result<()> {
+        self.persist(async || self.client.delete(path, None).await.map(drop), 404).await
     }
 
     async fn persist(&self, request: impl AsyncFn() -> Result<()>, done: u16) -> Result<()> {
@@ -169,7 +180,9 @@ impl StoryRun {
         let config = SimNodesConfig { heartbeat: None, ..SimNodesConfig::new(Connect::Endpoint(cluster.base_url())) };
         let nodes = SimNodes::start(config).await?;
         let client = ApiClient::new(&cluster.base_url(), None, None);
-        let host = HostProcess::start(&cluster.kubeconfig(), &[HostProcess::controllers(story.controllers)])?;
+        let flags = story.flags.iter().map(|flag| (*flag).to_owned());
+        let flags: Vec<String> = [HostProcess::controllers(story.controllers)].into_iter().chain(flags).collect();
+        let host = HostProcess::start(&cluster.kubeconfig(), &flags)?;
         Ok(StoryRun { cluster, host, story, client, _nodes: nodes })
     }
 

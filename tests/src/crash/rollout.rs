@@ -30,6 +30,7 @@ pub enum Strategy {
 pub const ROLLING: Story = Story {
     name: "rolling update",
     controllers: CONTROLLERS,
+    flags: &[],
     tell: |user| Box::pin(tell(user, Strategy::Rolling)),
     is_done: |cluster| rolled_out(cluster, 2),
     check: |history| rules::check(history, Strategy::Rolling),
@@ -39,6 +40,7 @@ pub const ROLLING: Story = Story {
 pub const RECREATION: Story = Story {
     name: "recreation",
     controllers: CONTROLLERS,
+    flags: &[],
     tell: |user| Box::pin(tell(user, Strategy::Recreate)),
     is_done: |cluster| rolled_out(cluster, 2),
     check: |history| rules::check(history, Strategy::Recreate),

@@ -22,6 +22,7 @@ const REPLICAS: usize = 3;
 pub const ROLLOUT: Story = Story {
     name: "StatefulSet",
     controllers: &["statefulset-controller", "garbage-collector-controller"],
+    flags: &[],
     tell: |user| Box::pin(tell(user)),
     is_done: |cluster| is_rolled_out(cluster, 2),
     check,

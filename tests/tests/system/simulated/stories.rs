@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use pintle_sim::faults::{Failure, FaultScript, RequestMatch, WatchEnd, When};
 use pintle_sim::{WriteRecord, WriteVerb};
-use pintle_tests::crash::{HOST, Story, User, cron, daemon, job, rollout, stateful};
+use pintle_tests::crash::{HOST, Story, User, cron, daemon, job, rollout, slices, stateful};
 use pintle_tests::scenarios::sample::all_are_asked_for;
 use tokio::sync::watch;
 
@@ -29,8 +29,15 @@ const STUCK: Duration = Duration::from_secs(60);
 const ALONE: &str = "--leader-elect=false";
 const ELECTED: &str = "--leader-elect=true";
 
-const STORIES: [Story; 6] =
-    [rollout::ROLLING, rollout::RECREATION, job::INDEXED, stateful::ROLLOUT, daemon::SURGE, cron::FIRE];
+const STORIES: [Story; 7] = [
+    rollout::ROLLING,
+    rollout::RECREATION,
+    job::INDEXED,
+    stateful::ROLLOUT,
+    daemon::SURGE,
+    cron::FIRE,
+    slices::SERVICE,
+];
 
 /// What goes wrong.
 #[derive(Clone, Debug)]
@@ -124,7 +131,8 @@ struct Cast<'a> {
 
 impl Cast<'_> {
     async fn start_host(&mut self, election: &str) -> Result<()> {
-        self.hosts.push(self.simulation.host(self.story.controllers, &[election]).await?);
+        let flags: Vec<&str> = self.story.flags.iter().copied().chain([election]).collect();
+        self.hosts.push(self.simulation.host(self.story.controllers, &flags).await?);
         Ok(())
     }
 
