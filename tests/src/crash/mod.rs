@@ -5,12 +5,13 @@
 //! nothing left to write and hands every write to the rules of the story.
 //!
 //! Not here: what goes wrong, which is each test's part; the stories and their rules ([`rollout`], [`job`], [`stateful`],
-//! [`daemon`], [`cron`], [`slices`]).
+//! [`daemon`], [`cron`], [`slices`], [`quota`]).
 
 pub mod cron;
 pub mod daemon;
 pub mod job;
 mod points;
+pub mod quota;
 pub mod rollout;
 pub mod slices;
 pub mod stateful;

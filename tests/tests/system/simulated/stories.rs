@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use pintle_sim::faults::{Failure, FaultScript, RequestMatch, WatchEnd, When};
 use pintle_sim::{WriteRecord, WriteVerb};
-use pintle_tests::crash::{HOST, Story, User, cron, daemon, job, rollout, slices, stateful};
+use pintle_tests::crash::{HOST, Story, User, cron, daemon, job, quota, rollout, slices, stateful};
 use pintle_tests::scenarios::sample::all_are_asked_for;
 use tokio::sync::watch;
 
@@ -29,7 +29,7 @@ const STUCK: Duration = Duration::from_secs(60);
 const ALONE: &str = "--leader-elect=false";
 const ELECTED: &str = "--leader-elect=true";
 
-const STORIES: [Story; 7] = [
+const STORIES: [Story; 8] = [
     rollout::ROLLING,
     rollout::RECREATION,
     job::INDEXED,
@@ -37,6 +37,7 @@ const STORIES: [Story; 7] = [
     daemon::SURGE,
     cron::FIRE,
     slices::SERVICE,
+    quota::COUNT,
 ];
 
 /// What goes wrong.
