@@ -27,6 +27,8 @@ use jiff::Timestamp;
 use pintle_core::contract::manifest::Manifest;
 use pintle_core::contract::outcome::{Action, Event, Mutation, Order, Outcome, Preconditions, Step};
 use pintle_core::object::id::{Key, Kind, ObjectKey};
+use pintle_core::object::ingest::{IngestPlan, Ingester, Needs};
+use pintle_core::object::texts::Projection;
 use pintle_core::object::version::Uid;
 use pintle_core::object::{Meta, Object, OwnerRef};
 use pintle_core::ports::api::{ApiError, ApiErrorClass, ApiResource};
@@ -153,6 +155,14 @@ pub fn cached(name: &str, controller: Option<&str>) -> Arc<Object> {
         index_values: Box::default(),
         selectors: Box::default(),
     })
+}
+
+/// The kind, and this object as the caches have it for a watch with `whole`.
+pub fn whole(kind: &str, object: &serde_json::Value) -> (Kind, Arc<Object>) {
+    let kind: Kind = kind.parse().unwrap();
+    let needs = Needs { projections: [Projection::Whole].into(), ..Needs::default() };
+    let plan = IngestPlan::new(kind.clone(), needs);
+    (kind, Arc::new(Ingester::default().ingest(&plan, &object.to_string()).unwrap()))
 }
 
 /// 2027-01-15T08:00:00Z plus the time that the paused clock has advanced since `start`.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use pintle_core::contract::manifest::Manifest;
+use pintle_core::contract::manifest::{Grant, Manifest};
 use pintle_core::object::id::Kind;
 use pintle_core::policy::account::Accounts;
 use pintle_core::policy::grants::asked_by;
@@ -20,9 +20,6 @@ use serde_json::{Value, json};
 
 /// The resource of a raw path below a group: any that the role reads. A path with `*` at its end cannot name one.
 const OF_PATH: &str = "<raw path>";
-
-/// The name of a signer: any that the role has.
-const OF_SIGNER: &str = "<signer>";
 
 /// The controller that upstream runs with the client of kube-controller-manager itself, and the role of that.
 const OF_ITSELF: (&str, &str) = ("serviceaccount-token-controller", "system:kube-controller-manager");
@@ -62,7 +59,6 @@ impl Rule {
                 || has(&self.resources, &asked.resource)
                 || subresource.is_some_and(|any| self.resources.contains(&any)))
             && (self.resource_names.is_empty()
-                || asked.name.as_deref() == Some(OF_SIGNER)
                 || asked.name.as_ref().is_some_and(|name| self.resource_names.contains(name)))
             && (self.namespace.is_none() || self.namespace == asked.namespace)
     }
@@ -160,11 +156,12 @@ fn asked(manifest: &Manifest, resources: &BTreeMap<Kind, String>) -> (BTreeSet<P
             let parts = grant.subresources.iter().map(|subresource| format!("{plural}/{subresource}"));
             for resource in parts.chain(whole) {
                 for verb in &grant.verbs {
-                    // RBAC names the signer, which a grant does not, instead of the request.
-                    if matches!(verb.as_str(), "approve" | "sign" | "attest") {
-                        let (verb, resource) = (verb.clone(), "signers".to_owned());
-                        let (group, name) = (group.clone(), Some(OF_SIGNER.into()));
-                        of.insert(Permission { verb, group, resource, namespace: None, name });
+                    // RBAC names the signer instead of the request.
+                    if Grant::SIGNER_VERBS.contains(&verb.as_str()) {
+                        for name in some_or_all(&grant.signers) {
+                            let (verb, group, resource) = (verb.clone(), group.clone(), "signers".to_owned());
+                            of.insert(Permission { verb, group, resource, namespace: None, name });
+                        }
                         continue;
                     }
                     // Who creates an object is not asked for its name.
@@ -263,6 +260,16 @@ async fn a_surplus_is_seen() -> Result<()> {
     ] {
         let of = json!({"namespaces": [namespace], "names": [name]});
         assert_eq!(seen(signer, "grants", grant("update", "v1/ConfigMap", of)).await?, surplus, "{namespace}/{name}");
+    }
+    let approving = "certificatesigningrequest-approving-controller";
+    for (signers, surplus) in [
+        (json!(["kubernetes.io/kube-apiserver-client-kubelet"]), 0),
+        (json!(["kubernetes.io/kubelet-serving"]), 1),
+        (json!([]), 1),
+    ] {
+        let of = json!({"subresources": ["approval"], "signers": signers});
+        let grant = grant("approve", "certificates.k8s.io/v1/CertificateSigningRequest", of);
+        assert_eq!(seen(approving, "grants", grant).await?, surplus, "{signers}");
     }
     assert_eq!(seen(replicaset, "watches", json!([{"kind": "v1/Secret"}])).await?, 2);
     assert_eq!(seen(replicaset, "watches", json!([{"every": {}}])).await?, 2);

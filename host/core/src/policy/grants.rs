@@ -38,6 +38,8 @@ pub struct Access<'a> {
     pub namespace: &'a str,
     /// Empty for a generated name (`generateName`), or for a list.
     pub name: &'a str,
+    /// The signer of the written object, for [`Grant::SIGNER_VERBS`], if it is known.
+    pub signer: Option<&'a str>,
 }
 
 impl std::fmt::Display for Access<'_> {
@@ -86,6 +88,7 @@ struct Rule {
     namespaces: Only,
     names: Only,
     paths: Vec<PathPattern>,
+    signers: Only,
     relation: Relation,
 }
 
@@ -144,6 +147,7 @@ impl Rule {
             namespaces: Only::new(&grant.namespaces, true),
             names: Only::new(&grant.names, true),
             paths: grant.paths.iter().map(|path| PathPattern::new(path)).collect(),
+            signers: Only::new(&grant.signers, true),
             relation: Relation::new(grant),
         }
     }
@@ -161,6 +165,9 @@ impl Rule {
             }
             && self.namespaces.matches(access.namespace)
             && self.names.matches(access.name)
+            && (!Grant::SIGNER_VERBS.contains(&access.verb)
+                || self.signers.any
+                || access.signer.is_some_and(|signer| self.signers.lists(signer)))
     }
 
     fn has_verb(&self, verb: &str) -> bool {

@@ -83,6 +83,9 @@ fn limits(grant: &Grant) -> String {
     if !grant.names.is_empty() {
         text += &format!(" named {}", grant.names.join(", "));
     }
+    if !grant.signers.is_empty() {
+        text += &format!(" for signers {}", grant.signers.join(", "));
+    }
     text
 }
 
@@ -114,6 +117,7 @@ mod tests {
                 {"verbs": ["patch"], "kinds": ["v1/Pod", "v1/Node"], "subresources": ["status"], "of": "key"},
                 {"verbs": ["create"], "kinds": ["v1/Secret"], "namespaces": ["a", "b"], "names": ["s"]},
                 {"verbs": ["patch"], "kinds": ["v1/Secret"], "namespaces": ["*"], "names": ["*"], "of": "controlled", "adopt": true},
+                {"verbs": ["attest", "create"], "kinds": ["certificates.k8s.io/v1/ClusterTrustBundle"], "signers": ["example.com/a"]},
                 {"verbs": ["get"], "paths": ["/metrics"]},
             ],
         });
@@ -127,6 +131,7 @@ mod tests {
             [
                 "* | watch of kinds that offer delete, names only | ",
                 "/metrics | live get | ",
+                "certificates.k8s.io/v1/ClusterTrustBundle |  | attest, create for signers example.com/a",
                 "v1/ConfigMap | watch, whole objects | ",
                 "v1/Node | watch, 2 fields | patch of status of the key",
                 "v1/Pod | watch in a where app=web, spec.nodeName; live get of what the key controls | delete of what the key controls; patch of status of the key",

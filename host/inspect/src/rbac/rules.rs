@@ -109,14 +109,15 @@ impl Rules {
         let namespaces: Vec<&str> =
             if any(&grant.namespaces) { vec![""] } else { grant.namespaces.iter().map(String::as_str).collect() };
         let own_names = if any(&grant.names) { &[][..] } else { &grant.names[..] };
+        let signers = if any(&grant.signers) { &[][..] } else { &grant.signers[..] };
         let all = Grant::VERBS.map(str::to_owned);
         let verbs = if grant.verbs.iter().any(|verb| verb == "*") { &all[..] } else { &grant.verbs[..] };
         for kind in &grant.kinds {
             for (group, resource) in resources(kind, &grant.subresources, names)? {
                 for verb in verbs {
                     // In RBAC, the name is that of the signer, not the request.
-                    if matches!(verb.as_str(), "approve" | "sign" | "attest") {
-                        self.add("", CERTIFICATES, "signers", &[], &[verb]);
+                    if Grant::SIGNER_VERBS.contains(&verb.as_str()) {
+                        self.add("", CERTIFICATES, "signers", signers, &[verb]);
                         continue;
                     }
                     let names = if sees_name(verb, &resource) { own_names } else { &[] };
@@ -313,10 +314,12 @@ mod tests {
                 {"verbs": ["create"], "kinds": ["rbac.authorization.k8s.io/v1/RoleBinding"]},
                 {"verbs": ["bind"], "kinds": ["rbac.authorization.k8s.io/v1/ClusterRole"], "names": ["view"]},
                 {"verbs": ["update", "approve"], "kinds": ["certificates.k8s.io/v1/CertificateSigningRequest"], "subresources": ["approval"]},
+                {"verbs": ["sign"], "kinds": ["certificates.k8s.io/v1/CertificateSigningRequest"], "subresources": ["status"], "signers": ["example.com/a", "example.com/b"]},
             ]),
             expect![[r#"
                 plugin "" {"apiGroups":["certificates.k8s.io"],"resources":["signers"],"verbs":["approve"]}
                 plugin "" {"apiGroups":["certificates.k8s.io"],"resources":["certificatesigningrequests/approval"],"verbs":["update"]}
+                plugin "" {"apiGroups":["certificates.k8s.io"],"resources":["signers"],"resourceNames":["example.com/a","example.com/b"],"verbs":["sign"]}
                 plugin "" {"apiGroups":["rbac.authorization.k8s.io"],"resources":["rolebindings"],"verbs":["create"]}
                 plugin "" {"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],"resourceNames":["view"],"verbs":["bind"]}
             "#]],

@@ -57,6 +57,7 @@ impl WriteTarget {
             subresource: self.subresource.as_deref(),
             namespace: &self.object.namespace,
             name: &self.object.name,
+            signer: None,
         }
     }
 

@@ -15,6 +15,7 @@
 //! 7. An object without a controller is not owned. A grant with `adopt` allows one write of it: a patch that makes the
 //!    key's object its controller and changes nothing else. From then on, also in later steps of the same outcome, it
 //!    is owned.
+//! 8. The signer of a write is that of the cached object, whose uid the write then carries, or that of a create.
 //!
 //! Not here: the grants (`pintle_core::policy::grants`), the controllers in a body (`ownership`).
 
@@ -31,7 +32,7 @@ use pintle_core::ports::view::View;
 use super::ownership::{Controller, only_adopts, sets_key, sets_only};
 use super::request::ParsedWrite;
 use super::shared::replaced_unread;
-use super::special::{bound_roles, changes_owners_only};
+use super::special::{bound_roles, changes_owners_only, signer};
 
 /// The permissions of a run, and the facts that decide them.
 #[derive(Clone, Copy)]
@@ -45,7 +46,8 @@ pub(crate) struct Rights<'a> {
 }
 
 impl Rights<'_> {
-    /// Checks whether a mutation may be sent; returns the uid that the object must have, if ownership decided.
+    /// Checks whether a mutation may be sent; returns the uid that the object must have, if ownership or its signer
+    /// decided.
     ///
     /// `adopted`: an earlier write of the same outcome adopts the object, so the key will own it at this write.
     ///
@@ -60,6 +62,7 @@ impl Rights<'_> {
         {
             return Err(Denial::of_unread(&target.access(), list));
         }
+        let mut of_signer = None;
         if let Some(verb) = special_verb(&target.access())
             && !changes_owners_only(write)
         {
@@ -69,11 +72,16 @@ impl Rights<'_> {
                     self.grants.check(&role.access(), |_| Err("it is not written".into())).map(|_| ()).map_err(denied)
                 })?,
                 verb => {
-                    self.grants.check(&Access { verb, ..target.access() }, owns).map_err(denied)?;
+                    let creates = is_new(action) || self.makes(write);
+                    let shown = if creates { None } else { self.shown(&target.kind, &target.object).ok() };
+                    let signer = signer(write, shown.as_deref(), creates);
+                    let access = Access { verb, signer: signer.as_deref(), ..target.access() };
+                    self.grants.check(&access, owns).map_err(denied)?;
+                    of_signer = shown.filter(|_| signer.is_some()).map(|object| object.meta.uid.clone());
                 }
             }
         }
-        match allowed {
+        let pin = match allowed {
             Allowed::Owned if self.makes(write) => {
                 self.grants.check(&Access { verb: "create", ..target.access() }, owns).map(|_| None)
             }
@@ -90,7 +98,8 @@ impl Rights<'_> {
                 }
             }
             Allowed::Freely | Allowed::Owned => Ok(None),
-        }
+        };
+        pin.map(|uid| uid.or(of_signer))
     }
 
     /// Narrows the grant that a denial names to the write: to objects of the key, if the write is about one.
@@ -125,7 +134,7 @@ impl Rights<'_> {
             // Allowed if the operator has bound the key or the endpoint; see `needs`.
             Need::SignJwt { .. } | Need::SignCertificate(_) | Need::Call { .. } => Ok(()),
             Need::Review { kind, namespace, .. } => {
-                let access = Access { verb: "create", kind, subresource: None, namespace, name: "" };
+                let access = Access { verb: "create", kind, subresource: None, namespace, name: "", signer: None };
                 self.grants.check(&access, |_| Err("a review belongs to no object".into())).map(|_| ())
             }
         }
@@ -136,7 +145,8 @@ impl Rights<'_> {
     /// # Errors
     /// [`Denial`]; a later run may see a different owner.
     fn get(&self, kind: &Kind, object: &ObjectKey, subresource: Option<&str>) -> Result<(), Denial> {
-        let access = Access { verb: "get", kind, subresource, namespace: &object.namespace, name: &object.name };
+        let (namespace, name) = (&*object.namespace, &*object.name);
+        let access = Access { verb: "get", kind, subresource, namespace, name, signer: None };
         let owned = |relation: Relation| match relation.of {
             Of::Any => Ok(()),
             Of::Key => self.is_key(kind, object),
@@ -154,7 +164,7 @@ impl Rights<'_> {
     /// # Errors
     /// [`Denial`]; a retry does not help.
     fn list(&self, kind: &Kind, namespace: &str) -> Result<(), Denial> {
-        let access = Access { verb: "list", kind, subresource: None, namespace, name: "" };
+        let access = Access { verb: "list", kind, subresource: None, namespace, name: "", signer: None };
         self.grants.check(&access, |_| Err("a list is of many objects".into())).map(|_| ())
     }
 

@@ -1,7 +1,9 @@
-//! Details of writes that can give rights to others: the roles that a binding binds, and whether only the object's
-//! owner changes.
+//! Details of writes that can give rights to others: the roles that a binding binds, the signer, and whether only the
+//! object's owner changes.
 
 use pintle_core::contract::outcome::{Action, PatchType};
+use pintle_core::object::Object;
+use pintle_core::object::field::FieldPath;
 use pintle_core::object::id::Kind;
 use pintle_core::policy::grants::{Access, RBAC};
 
@@ -19,7 +21,8 @@ pub(super) struct BoundRole {
 
 impl BoundRole {
     pub(super) fn access(&self) -> Access<'_> {
-        Access { verb: "bind", kind: &self.kind, subresource: None, namespace: &self.namespace, name: &self.name }
+        let (namespace, name) = (&*self.namespace, &*self.name);
+        Access { verb: "bind", kind: &self.kind, subresource: None, namespace, name, signer: None }
     }
 }
 
@@ -44,6 +47,19 @@ pub(super) fn bound_roles(write: &ParsedWrite<'_>) -> Vec<BoundRole> {
     }
     let kinds = if &*target.kind.name == "RoleBinding" { &["Role", "ClusterRole"][..] } else { &["ClusterRole"] };
     kinds.iter().map(|kind| role(kind, "")).collect()
+}
+
+/// `spec.signerName` of the written object, which never changes: of a create as it is written, otherwise as the caches
+/// show it. `None` if the caches do not show it.
+pub(super) fn signer(write: &ParsedWrite<'_>, shown: Option<&Object>, creates: bool) -> Option<String> {
+    if let Body::Object(text) = &write.body
+        && creates
+    {
+        let spec = Members::parse(text.members.get("spec")?).ok()?;
+        return spec.string("signerName").ok().flatten();
+    }
+    let path = FieldPath::of(&["spec", "signerName"]);
+    shown?.texts.iter().find_map(|text| path.values(text).pop())
 }
 
 /// Whether a write is a patch of owner references and finalizers only, like those of the garbage collector.

@@ -97,7 +97,7 @@ mod tests {
         });
         let grant = json!({
             "verbs": ["get"], "kinds": ["v1/Pod"], "subresources": ["a"], "namespaces": ["a"], "names": ["a"], "paths": ["/a"],
-            "of": "controlled", "adopt": true,
+            "signers": ["a"], "of": "controlled", "adopt": true,
         });
         let grant: Grant = serde_json::from_value(grant).unwrap();
         let limits: Limits = serde_json::from_value(limits).unwrap();

@@ -49,7 +49,7 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     items("grants", manifest.grants.len(), MAX_ITEMS)?;
     let combinations = manifest.grants.iter().map(Grant::n_combinations).fold(0, usize::saturating_add);
     items(
-        "grants: combinations of verbs, kinds, subresources, namespaces, names and paths",
+        "grants: combinations of verbs, kinds, subresources, namespaces, names, paths and signers",
         combinations,
         MAX_COMBINATIONS,
     )?;
@@ -208,7 +208,7 @@ mod tests {
             let values = |list: usize| many(lists[list], |i| json!(format!("n{i}")));
             json!({"verbs": ["get"], "kinds": ["v1/Pod"], "subresources": values(0), "namespaces": values(1), "names": values(2)})
         };
-        let combinations = "grants: combinations of verbs, kinds, subresources, namespaces, names and paths";
+        let combinations = "grants: combinations of verbs, kinds, subresources, namespaces, names, paths and signers";
         let too_many = |n: usize| format!("{combinations}: {n} are too many, at most 4096");
         let of = |grants: Value| {
             let mut manifest =

@@ -38,6 +38,10 @@ pub struct Grant {
     /// Paths for needs of raw GETs; a trailing `*` matches any rest. Then `kinds` is empty and `verbs` is `[get]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
+    /// Names of signers, to which `approve`, `sign` and `attest` are limited: `spec.signerName` of the written object, which a
+    /// create contains and which a watch of the kind must read otherwise. Other verbs are not limited. Empty: all signers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signers: Vec<String>,
     /// The objects that it covers.
     #[serde(default, skip_serializing_if = "Of::is_any")]
     pub of: Of,
@@ -81,11 +85,13 @@ impl Grant {
     /// Verbs that some writes require in addition to their own, because they can give rights to others. `*` does not
     /// include them: a plugin must not become as powerful as its host through a grant that does not state it.
     pub const SPECIAL_VERBS: [&str; 5] = ["escalate", "bind", "approve", "sign", "attest"];
+    /// The verbs of [`SPECIAL_VERBS`](Self::SPECIAL_VERBS) that are for a signer.
+    pub const SIGNER_VERBS: [&str; 3] = ["approve", "sign", "attest"];
     /// Verbs for multiple objects.
     pub(crate) const OF_MANY: [&str; 3] = ["list", "watch", "deletecollection"];
 
     /// Its lists with their names.
-    pub(crate) fn lists(&self) -> [(&'static str, &Vec<String>); 6] {
+    pub(crate) fn lists(&self) -> [(&'static str, &Vec<String>); 7] {
         [
             ("verbs", &self.verbs),
             ("kinds", &self.kinds),
@@ -93,6 +99,7 @@ impl Grant {
             ("namespaces", &self.namespaces),
             ("names", &self.names),
             ("paths", &self.paths),
+            ("signers", &self.signers),
         ]
     }
 
@@ -148,6 +155,9 @@ impl Grant {
         }
         for kind in self.kinds.iter().filter(|kind| *kind != "*") {
             kind.parse::<Kind>().map_err(|why| format!("kinds: {why}"))?;
+        }
+        if !self.signers.is_empty() && !self.verbs.iter().any(|verb| Self::SIGNER_VERBS.contains(&verb.as_str())) {
+            return Err(format!("signers: requires one of the verbs {}", Self::SIGNER_VERBS.join(", ")));
         }
         if self.of != Of::Any {
             let of = serde_name(&self.of);
@@ -223,6 +233,10 @@ mod tests {
             check(of_status),
             Err("adopt: a grant of subresources adopts nothing; write a grant without `subresources`".into())
         );
+        let signing =
+            |verb: &str| json!({"verbs": [verb, "update"], "kinds": ["v1/Pod"], "signers": ["example.com/a"]});
+        assert_eq!(["approve", "sign", "attest"].map(|verb| check(signing(verb))), [Ok(()), Ok(()), Ok(())]);
+        assert_eq!(check(signing("*")), Err("signers: requires one of the verbs approve, sign, attest".into()));
         assert_eq!(check(json!({"verbs": ["get"]})), Err("kinds: either kinds or paths are needed".into()));
         assert!(serde_json::from_value::<Grant>(json!({"verbs": ["get"], "kinds": ["v1/Pod"], "of": "mine"})).is_err());
     }

@@ -53,6 +53,7 @@ impl Denial {
             subresources: access.subresource.map(one).unwrap_or_default(),
             // The author of a manifest cannot know the namespaces; an operator grants no more than necessary.
             namespaces: if given { one(access.namespace) } else { Vec::new() },
+            signers: access.signer.map(one).unwrap_or_default(),
             of,
             ..Grant::default()
         };

@@ -136,7 +136,7 @@ const ADOPTING: &str = "patch";
 /// consists of at most one product per list. The parts never overlap: there are at most as many as combinations of
 /// single values.
 fn uncovered(asked: &Grant, given: &[Grant]) -> Vec<Grant> {
-    let mut parts = vec![Part::new(asked)];
+    let mut parts = Part::all(asked);
     for given in given {
         if parts.is_empty() {
             break;
@@ -156,7 +156,7 @@ struct Part<'a> {
     lists: [Values<'a>; N_LISTS],
 }
 
-const N_LISTS: usize = 6;
+const N_LISTS: usize = 7;
 /// Indexes of the lists, in the order of [`Grant::lists`].
 const VERBS: usize = 0;
 const KINDS: usize = 1;
@@ -164,11 +164,12 @@ const SUBRESOURCES: usize = 2;
 const NAMESPACES: usize = 3;
 const NAMES: usize = 4;
 const PATHS: usize = 5;
+const SIGNERS: usize = 6;
 
 impl<'a> Part<'a> {
-    /// All requests of a grant. An empty list of namespaces or names means all; but for controlled objects, all
-    /// namespaces are more than an empty list.
-    fn new(asked: &'a Grant) -> Self {
+    /// All requests of a grant: those for signers, and the others. An empty list of namespaces or names means all; but
+    /// for controlled objects, all namespaces are more than an empty list.
+    fn all(asked: &'a Grant) -> Vec<Self> {
         let any = |values: &[String]| values.iter().any(|value| value == "*");
         let meant = |verb: &&str| asked.of == Of::Any || !Grant::OF_MANY.contains(verb);
         let verbs = match any(&asked.verbs) {
@@ -186,8 +187,18 @@ impl<'a> Part<'a> {
             true => vec![None],
             false => each(&asked.names),
         };
-        let lists = [verbs, each(&asked.kinds), each(&asked.subresources), namespaces, names, each(&asked.paths)];
-        Self { of: asked, lists }
+        let signers =
+            if asked.signers.is_empty() || any(&asked.signers) { vec![Some("*")] } else { each(&asked.signers) };
+        let is_for_signer = |verb: &Option<&str>| verb.is_some_and(|verb| Grant::SIGNER_VERBS.contains(&verb));
+        let (for_signers, others): (Values<'_>, Values<'_>) = verbs.into_iter().partition(is_for_signer);
+        let part = |verbs: Values<'a>, signers: Values<'a>| {
+            let (kinds, subresources, paths) = (each(&asked.kinds), each(&asked.subresources), each(&asked.paths));
+            let lists = [verbs, kinds, subresources, namespaces.clone(), names.clone(), paths, signers];
+            Self { of: asked, lists }
+        };
+        // Signers do not limit other verbs.
+        let parts = [part(for_signers, signers), part(others, vec![None])];
+        parts.into_iter().filter(|part| !part.lists[VERBS].is_empty()).collect()
     }
 
     /// The parts of it that another grant does not cover.
@@ -219,6 +230,7 @@ impl<'a> Part<'a> {
         // Only an adoption lists all names explicitly.
         let names: Vec<String> = list(NAMES);
         let names = if adopt || names != ["*"] { names } else { Vec::new() };
+        let signers: Vec<String> = list(SIGNERS);
         Grant {
             verbs: list(VERBS),
             kinds: list(KINDS),
@@ -226,6 +238,7 @@ impl<'a> Part<'a> {
             namespaces: list(NAMESPACES),
             names,
             paths: list(PATHS),
+            signers: if signers == ["*"] { Vec::new() } else { signers },
             of: self.of.of,
             adopt,
         }
@@ -267,7 +280,7 @@ impl<'g> Given<'g> {
             (VERBS, Some(ADOPTING)) if asked.adopt && self.of.of != Of::Any && !self.of.adopt => false,
             // A cluster-scoped key reaches only the listed namespaces.
             (NAMESPACES, Some(value)) if self.of.of == Of::Controlled => all() || ours.contains(value),
-            (NAMESPACES | NAMES, Some(value)) => ours.is_empty() || all() || ours.contains(value),
+            (NAMESPACES | NAMES | SIGNERS, Some(value)) => ours.is_empty() || all() || ours.contains(value),
             (NAMESPACES | NAMES, None) => ours.is_empty() || all(),
             (PATHS, Some(value)) => ours.contains(value) || ours.iter().any(|given| covers_path(given, value)),
             (_, Some(value)) => all() || ours.contains(value),

@@ -20,7 +20,7 @@ fn allows(grants: &Grants, request: &str) -> bool {
     };
     let (namespace, name) = words.get(2).and_then(|object| object.split_once('/')).unwrap_or(("", ""));
     let kind: Kind = kind.parse().unwrap();
-    grants.allow(&Access { verb: words[0], kind: &kind, subresource, namespace, name })
+    grants.allow(&Access { verb: words[0], kind: &kind, subresource, namespace, name, signer: None })
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn names_stay_within_their_segment() {
 #[test]
 fn ownership_decides_only_where_nothing_else_does() {
     let pod: Kind = "v1/Pod".parse().unwrap();
-    let access = |verb| Access { verb, kind: &pod, subresource: None, namespace: "a", name: "b" };
+    let access = |verb| Access { verb, kind: &pod, subresource: None, namespace: "a", name: "b", signer: None };
     let asked = json!([
         {"verbs": ["create", "delete"], "kinds": ["v1/Pod"], "of": "controlled"},
         {"verbs": ["delete"], "kinds": ["v1/Pod"], "of": "key"},
@@ -243,7 +243,7 @@ fn ownership_decides_only_where_nothing_else_does() {
 #[test]
 fn a_relation_is_that_of_one_grant_and_the_widest_of_several() {
     let pod: Kind = "v1/Pod".parse().unwrap();
-    let access = Access { verb: "patch", kind: &pod, subresource: None, namespace: "a", name: "b" };
+    let access = Access { verb: "patch", kind: &pod, subresource: None, namespace: "a", name: "b", signer: None };
     let relations = |asked: serde_json::Value| {
         let mut relations = Vec::new();
         let record = |relation: Relation| {
@@ -273,7 +273,7 @@ fn a_denial_names_the_grant_and_where_to_add_it() {
     let grants = grants(asked, Some(json!([{"verbs": ["delete"], "kinds": ["v1/Secret"]}])));
     let message = |verb, kind: &str, subresource| {
         let kind: Kind = kind.parse().unwrap();
-        let access = Access { verb, kind: &kind, subresource, namespace: "a", name: "b" };
+        let access = Access { verb, kind: &kind, subresource, namespace: "a", name: "b", signer: None };
         grants.check(&access, |_| Err("nobody controls it".into())).unwrap_err().message("widgets")
     };
     expect![[r#"delete v1/ConfigMap a/b is not granted to plugin widgets: its manifest does not ask for it; add `- {verbs: [delete], kinds: [v1/ConfigMap]}` to `grants` of the manifest"#]]
@@ -286,7 +286,7 @@ fn a_denial_names_the_grant_and_where_to_add_it() {
     expect![[r#"patch v1/Secret a/b is not granted to plugin widgets: its manifest does not ask for it; add `- {verbs: [patch], kinds: [v1/Secret], of: controlled}` to `grants` of the manifest"#]]
         .assert_eq(&message("patch", "v1/Secret", None));
     expect![[r#"update v1/Node a/b is not granted to plugin widgets: its operator does not give it; add `- {verbs: [update], kinds: [v1/Node], namespaces: [a], of: controlled}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file"#]]
-        .assert_eq(&grants.check(&Access { verb: "update", kind: &"v1/Node".parse().unwrap(), subresource: None, namespace: "a", name: "b" }, |_| Ok(())).unwrap_err().message("widgets"));
+        .assert_eq(&grants.check(&Access { verb: "update", kind: &"v1/Node".parse().unwrap(), subresource: None, namespace: "a", name: "b", signer: None }, |_| Ok(())).unwrap_err().message("widgets"));
     let path = |path| grants.check_path(path).unwrap_err().message("widgets");
     expect![[r#"get /apis/x?limit=1 is not granted to plugin widgets: its manifest does not ask for it; add `- {verbs: [get], paths: ["/apis/x*"]}` to `grants` of the manifest"#]]
         .assert_eq(&path("/apis/x?limit=1"));
@@ -413,10 +413,40 @@ fn only_all_covers_all() {
     );
 }
 
+#[test]
+fn a_grant_with_signers_limits_the_verbs_that_are_for_a_signer() {
+    const REQUEST: &str = "certificates.k8s.io/v1/CertificateSigningRequest";
+    let signing = |signers: &[&str]| json!([{"verbs": ["sign", "update"], "kinds": [REQUEST], "subresources": ["status"], "signers": signers}]);
+    let allows = |signers: &[&str], given: Option<Value>, verb: &str, signer: Option<&str>| {
+        let kind: Kind = REQUEST.parse().unwrap();
+        let access = Access { verb, kind: &kind, subresource: Some("status"), namespace: "", name: "a", signer };
+        grants(signing(signers), given).allow(&access)
+    };
+    for (signer, is_listed) in
+        [(Some("example.com/a"), true), (Some("example.com/b"), false), (Some(""), false), (None, false)]
+    {
+        assert_eq!(allows(&["example.com/a"], None, "sign", signer), is_listed, "{signer:?}");
+        assert_eq!(allows(&[], Some(signing(&["example.com/a"])), "sign", signer), is_listed, "{signer:?}");
+        assert!(allows(&["example.com/a"], None, "update", signer) && !allows(&[], None, "attest", signer));
+        assert!(allows(&[], None, "sign", signer) && allows(&["*"], None, "sign", signer));
+    }
+    let asked = |signers: &[&str]| manifest(json!([]), signing(signers));
+    expect!["plugin widgets asks for more than it is given; add `- {verbs: [sign], kinds: [certificates.k8s.io/v1/CertificateSigningRequest], subresources: [status], signers: [example.com/b]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"]
+        .assert_eq(&missing(&asked(&["example.com/a", "example.com/b"]), signing(&["example.com/a"])));
+    expect!["plugin widgets asks for more than it is given; add `- {verbs: [sign], kinds: [certificates.k8s.io/v1/CertificateSigningRequest], subresources: [status]}` to `grants` of ControllerPlugin/widgets or of the plugin's spec file: `pintle scaffold COMPONENT` prints one with all of them"]
+        .assert_eq(&missing(&asked(&[]), signing(&["example.com/a"])));
+    for (of_manifest, of_operator) in
+        [(&["a"][..], &["a", "b"][..]), (&["a"], &["*"]), (&["a"], &[]), (&["*"], &[]), (&[], &["*"])]
+    {
+        assert_eq!(missing(&asked(of_manifest), signing(of_operator)), "", "{of_manifest:?} {of_operator:?}");
+    }
+}
+
 /// Values for the property below; no grant names the last value of each.
 const KINDS: [&str; 3] = ["v1/Pod", "v1/Secret", "v1/Other"];
 const SUBRESOURCES: [Option<&str>; 4] = [None, Some("status"), Some("token"), Some("other")];
 const NAMES: [&str; 3] = ["a", "b", "other"];
+const SIGNERS: [Option<&str>; 3] = [Some("a"), Some("b"), Some("other")];
 /// The relation of the object to the key, whether the write adopts it, and whether the object has a namespace and the
 /// key has none.
 const RELATIONS: [(Of, bool, bool); 6] = [
@@ -436,16 +466,17 @@ fn any_grant() -> impl Strategy<Value = Grant> {
     let or_all = |values: Vec<String>| if values.is_empty() { vec!["*".to_owned()] } else { values };
     let of = prop_oneof![Just(Of::Any), Just(Of::Key), Just(Of::Controlled)];
     let parts = (
-        some(&["get", "create", "patch", "delete", "escalate"]),
+        some(&["get", "create", "patch", "delete", "escalate", "sign"]),
         some(&["v1/Pod", "v1/Secret"]),
         some(&["status", "token", "*"]),
         some(&["a", "b", "*"]),
         some(&["a", "b"]),
+        some(&["a", "b"]),
         (of, any::<bool>()),
     );
-    parts.prop_map(move |(verbs, kinds, subresources, namespaces, names, (of, adopt))| {
+    parts.prop_map(move |(verbs, kinds, subresources, namespaces, names, signers, (of, adopt))| {
         let (verbs, kinds, paths) = (or_all(verbs), or_all(kinds), Vec::new());
-        let plain = Grant { verbs, kinds, subresources, namespaces, names, paths, of, adopt: false };
+        let plain = Grant { verbs, kinds, subresources, namespaces, names, paths, signers, of, adopt: false };
         let adopting = Grant { adopt, ..plain.clone() };
         if adopting.check().is_ok() { adopting } else { plain }
     })
@@ -470,13 +501,16 @@ proptest! {
                         if holds != Of::Any && Grant::OF_MANY.contains(&verb) || adopts && verb != "patch" {
                             continue;
                         }
-                        let access = Access { verb, kind: &kind, subresource, namespace, name };
                         let owned = |Relation { of, adopt, in_namespaces, named: _ }| {
                             let is_so = of == holds && (adopt || !adopts) && (in_namespaces || !is_far);
                             if is_so { Ok(()) } else { Err(String::new()) }
                         };
-                        if alone.check(&access, owned).is_ok() && narrowed.check(&access, owned).is_err() {
-                            refused = Some(format!("{access} of {holds:?}, {adopts}, {is_far}"));
+                        let signers = if verb == "sign" { &SIGNERS[..] } else { &[None] };
+                        for signer in signers.iter().copied() {
+                            let access = Access { verb, kind: &kind, subresource, namespace, name, signer };
+                            if alone.check(&access, owned).is_ok() && narrowed.check(&access, owned).is_err() {
+                                refused = Some(format!("{access} for {signer:?} of {holds:?}, {adopts}, {is_far}"));
+                            }
                         }
                     }
                 }

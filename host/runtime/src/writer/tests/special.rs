@@ -1,6 +1,7 @@
 //! Writes that can give rights to others require an additional verb, in every form.
 
 use pintle_core::contract::outcome::{PatchType, Preconditions};
+use pintle_testing::whole;
 use serde_json::Value;
 
 use super::rights::{mutation, refusal_of};
@@ -115,6 +116,63 @@ async fn all_verbs_do_not_write_what_gives_rights() {
     assert!(refusal_of(&all, token()).await.unwrap().contains("subresources: [token]"));
     let listed = json!([{"verbs": ["create"], "kinds": ["v1/ServiceAccount"], "subresources": ["token"]}]);
     assert_eq!(refusal_of(&all_but(&listed), token()).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_for_a_signer_takes_a_grant_for_it() {
+    const REQUEST: &str = "certificates.k8s.io/v1/CertificateSigningRequest";
+    const BUNDLE: &str = "certificates.k8s.io/v1/ClusterTrustBundle";
+    let granted = |kind: &str, subresource: Option<&str>, verb: &str| {
+        let subresources: Vec<&str> = subresource.into_iter().collect();
+        all_but(
+            &json!([{"verbs": [verb], "kinds": [kind], "subresources": subresources, "signers": ["example.com/ours"]}]),
+        )
+    };
+    let of = |kind: &str, signer: &str| {
+        let object =
+            json!({"metadata": {"name": "a", "namespace": "ns", "uid": "uid-a"}, "spec": {"signerName": signer}});
+        vec![whole(kind, &object)]
+    };
+    for (kind, subresource, verb) in
+        [(REQUEST, Some("approval"), "approve"), (REQUEST, Some("status"), "sign"), (BUNDLE, None, "attest")]
+    {
+        let mut fixture = granted(kind, subresource, verb);
+        let mut ways = every_way(kind, subresource, &json!({"status": {}}));
+        ways.retain(|way| !matches!(way.action, Action::Create { .. }));
+        for way in ways {
+            fixture.shown = of(kind, "example.com/ours");
+            assert_eq!(refusal_of(&fixture, way.clone()).await, None, "{way:?}");
+            // A newer object with the same name, for another signer, is not hit.
+            let body = fixture.api.bodies().last().unwrap().to_string();
+            assert!(body.contains(r#""uid-a""#), "{body}");
+            fixture.shown = of(kind, "example.com/theirs");
+            let why = refusal_of(&fixture, way.clone()).await.unwrap();
+            assert!(why.starts_with(verb) && why.contains("signers: [example.com/theirs]}`"), "{why}");
+            fixture.shown = Vec::new();
+            assert!(refusal_of(&fixture, way).await.is_some(), "the signer is not known");
+        }
+    }
+    let fixture = granted(BUNDLE, None, "attest");
+    for (spec, is_granted) in [
+        (json!({"signerName": "example.com/ours"}), true),
+        (json!({"signerName": "example.com/theirs"}), false),
+        (json!({"signerName": ["example.com/ours"]}), false),
+        (json!({}), false),
+    ] {
+        let object = json!({"metadata": {"name": "a"}, "spec": spec});
+        for way in [create(BUNDLE, None, &object), patch(BUNDLE, None, apply(), &object)] {
+            assert_eq!(refusal_of(&fixture, way.clone()).await.is_none(), is_granted, "{way:?}");
+        }
+    }
+    let object =
+        r#"{"metadata":{"name":"a"},"spec":{"signerName":"example.com/ours","signerName":"example.com/theirs"}}"#;
+    let twice = Action::Create {
+        kind: BUNDLE.parse().unwrap(),
+        namespace: "ns".into(),
+        object: object.into(),
+        subresource: None,
+    };
+    assert!(refusal_of(&fixture, mutation(twice)).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
