@@ -16,3 +16,4 @@ pub mod ratelimit;
 pub mod roles;
 pub mod rules;
 pub mod selection;
+pub mod signatures;

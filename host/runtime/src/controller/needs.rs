@@ -189,9 +189,10 @@ pub(crate) fn ask(
     let needs: Vec<_> = needs
         .into_iter()
         .map(|need| {
-            let denied = denied(&need, source, rights);
-            n_denied += usize::from(denied.is_some());
-            let refused = denied.or_else(|| outside::refused_before(&need, &mut answered.n_outside));
+            let refused = denied(&need, source, rights)
+                .or_else(|| outside::refused_before(&need, &mut answered.n_outside))
+                .or_else(|| outside::unrequested(&need, rights));
+            n_denied += usize::from(refused.as_ref().is_some_and(|refused| refused.reason == NOT_GRANTED));
             (need, refused)
         })
         .collect();

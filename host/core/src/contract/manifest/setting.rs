@@ -40,6 +40,11 @@ pub struct Setting {
     /// every key runs again. Only with `fromFile`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
+    /// Names of signers, to whose requests an authority is limited: the host signs only if the key's object is a
+    /// CertificateSigningRequest for one of them, approved and not signed yet, with exactly this `spec.request` and these
+    /// `spec.usages`. Its watch needs `whole: true`. Empty: the plugin chooses what the authority signs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signers: Vec<String>,
 }
 
 /// Types of settings.
@@ -110,6 +115,9 @@ impl Setting {
         }
         if self.follow && !(self.from_file && self.kind == SettingType::String) {
             return Err("follow: is for a setting of type string with fromFile: true".to_owned());
+        }
+        if !self.signers.is_empty() && self.kind != SettingType::Authority {
+            return Err("signers: is for a setting of type authority".to_owned());
         }
         self.default_value().map(drop)
     }

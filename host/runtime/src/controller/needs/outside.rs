@@ -3,16 +3,18 @@
 //! Invariants:
 //! 1. A need without a binding is denied, and nothing leaves the process.
 //! 2. A call has effects: it is sent once, and with an election only within a term.
-//! 3. A run has a limited number of signatures and calls over all its rounds, and each takes a turn in the rate limit
+//! 3. Where the manifest limits a signature to what the object of the key asks for, the run's own view decides.
+//! 4. A run has a limited number of signatures and calls over all its rounds, and each takes a turn in the rate limit
 //!    of the plugin's requests.
 
 use std::future::Future;
 
 use pintle_core::contract::outcome::{CertificateRequest, Need, NeedError};
-use pintle_core::policy::outside as decide;
+use pintle_core::policy::{outside as decide, signatures};
 use pintle_core::ports::outside::{Outside, OutsideAnswer};
 
 use super::{READ_DEADLINE, Source, refusal, too_long};
+use crate::writer::Rights;
 
 /// Maximum bytes of a token, a certificate or the answer to a call.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
@@ -39,6 +41,15 @@ pub(super) fn refused_before(need: &Need, n_performed: &mut usize) -> Option<Nee
     }
     *n_performed += 1;
     decide::check(need).err()
+}
+
+/// Refuses a signature that the object of the key does not ask for, if the manifest limits it to that.
+pub(super) fn unrequested(need: &Need, rights: &Rights<'_>) -> Option<NeedError> {
+    if !decide::is_outside(need) {
+        return None;
+    }
+    let object = rights.view.object(&rights.key.kind, &rights.key.object);
+    signatures::check(need, rights.manifest, rights.key, object.as_deref()).err()
 }
 
 /// Performs a signature or call that has a binding.
@@ -113,17 +124,17 @@ mod tests {
     use futures::future::BoxFuture;
     use parking_lot::Mutex;
     use pintle_core::contract::manifest::Manifest;
+    use pintle_core::object::id::{Key, ObjectKey};
     use pintle_core::policy::grants::Grants;
     use pintle_core::ports::api::WriteFence;
     use pintle_core::ports::outside::{Authority, Bound, Endpoint, SigningKey};
-    use pintle_testing::{FakeServer, FakeView, key, manifest};
+    use pintle_testing::{FakeServer, FakeView, key, manifest, whole};
     use serde_json::json;
     use tokio::sync::watch;
 
     use super::super::Answered;
     use super::super::tests::{Beside, perform};
     use super::*;
-    use crate::writer::Rights;
     use pintle_core::policy::held::Account;
 
     /// Binds the key `key`, the authority `ca` and the endpoint `desk`. A call is answered after the number of seconds
@@ -172,7 +183,8 @@ mod tests {
         }
 
         fn authority(&self, plugin: &str, setting: &str) -> Option<Arc<dyn Authority>> {
-            ((plugin, setting) == ("widgets", "ca")).then(|| Arc::new(Signer("x509")) as Arc<dyn Authority>)
+            (plugin == "widgets" && ["ca", "nodes"].contains(&setting))
+                .then(|| Arc::new(Signer("x509")) as Arc<dyn Authority>)
         }
 
         fn endpoint(&self, plugin: &str, endpoint: &str) -> Option<Arc<dyn Endpoint>> {
@@ -203,6 +215,7 @@ mod tests {
             m["contract"] = "0.2".into();
             m["config"] = json!({
                 "key": {"type": "key"}, "other": {"type": "key"}, "ca": {"type": "authority"}, "unbound": {"type": "authority"},
+                "nodes": {"type": "authority", "signers": ["kubernetes.io/kubelet-serving"]},
             });
             m["endpoints"] = json!({"desk": {"operations": ["look-up"]}, "away": {"operations": ["look-up"]}});
         })
@@ -283,6 +296,30 @@ mod tests {
         .assert_eq(&answers.join("\n"));
         assert_eq!(*outside.calls.lock(), ["look-up 1 30s", "look-up 2 3s"]);
         assert_eq!(*outside.n_turns.lock(), 4, "what is refused takes no turn");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_authority_with_signers_signs_only_what_the_key_asks_for() {
+        const REQUESTS: &str = "certificates.k8s.io/v1/CertificateSigningRequest";
+        let manifest = declared();
+        let grants = Grants::new(&manifest.grants, None);
+        let (server, beside) = (FakeServer::new(), Beside::new().await);
+        let outside = FakeOutside::default();
+        let source = Source { outside: &outside, ..beside.source(&server, &manifest) };
+        for (status, expected) in
+            [(json!({"conditions": [{"type": "Approved"}]}), (0, "x509(REQUEST)")), (json!({}), (1, "NotGranted"))]
+        {
+            let spec = json!({"signerName": "kubernetes.io/kubelet-serving", "request": "UkVRVUVTVA==", "usages": []});
+            let object = json!({"metadata": {"name": "a"}, "spec": spec, "status": status});
+            let view = FakeView::showing(vec![whole(REQUESTS, &object)]);
+            let key = Key { queue: "widgets".into(), kind: REQUESTS.parse().unwrap(), object: ObjectKey::new("", "a") };
+            let rights = Rights { grants: &grants, manifest: &manifest, key: &key, view: &view };
+            let mut answered = Answered::new(&Account::new(64 << 20));
+            let n_denied = perform(vec![certificate("nodes")], &mut answered, &source, &rights).await.unwrap();
+            let answer = answered.answers.remove(0).1.map_or_else(|error| error.reason, |text| text.to_string());
+            assert_eq!((n_denied, answer.as_str()), expected);
+        }
+        assert_eq!(server.requests(), ["turn"], "what is refused takes no turn");
     }
 
     #[tokio::test(start_paused = true)]

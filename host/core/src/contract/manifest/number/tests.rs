@@ -237,6 +237,10 @@ fn a_manifest_whose_numbers_have_no_setting_is_rejected() {
         |m| m["config"]["name"] = json!({"type": "string", "follow": true, "optional": true}),
         expect!["config.name.follow: is for a setting of type string with fromFile: true"],
     );
+    with(
+        |m| m["config"]["name"] = json!({"type": "key", "signers": ["example.com/a"], "optional": true}),
+        expect!["config.name.signers: is for a setting of type authority"],
+    );
 }
 
 #[test]
