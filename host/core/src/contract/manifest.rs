@@ -28,7 +28,7 @@ pub use fields::{WrongPath, WrongPaths};
 pub use grant::{Grant, Of};
 pub use limits::{EffectiveLimits, LimitError, Limits};
 pub use number::Number;
-pub use setting::{Setting, SettingType};
+pub use setting::{Claims, Setting, SettingType};
 pub use watch::{Change, EmptySelector, Enqueue, Every, Index, Selects, To, Watch};
 
 /// Name of the custom section.

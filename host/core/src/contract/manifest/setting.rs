@@ -45,6 +45,19 @@ pub struct Setting {
     /// `spec.usages`. Its watch needs `whole: true`. Empty: the plugin chooses what the authority signs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signers: Vec<String>,
+    /// The claims to which a key is limited. Absent: the plugin chooses what the key signs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claims: Option<Claims>,
+}
+
+/// Claims of the tokens that a key signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Claims {
+    /// Those of the token in a Secret of the type `kubernetes.io/service-account-token`, for the ServiceAccount that its
+    /// annotations name, and no others. The Secret is the key's object, and its watch has the annotations
+    /// `kubernetes.io/service-account.name` and `kubernetes.io/service-account.uid`.
+    ServiceAccountToken,
 }
 
 /// Types of settings.
@@ -118,6 +131,9 @@ impl Setting {
         }
         if !self.signers.is_empty() && self.kind != SettingType::Authority {
             return Err("signers: is for a setting of type authority".to_owned());
+        }
+        if self.claims.is_some() && self.kind != SettingType::Key {
+            return Err("claims: is for a setting of type key".to_owned());
         }
         self.default_value().map(drop)
     }

@@ -241,6 +241,10 @@ fn a_manifest_whose_numbers_have_no_setting_is_rejected() {
         |m| m["config"]["name"] = json!({"type": "key", "signers": ["example.com/a"], "optional": true}),
         expect!["config.name.signers: is for a setting of type authority"],
     );
+    with(
+        |m| m["config"]["name"] = json!({"type": "authority", "claims": "serviceAccountToken", "optional": true}),
+        expect!["config.name.claims: is for a setting of type key"],
+    );
 }
 
 #[test]
