@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::format::{age, joined, labels, list, number, scalar, since, text, text_or};
+use super::format::{age, human_duration, joined, labels, list, number, scalar, since, text, text_or};
 
 fn name(object: &Value) -> Value {
     object["metadata"]["name"].clone()
@@ -156,6 +156,27 @@ pub(super) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
 
 pub(super) fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(&object["type"]).into(), size(&object["data"]).into(), age(object, now)]
+}
+
+pub(super) fn certificate_signing_request(object: &Value, now: Timestamp) -> Vec<Value> {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let has = |kind: &str| list(&status["conditions"]).iter().any(|condition| condition["type"] == kind);
+    let decision = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (false, true) => "Approved",
+        (false, false) => "Pending",
+    };
+    let failed = if has("Failed") { ",Failed" } else { "" };
+    let issued = if text(&status["certificate"]).is_empty() { "" } else { ",Issued" };
+    let duration = spec["expirationSeconds"].as_i64().map_or_else(|| "<none>".to_owned(), human_duration);
+    vec![
+        name(object),
+        age(object, now),
+        text_or(&spec["signerName"], "<none>").into(),
+        text(&spec["username"]).into(),
+        duration.into(),
+        format!("{decision}{failed}{issued}").into(),
+    ]
 }
 
 pub(super) fn resource_quota(object: &Value, now: Timestamp) -> Vec<Value> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Cells, cells as c, cells_batch as b, cells_workloads as w};
+use super::{Cells, cells as c, cells_batch as b, cells_network as n, cells_workloads as w};
 
 /// Columns of all other kinds.
 pub(super) const DEFAULT: &[&str] = &["Name", "Age"];
@@ -147,6 +147,16 @@ const PRINTERS: &[Entry] = &[
     ("events.k8s.io", "Event", EVENT, c::event),
     ("", "ConfigMap", &["Name", "Data", "Age"], c::config_map),
     ("", "Secret", &["Name", "Type", "Data", "Age"], c::secret),
+    ("", "Endpoints", &["Name", "Endpoints", "Age"], n::endpoints),
+    ("discovery.k8s.io", "EndpointSlice", &["Name", "AddressType", "Ports", "Endpoints", "Age"], n::endpoint_slice),
+    ("networking.k8s.io", "ServiceCIDR", &["Name", "CIDRs", "Age"], n::service_cidr),
+    ("networking.k8s.io", "IPAddress", &["Name", "ParentRef", "Age"], n::ip_address),
+    (
+        "certificates.k8s.io",
+        "CertificateSigningRequest",
+        &["Name", "Age", "SignerName", "Requestor", "RequestedDuration", "Condition"],
+        c::certificate_signing_request,
+    ),
     ("", "ResourceQuota", &["Name", "Request", "Limit", "Age"], c::resource_quota),
     ("coordination.k8s.io", "Lease", &["Name", "Holder", "Age"], c::lease),
     (

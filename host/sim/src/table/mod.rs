@@ -10,6 +10,7 @@
 
 mod cells;
 mod cells_batch;
+mod cells_network;
 mod cells_workloads;
 mod columns;
 mod custom;
@@ -174,6 +175,15 @@ mod tests {
         pod["status"]["phase"] = json!("Running");
         pod["metadata"]["deletionTimestamp"] = json!(NOW);
         assert_eq!(cells("", "Pod", pod)[2], "Terminating");
+    }
+
+    #[test]
+    fn a_slice_shows_three_of_its_addresses() {
+        let endpoints: Vec<Value> = (1..=5).map(|n| json!({"addresses": [format!("10.0.0.{n}")]})).collect();
+        let slice =
+            json!({"metadata": meta("s"), "addressType": "IPv4", "ports": [{"port": 80}, {}], "endpoints": endpoints});
+        let expected = ["s", "IPv4", "80,*", "10.0.0.1,10.0.0.2,10.0.0.3 + 2 more...", "3m"];
+        assert_eq!(cells("discovery.k8s.io", "EndpointSlice", slice), expected);
     }
 
     #[test]
