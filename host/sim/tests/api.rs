@@ -118,6 +118,29 @@ async fn an_eviction_obeys_the_budget() {
 }
 
 #[tokio::test]
+async fn a_service_has_an_ip_address_of_the_range_while_it_exists() {
+    let server = Server::start().await;
+    let (services, addresses) = ("/api/v1/namespaces/default/services", "/apis/networking.k8s.io/v1/ipaddresses");
+    let range = server.get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes").await.is(StatusCode::OK);
+    assert_eq!(range["spec"]["cidrs"], json!(["10.0.0.0/16"]));
+    let own = server.get(&format!("{addresses}/10.0.0.1")).await.is(StatusCode::OK);
+    assert_eq!(own["spec"]["parentRef"]["name"], "kubernetes");
+    let spec = json!({"ports": [{"port": 80}]});
+    let service = server.post(services, &json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    let service = service.is(StatusCode::CREATED);
+    let path = format!("{addresses}/{}", service["spec"]["clusterIP"].as_str().unwrap());
+    let address = server.get(&path).await.is(StatusCode::OK);
+    assert_eq!(address["spec"]["parentRef"], json!({"resource": "services", "namespace": "default", "name": "web"}));
+    assert_eq!(address["metadata"]["labels"]["ipaddress.kubernetes.io/ip-family"], "IPv4");
+    let headless = json!({"metadata": {"name": "headless"}, "spec": {"clusterIP": "None", "ports": [{"port": 80}]}});
+    server.post(services, &headless).await.is(StatusCode::CREATED);
+    server.delete(&format!("{services}/web"), &json!({})).await.is(StatusCode::OK);
+    server.get(&path).await.is(StatusCode::NOT_FOUND);
+    let left = server.get(addresses).await.is(StatusCode::OK);
+    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn unknown_fields_are_dropped_warned_of_or_refused() {
     let server = Server::start().await;
     let mut object = pod("p");

@@ -1,7 +1,9 @@
-//! The initial content of a new cluster: namespaces, the API's own Service, the system's priority classes.
+//! The initial content of a new cluster: namespaces, the range of addresses of Services, the API's own Service, the
+//! system's priority classes.
 
 use serde_json::{Value, json};
 
+use super::services::RANGE;
 use super::status::ApiError;
 use super::{Api, Call};
 use crate::store::WriteVerb;
@@ -12,6 +14,8 @@ impl Api {
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             self.put("v1", "namespaces", json!({"metadata": {"name": name}}))?;
         }
+        let range = json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [RANGE]}});
+        self.put("networking.k8s.io/v1", "servicecidrs", range)?;
         self.put(
             "v1",
             "services",

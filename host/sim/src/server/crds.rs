@@ -91,18 +91,24 @@ pub(crate) fn causes(object: &Value) -> Vec<Cause> {
 impl Api {
     /// Reacts to a commit.
     pub(crate) fn after_commit(&self, resource: &Resource, object: &Value) {
-        if &*resource.storage != STORAGE {
-            return;
-        }
-        let done = if is_deleting(object) { self.terminate(object) } else { self.establish(object) };
+        let done = match &*resource.storage {
+            STORAGE if is_deleting(object) => self.terminate(object),
+            STORAGE => self.establish(object),
+            "services" => self.sync_addresses(object, false),
+            _ => return,
+        };
         if let Err(error) = done {
-            tracing::warn!(name = meta(object, "name"), %error, "cannot follow a CustomResourceDefinition");
+            tracing::warn!(kind = resource.kind, name = meta(object, "name"), %error, "cannot follow an object");
         }
     }
 
     /// Reacts to the removal of an object.
     pub(crate) fn after_removal(&self, resource: &Resource, object: &Value) {
-        if &*resource.storage == STORAGE {
+        if &*resource.storage == "services" {
+            if let Err(error) = self.sync_addresses(object, true) {
+                tracing::warn!(name = meta(object, "name"), %error, "cannot release the addresses of a Service");
+            }
+        } else if &*resource.storage == STORAGE {
             let spec = &object["spec"];
             let storage =
                 format!("{}.{}", spec["names"]["plural"].as_str().unwrap_or(""), spec["group"].as_str().unwrap_or(""));

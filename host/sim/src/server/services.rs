@@ -1,19 +1,24 @@
-//! Addresses and node ports of Services.
+//! Addresses and node ports of Services, and the IPAddresses of their addresses.
 //!
 //! *Invariant*: no two existing Services share an address; two that are created concurrently may, which nothing here
 //! depends on.
-//! *Not here*: IPAddress and ServiceCIDR objects, IPv6.
-//! *Source*: upstream's service REST storage.
+//! *Not here*: ranges other than the first one, IPv6.
+//! *Source*: upstream's service REST storage, and `ipallocator`, which creates the IPAddress before the Service.
 
-use std::collections::HashSet;
-use std::net::Ipv4Addr;
+use std::collections::{BTreeSet, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
 
-use super::Api;
+use super::delete::DeleteOptions;
+use super::objects::meta;
 use super::status::ApiError;
+use super::{Api, Call};
+use crate::store::WriteVerb;
 
-/// First address of 10.0.0.0/16, upstream's default service range; the one after it is the API server's.
+/// The range of addresses: upstream's default has only 254.
+pub(super) const RANGE: &str = "10.0.0.0/16";
+/// First free address of the range, in which 10.0.0.1 is that of the API server.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 10]);
 const LAST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 255, 254]);
 const NODE_PORTS: std::ops::RangeInclusive<u64> = 30000..=32767;
@@ -54,6 +59,41 @@ impl Api {
                     port["nodePort"] = json!(next);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Creates the missing IPAddresses of a Service, and deletes those that it does not have, or no longer.
+    pub(crate) fn sync_addresses(&self, service: &Value, is_removed: bool) -> Result<(), ApiError> {
+        let Some(resource) = self.registry().by_plural("networking.k8s.io/v1", "ipaddresses").cloned() else {
+            return Ok(());
+        };
+        let addresses = service["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        // A headless Service has `None`.
+        let addresses: Vec<IpAddr> = addresses.filter(|_| !is_removed).filter_map(|text| text.parse().ok()).collect();
+        let (namespace, name) = (meta(service, "namespace"), meta(service, "name"));
+        let parent = json!({"resource": "services", "namespace": namespace, "name": name});
+        let mut present: BTreeSet<String> = self.store.view(|view| {
+            let of_service =
+                view.range(&resource.storage, None).filter(|address| address.value["spec"]["parentRef"] == parent);
+            of_service.map(|address| meta(&address.value, "name").to_owned()).collect()
+        });
+        for address in addresses {
+            let name = address.to_string();
+            if present.remove(&name) {
+                continue;
+            }
+            let labels = json!({
+                "ipaddress.kubernetes.io/ip-family": if address.is_ipv4() { "IPv4" } else { "IPv6" },
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            });
+            let object = json!({"metadata": {"name": name, "labels": labels}, "spec": {"parentRef": parent}});
+            let call = Call::own(resource.clone(), None, None, None);
+            self.create_object(&call, object, &mut Vec::new(), WriteVerb::Create)?;
+        }
+        for name in present {
+            let call = Call::own(resource.clone(), None, Some(&name), None);
+            self.delete_object(&call, &name, &DeleteOptions::default(), WriteVerb::Delete)?;
         }
         Ok(())
     }

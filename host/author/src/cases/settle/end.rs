@@ -24,10 +24,11 @@ struct Story {
     states: Vec<Option<Value>>,
 }
 
-/// By kind and name, without events and internal objects.
+/// By kind and name, without events and the IPAddresses that the API server creates for Services.
 fn stories(records: &[Arc<WriteRecord>]) -> BTreeMap<String, Story> {
     let mut stories: BTreeMap<String, Story> = BTreeMap::new();
-    for (at, record) in records.iter().enumerate().filter(|(_, record)| record.resource != "events") {
+    let is_shown = |record: &WriteRecord| !matches!(record.resource.as_str(), "events" | "ipaddresses");
+    for (at, record) in records.iter().enumerate().filter(|(_, record)| is_shown(record)) {
         let after = record.after.value();
         let (kind, object) = name_of(&after);
         let before = || vec![record.before.as_ref().map(|version| version.value())];
