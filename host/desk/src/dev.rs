@@ -52,7 +52,11 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     Kubeconfig::check(&args.kubeconfig)?;
     let ready = args.ready_file.as_deref().map(Ready::new).transpose()?;
     let sources = PluginSources::new(&args.plugins)?;
-    let loaded = PluginArgs { keep_functions: !args.plugin.is_empty(), ..args.plugins.clone() };
+    let access = Access::new()?;
+    let mut loaded = PluginArgs { keep_functions: !args.plugin.is_empty(), ..args.plugins.clone() };
+    loaded.controller_flags.default_files("cluster-signing-", access.authority_flags());
+    let (flag, file) = access.token_flag();
+    loaded.controller_flags.default_files(flag, [(flag, file)]);
     let mut choice = plugins::choose(&loaded, None).await?;
     definitions::check(&args.crds)?;
     let followed = args.plugin.iter().map(|path| Followed::new(path)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -63,15 +67,14 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
         sources.socket().filter(|path| **path != socket::default_path()).map(|path| path.display().to_string());
     let has_socket = sources.socket().is_some();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-    let access = Access::new()?;
     let unattended = Arc::new(Unattended::default());
-    let tls = Some(access.tls.clone());
     let config = SimConfig {
         address,
         history_writes: 0,
         notices: Some(unattended.clone()),
         aggregated: Some(Arc::new(Metrics)),
-        tls,
+        tls: Some(access.tls.clone()),
+        token_key: Some(access.tokens.clone()),
         ..SimConfig::default()
     };
     let cluster =
@@ -159,7 +162,8 @@ fn greeting(args: &DevArgs, url: &str, serving: SocketAddr, makes_pods: bool) ->
     };
     format!(
         "The embedded cluster runs at {url} with {} simulated nodes. Its objects are gone when it stops.
-Its API server answers only clients with the certificate in {kubeconfig}, which only you can read.
+Its API server answers only clients with the certificate in {kubeconfig}, which only you can read,
+or with a certificate or a token that the cluster has issued.
 
   export KUBECONFIG={kubeconfig}
   {commands}

@@ -49,7 +49,7 @@ pub use crate::clock::SimClock;
 pub use crate::discovery::Resource;
 pub use crate::faults::FaultScript;
 pub use crate::server::aggregated::Aggregated;
-pub use crate::server::{Notices, SimConfig};
+pub use crate::server::{Notices, SimConfig, TokenKey};
 pub use crate::store::{EventType, Version, WriteRecord, WriteVerb};
 
 /// Host name of clusters in memory: `.invalid` never resolves (RFC 6761).

@@ -187,6 +187,14 @@ impl ControllerFlags {
         self.gates.is_on(gates::COORDINATED_LEADER_ELECTION)
     }
 
+    /// Gives flags these files, unless a file is given in a flag whose name starts with `prefix`.
+    pub fn default_files<const N: usize>(&mut self, prefix: &str, files: [(&str, PathBuf); N]) {
+        let is_given = |(name, given): (&String, &Given)| name.starts_with(prefix) && matches!(given, Given::File(_));
+        if !self.given.iter().any(is_given) {
+            self.given.extend(files.map(|(name, file)| (name.to_owned(), Given::File(file))));
+        }
+    }
+
     /// Reads the files of file flags.
     ///
     /// # Errors
@@ -556,6 +564,18 @@ mod tests {
             hindrance(&tuning, "gadgets").as_deref(),
             Some("Flag: --allocate-gadgets is false; --allocate-gadgets=true starts it")
         );
+    }
+
+    #[test]
+    fn files_are_defaults_of_flags_that_are_not_given() {
+        let file = |arguments: &[&str], prefix: &str| {
+            let mut flags = parse(arguments).unwrap();
+            flags.default_files(prefix, [("widget-ca-file", PathBuf::from("default"))]);
+            flags.given.get("widget-ca-file").cloned()
+        };
+        let expected = |path: &str| Some(Given::File(PathBuf::from(path)));
+        assert_eq!(file(&["--widget-grace=1m"], "widget-"), expected("default"), "the value of no file");
+        assert_eq!(file(&["--widget-ca-file=mine"], "widget-"), expected("mine"));
     }
 
     #[test]

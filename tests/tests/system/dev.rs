@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pintle_tests::kubectl::cluster::Dev as Process;
 use pintle_tests::pintle::{self, Answer};
 use pintle_tests::process::Guarded;
 use pintle_tests::tutorial::terminal::is_progress;
-use pintle_tests::{ApiClient, eventually, target_dir, workspace_dir};
+use pintle_tests::{ApiClient, PatchKind, eventually, target_dir, workspace_dir};
+use rcgen::{CertificateParams, KeyPair};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -287,6 +290,61 @@ async fn the_api_server_answers_only_who_has_the_certificate_of_the_kubeconfig()
     assert!(plain.get("/version").await.is_err(), "there is no answer without TLS");
     // The server is there.
     ApiClient::from_kubeconfig_text(&text).await?.get("/api/v1/namespaces/kube-system/secrets").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_answers_who_has_a_certificate_or_a_token_that_the_cluster_has_issued() -> Result<()> {
+    let dev = Process::start().await?;
+    let text = std::fs::read_to_string(dev.kubeconfig())?;
+    let owner = ApiClient::from_kubeconfig_text(&text).await?;
+    let user_name = async |user: serde_json::Value| -> Result<serde_json::Value> {
+        let mut config = serde_norway::from_str::<serde_json::Value>(&text)?;
+        config["users"][0]["user"] = user;
+        let client = ApiClient::from_kubeconfig_text(&config.to_string()).await?;
+        let review = client.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({})).await?;
+        Ok(review["status"]["userInfo"]["username"].clone())
+    };
+
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    owner.create(accounts, &json!({"metadata": {"name": "robot"}})).await?;
+    let issued = owner.create(&format!("{accounts}/robot/token"), &json!({"spec": {}})).await?;
+    let robot = "system:serviceaccount:default:robot";
+    assert_eq!(user_name(json!({"token": issued["status"]["token"]})).await?, robot);
+
+    let annotations = json!({"kubernetes.io/service-account.name": "robot"});
+    let secret = json!({
+        "metadata": {"name": "robot", "annotations": annotations}, "type": "kubernetes.io/service-account-token",
+    });
+    let secrets = "/api/v1/namespaces/default/secrets";
+    owner.create(secrets, &secret).await?;
+    let token = eventually(PATIENCE, "a token in the Secret", async || {
+        let secret = owner.get(&format!("{secrets}/robot")).await?;
+        Ok(secret["data"]["token"].as_str().map(str::to_owned))
+    })
+    .await?;
+    let token = String::from_utf8(STANDARD.decode(token)?)?;
+    assert_eq!(user_name(json!({ "token": token })).await?, robot);
+
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let key = KeyPair::generate()?;
+    let request = CertificateParams::default().serialize_request(&key)?.pem()?;
+    let spec = json!({
+        "request": STANDARD.encode(request), "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"],
+    });
+    owner.create(requests, &json!({"metadata": {"name": "ann"}, "spec": spec})).await?;
+    let approved = json!({"type": "Approved", "status": "True", "reason": "Test", "message": "approved"});
+    let approved = json!({"status": {"conditions": [approved]}});
+    owner.patch(&format!("{requests}/ann/approval"), PatchKind::Merge, &approved).await?;
+    let certificate = eventually(PATIENCE, "a certificate", async || {
+        let request = owner.get(&format!("{requests}/ann")).await?;
+        Ok(request["status"]["certificate"].as_str().map(str::to_owned))
+    })
+    .await?;
+    let key = STANDARD.encode(key.serialize_pem());
+    // Its subject is not read: every certificate is one of the owner.
+    let user = json!({"client-certificate-data": certificate, "client-key-data": key});
+    assert_eq!(user_name(user).await?, "pintle");
     Ok(())
 }
 

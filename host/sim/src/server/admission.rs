@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::objects::{is_deleting, meta};
+use super::objects::{carry_over, is_deleting, meta};
 use super::status::{ApiError, GroupResource};
 use super::{Api, Call};
 use crate::cause::Cause;
@@ -53,6 +53,7 @@ impl Api {
         match &*call.resource.storage {
             "services" => return self.allocate_service(object),
             "nodes" => taint_new_node(object),
+            "certificatesigningrequests.certificates.k8s.io" => self.set_requestor(call, object),
             _ => {}
         }
         if &*call.resource.storage != "pods" {
@@ -82,6 +83,15 @@ impl Api {
             }
         }
         Ok(())
+    }
+
+    /// Sets the user of a CertificateSigningRequest, as upstream's strategy.
+    fn set_requestor(&self, call: &Call, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        let user = self.user(&call.headers);
+        for field in ["username", "uid", "groups", "extra"] {
+            carry_over(spec, user.as_object(), field);
+        }
     }
 
     /// Mounts the token of its service account into a Pod, if the account exists and neither opts out.

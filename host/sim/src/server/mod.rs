@@ -35,6 +35,7 @@ mod shape;
 pub mod status;
 mod strategy;
 mod subresource;
+mod tokens;
 mod watch;
 mod write;
 
@@ -68,6 +69,7 @@ use self::path::{ObjectPath, Path};
 use self::query::Query;
 use self::reply::{Accept, Body, Format, MAX_BODY_BYTES, Reply, Shape};
 use self::status::ApiError;
+pub use self::tokens::TokenKey;
 use crate::clock::SimClock;
 use crate::discovery::{Registry, Resource, documents as discovery_documents};
 use crate::faults::{Failure, FaultScript, RequestFacts, When};
@@ -102,8 +104,11 @@ pub struct SimConfig {
     pub latency: Duration,
     /// Seed of latencies, names and default lifetimes of watches. Default: random.
     pub seed: Option<u64>,
-    /// TLS, which also authorizes clients: every connected client has all permissions. Default: none, for all clients.
+    /// TLS, which also authenticates clients: they need a certificate that it accepts, or the token of a ServiceAccount,
+    /// and have all permissions. Default: none, for all clients.
     pub tls: Option<Arc<ServerConfig>>,
+    /// The key of the tokens of ServiceAccounts. Default: none; no token is accepted.
+    pub token_key: Option<Arc<TokenKey>>,
 }
 
 impl Default for SimConfig {
@@ -121,6 +126,7 @@ impl Default for SimConfig {
             latency: Duration::ZERO,
             seed: None,
             tls: None,
+            token_key: None,
         }
     }
 }
@@ -279,11 +285,23 @@ impl Api {
         Arc::clone(&self.registry.read())
     }
 
-    async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
-        let (parts, body) = request.into_parts();
+    /// `has_certificate`: whether TLS has authenticated the client.
+    async fn respond(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        has_certificate: bool,
+    ) -> Result<Response<Body>, io::Error> {
+        let (mut parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query());
         let accept = Accept::parse(&parts.headers, query.flag("pretty"));
         let format = accept.as_ref().map_or(Format::Json, |accept| accept.format);
+        if has_certificate {
+            // As upstream, it takes precedence over a token.
+            parts.headers.remove(http::header::AUTHORIZATION);
+        } else if self.config.tls.is_some() && self.bearer(&parts.headers).is_none() {
+            let error = ApiError::new(401, "Unauthorized", "Unauthorized");
+            return Ok(Reply::error(&error, format).into_response());
+        }
         let body = match Limited::new(body, MAX_BODY_BYTES).collect().await {
             Ok(body) => body.to_bytes(),
             Err(_) => {
@@ -579,15 +597,16 @@ async fn connection(
         return;
     }
     let tls = api.config.tls.clone().map(TlsAcceptor::from);
-    let service = service_fn(move |request| {
+    let service = |has_certificate: bool| {
         let api = Arc::clone(&api);
-        async move { api.respond(request).await }
-    });
+        service_fn(move |request| Arc::clone(&api).respond(request, has_certificate))
+    };
     let builder = auto::Builder::new(TokioExecutor::new());
     let serving = async {
-        let Some(tls) = tls else { return builder.serve_connection(TokioIo::new(stream), service).await };
+        let Some(tls) = tls else { return builder.serve_connection(TokioIo::new(stream), service(false)).await };
         let stream = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await??;
-        builder.serve_connection(TokioIo::new(stream), service).await
+        let has_certificate = stream.get_ref().1.peer_certificates().is_some();
+        builder.serve_connection(TokioIo::new(stream), service(has_certificate)).await
     };
     tokio::select! {
         biased;

@@ -149,7 +149,9 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: Option<&str>, old
                 carry_over(fields, Some(before), "status");
             }
             match &*resource.storage {
-                "namespaces" => carry_over(fields, Some(before), "spec"),
+                "namespaces" | "certificatesigningrequests.certificates.k8s.io" => {
+                    carry_over(fields, Some(before), "spec");
+                }
                 "daemonsets.apps" => count_template(before, fields),
                 "secrets" => merge_string_data(fields),
                 _ => {}

@@ -3,14 +3,13 @@
 //! *Not here*: log, exec and similar ones, which need containers; the response is 501.
 //! *Source*: the REST storages of upstream's `pkg/registry/core/pod` and `apiserver/pkg/endpoints`.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 
 use super::delete::DeleteOptions;
 use super::objects::{carry_over, has_condition, is_deleting, meta, metadata_mut, set_condition};
 use super::reply::{Reply, media_type, parse_body};
 use super::status::{ApiError, GroupResource};
+use super::tokens::ISSUER;
 use super::write::Written;
 use super::{Api, Call};
 use crate::cause::Cause;
@@ -312,18 +311,19 @@ impl Api {
             .store
             .get(&call.resource.storage, &call.key())
             .ok_or_else(|| ApiError::not_found(&call.resource.group_resource(), call.name()))?;
+        if request["spec"]["audiences"].as_array().is_none_or(Vec::is_empty) {
+            request["spec"]["audiences"] = json!([ISSUER]);
+        }
         let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(TOKEN_SECONDS);
         let now = self.clock.now();
         let end = now.saturating_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(jiff::Timestamp::MAX);
         let namespace = call.namespace().unwrap_or("");
         let claims = json!({
-            "iss": "https://kubernetes.default.svc", "aud": request["spec"]["audiences"], "iat": now.as_second(), "exp": end.as_second(),
+            "iss": ISSUER, "aud": request["spec"]["audiences"], "iat": now.as_second(), "exp": end.as_second(),
             "sub": format!("system:serviceaccount:{namespace}:{}", call.name()),
             "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": call.name(), "uid": account.version.uid}},
         });
-        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let token =
-            format!("{}.{}.{}", part(&json!({"alg": "none"})), part(&claims), URL_SAFE_NO_PAD.encode("pintle-sim"));
+        let token = self.sign_token(&claims)?;
         request["kind"] = json!("TokenRequest");
         request["apiVersion"] = json!("authentication.k8s.io/v1");
         metadata_mut(&mut request).insert("name".into(), json!(call.name()));
