@@ -40,8 +40,8 @@ use crate::unattended::Unattended;
 /// object by name, and would mistake a Pod that its controller has recreated with the same name for the old one.
 const STOP_DELAY: Duration = Duration::from_millis(500);
 
-/// Kinds whose controllers create the Pods of a Deployment.
-const MAKES_PODS: [&str; 2] = ["apps/v1/Deployment", "apps/v1/ReplicaSet"];
+/// Kinds whose controllers create the Pods of a Deployment, and the endpoints of a Service.
+const NEEDED: [&str; 3] = ["apps/v1/Deployment", "apps/v1/ReplicaSet", "v1/Service"];
 
 /// The default sampling rate.
 const ALL_RUNS: u32 = 1_000_000;
@@ -107,8 +107,8 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let stdin_ends = ready::stdin_ends(args.stop_with_stdin);
     let written = Kubeconfig::write(&args.kubeconfig, &kubeconfig)?;
     let acted_on = host.manager.reconciled();
-    let makes_pods = MAKES_PODS.iter().all(|kind| acted_on.iter().any(|of| of.to_string() == **kind));
-    output::line(&greeting(args, &cluster.base_url(), serving, makes_pods))?;
+    let has_controllers = NEEDED.iter().all(|kind| acted_on.iter().any(|of| of.to_string() == **kind));
+    output::line(&greeting(args, &cluster.base_url(), serving, has_controllers))?;
     for line in &applied.lines {
         output::line(line)?;
     }
@@ -149,12 +149,13 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `makes_pods`: whether a controller creates the Pods of a Deployment.
-fn greeting(args: &DevArgs, url: &str, serving: SocketAddr, makes_pods: bool) -> String {
+/// `has_controllers`: whether the controllers of all [`NEEDED`] kinds run.
+fn greeting(args: &DevArgs, url: &str, serving: SocketAddr, has_controllers: bool) -> String {
     let kubeconfig = args.kubeconfig.display();
-    let commands = if makes_pods {
+    let commands = if has_controllers {
         "kubectl create deployment web --image=nginx --replicas=3
-  kubectl get deployments,replicasets,pods
+  kubectl expose deployment web --port=80
+  kubectl get deployments,replicasets,pods,services,endpointslices
   kubectl set image deployment/web nginx=nginx:2 && kubectl rollout status deployment/web"
     } else {
         "kubectl get nodes,namespaces
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn only_commands_that_have_an_effect_are_proposed() {
         let Command::Dev(args) = Cli::parse_from(["pintle", "dev"]).command else { panic!("dev does not parse") };
-        let proposed = |makes_pods| greeting(&args, "https://x", (Ipv4Addr::LOCALHOST, 1).into(), makes_pods);
+        let proposed = |all| greeting(&args, "https://x", (Ipv4Addr::LOCALHOST, 1).into(), all);
         assert!(proposed(true).contains("  kubectl create deployment web "));
         let without = proposed(false);
         assert!(without.contains("  kubectl get nodes") && !without.contains("deployment"), "{without}");

@@ -1,4 +1,5 @@
-//! The first story: a Deployment comes, is repaired, scaled, rolled out and undone, and goes.
+//! The first story: a Deployment comes, is repaired, scaled, rolled out and undone, and goes. The endpoints of a Service follow its
+//! Pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -15,14 +16,21 @@ use crate::time_line::TimeLine;
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const SLICES: &str =
+    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
 
 pub(crate) async fn tell(line: &TimeLine, client: &ApiClient) -> Result<()> {
     let watcher = Watcher::start(client, line.clone()).await?;
-    line.title("create Deployment web with 3 replicas of web:1");
+    line.title("create Deployment web with 3 replicas of web:1, and Service web");
     client.create(DEPLOYMENTS, &deployment()).await?;
+    let service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    let service = client.create(SERVICES, &service).await?;
     let first = available(client, 3).await?;
     let first_set = only_active_set(client, 3).await?;
     line.say(&format!("3 of 3 Pods are available, owned by ReplicaSet {first_set}"));
+    endpoints_follow(client, 3).await?;
+    line.say(&format!("the 3 Pods are the ready endpoints of the Service at {}", service["spec"]["clusterIP"]));
 
     line.title("delete a Pod and see it replaced");
     let victim = first.keys().next().context("no Pod to delete")?.clone();
@@ -50,6 +58,8 @@ pub(crate) async fn tell(line: &TimeLine, client: &ApiClient) -> Result<()> {
     let second_set = only_active_set(client, 5).await?;
     ensure!(second_set != first_set, "the ReplicaSet did not change");
     line.say(&format!("5 of 5 Pods run web:2, owned by ReplicaSet {second_set}; {}", watcher.extremes()?));
+    endpoints_follow(client, 5).await?;
+    line.say("the ready endpoints of the Service are the 5 new Pods");
 
     line.title("undo the roll-out");
     let old = client.get(&format!("{REPLICA_SETS}/{first_set}")).await?;
@@ -76,6 +86,9 @@ pub(crate) async fn tell(line: &TimeLine, client: &ApiClient) -> Result<()> {
     })
     .await?;
     line.say("no ReplicaSet and no Pod is left");
+    endpoints_follow(client, 0).await?;
+    line.say("the Service has no endpoints");
+    client.delete(&format!("{SERVICES}/web"), None).await?;
     Ok(())
 }
 
@@ -107,6 +120,19 @@ async fn available(client: &ApiClient, replicas: u64) -> Result<BTreeMap<String,
             .all(|field| count(&deployment, field) == replicas);
         let now = pods(client).await?;
         Ok((is_observed(&deployment) && complete && now.len() as u64 == replicas).then_some(now))
+    })
+    .await
+}
+
+/// Waits until the ready endpoints of the Service are the addresses of all Pods.
+async fn endpoints_follow(client: &ApiClient, replicas: usize) -> Result<()> {
+    eventually(PATIENCE, format!("{replicas} ready endpoints"), || async {
+        let (slices, pods) = (client.list(SLICES).await?, client.list(PODS).await?);
+        let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());
+        let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] == true);
+        let ready: BTreeSet<&str> = ready.filter_map(|endpoint| endpoint["addresses"][0].as_str()).collect();
+        let addresses: BTreeSet<&str> = pods.iter().filter_map(|pod| pod["status"]["podIP"].as_str()).collect();
+        Ok((ready.len() == replicas && ready == addresses).then_some(()))
     })
     .await
 }
