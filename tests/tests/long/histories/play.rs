@@ -16,12 +16,17 @@ use pintle_tests::scenarios::{Chance, GATED_APIS, GATES, Stage, Subject, by_id, 
 use pintle_tests::{ApiClient, Failure, PATIENCE, PatchKind, TestCluster};
 use serde_json::{Value, json};
 use similar::TextDiff;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::plan::{Plan, PodStep, Step, running};
 
 /// How long one look at both sides takes at least.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How often the work queues are sampled.
+const SAMPLE_PERIOD: Duration = Duration::from_millis(250);
 
 /// How many looks in a row must show no write in the end.
 const N_LAST_LOOKS: usize = 40;
@@ -41,6 +46,9 @@ const CHANCE_EVENTS: [&str; 2] = ["the object has been modified", " NoPods: "];
 /// What comes before the choice of one of several budgets, and of one of several Pods without a request.
 const CHOICES: [&str; 2] = [" Chose ", "missing request for "];
 
+/// The work queues that have keys, or why that is not known.
+type BusyQueues = Result<BTreeSet<String>, String>;
+
 /// The two control planes.
 pub(super) struct Arena {
     sides: [Side; 2],
@@ -52,6 +60,8 @@ struct Side {
     /// Between the subject and its API server.
     proxy: Proxy,
     running: subject::Running,
+    queues: watch::Receiver<BusyQueues>,
+    _samples: JoinSet<()>,
     _metrics: Option<MetricsApi>,
     root_ca: String,
 }
@@ -86,8 +96,7 @@ pub(super) struct Compared {
 /// A namespace, and all that happens in it.
 pub(super) struct Watched {
     pub(super) stage: Stage,
-    /// Of the subject's own address.
-    subject: ApiClient,
+    queues: watch::Receiver<BusyQueues>,
     recorder: Recorder,
     compared: Compared,
 }
@@ -186,7 +195,10 @@ impl Side {
         let flags: Vec<&str> = flags.iter().map(String::as_str).chain([GATES]).collect();
         let running = subject.start_as(plane, &kubeconfig, &subject::CONTROLLERS, &flags).await?;
         let root_ca = stage::authority_of(&cluster.kubeconfig())?;
-        Ok(Side { cluster, proxy, running, _metrics: metrics, root_ca })
+        let (sender, queues) = watch::channel(Ok(BTreeSet::new()));
+        let mut samples = JoinSet::new();
+        samples.spawn(sample_queues(running.client.clone(), sender));
+        Ok(Side { cluster, proxy, running, queues, _samples: samples, _metrics: metrics, root_ca })
     }
 
     async fn open(&self, namespace: &str, compared: Compared) -> Result<Watched> {
@@ -195,7 +207,7 @@ impl Side {
         stage.client.create_namespace(namespace).await?;
         let recorder = Recorder::start(&stage).await.context("watch the namespace")?;
         stage.open().await.context("prepare the namespace")?;
-        Ok(Watched { stage, subject: self.running.client.clone(), recorder, compared })
+        Ok(Watched { stage, queues: self.queues.clone(), recorder, compared })
     }
 }
 
@@ -213,11 +225,6 @@ impl Watched {
         self.stage.client.find(&format!("/api/v1/namespaces/{}", self.stage.ns)).await?;
         let version = self.beside().await?.map_or(Value::Null, |object| object["metadata"]["resourceVersion"].clone());
         Ok((self.recorder.n_seen(), version))
-    }
-
-    /// The work queues of the subject that have keys.
-    async fn busy_queues(&self) -> Result<BTreeSet<String>> {
-        subject::busy_queues(&subject::metrics(&self.subject).await?)
     }
 
     /// What is compared, as text.
@@ -294,28 +301,34 @@ fn n_writes(both: &[Watched; 2]) -> Result<[usize; 2]> {
     Ok([n(&both[0])?, n(&both[1])?])
 }
 
+/// Samples the work queues of a subject for all histories: each sample is most of a megabyte of text.
+async fn sample_queues(client: ApiClient, sender: watch::Sender<BusyQueues>) {
+    loop {
+        tokio::time::sleep(SAMPLE_PERIOD).await;
+        let busy = async { subject::busy_queues(&subject::metrics(&client).await?) }.await;
+        sender.send_replace(busy.map_err(|why| format!("{why:#}")));
+    }
+}
+
 /// Waits until neither side has written for so many looks, in which each of its work queues was empty once.
 ///
 /// Time alone would not do: on a busy machine a key waits for longer than looks take.
 pub(super) async fn quiet(both: &[Watched; 2], n_looks: usize) -> Result<()> {
+    let mut queues = both.each_ref().map(|watched| watched.queues.clone());
+    let mut busy = [None, None];
     let look = async {
         let (mut seen, mut n_same) = (None, 0);
-        let mut busy: Option<[BTreeSet<String>; 2]> = None;
-        while n_same < n_looks || busy.as_ref().is_none_or(|busy| busy.iter().any(|queues| !queues.is_empty())) {
+        while n_same < n_looks || busy.iter().any(|queues| *queues != Some(BTreeSet::new())) {
             tokio::time::sleep(PAUSE).await;
             let now = Some(tokio::try_join!(both[0].look(), both[1].look())?);
             if now == seen {
                 n_same += 1;
+                for (queues, busy) in queues.iter_mut().zip(&mut busy) {
+                    cross_out(queues, busy)?;
+                }
             } else {
-                (n_same, busy) = (0, None);
-            }
-            seen = now;
-            if n_same >= n_looks {
-                let (reference, ours) = tokio::try_join!(both[0].busy_queues(), both[1].busy_queues())?;
-                busy = Some(match busy {
-                    Some([first, second]) => [&first & &reference, &second & &ours],
-                    None => [reference, ours],
-                });
+                (n_same, seen, busy) = (0, now, [None, None]);
+                queues.iter_mut().for_each(watch::Receiver::mark_unchanged);
             }
         }
         anyhow::Ok(())
@@ -323,14 +336,21 @@ pub(super) async fn quiet(both: &[Watched; 2], n_looks: usize) -> Result<()> {
     match tokio::time::timeout(PATIENCE, look).await {
         Ok(quiet) => quiet,
         Err(_) => bail!(
-            "{}: not quiet after {PATIENCE:?}; the last writes: {} and {}; keys in {:?} and {:?}",
+            "{}: not quiet after {PATIENCE:?}; the last writes: {} and {}; queues with keys: {busy:?}",
             both[0].stage.ns,
             both[0].recorder.last_writes(),
             both[1].recorder.last_writes(),
-            both[0].busy_queues().await?,
-            both[1].busy_queues().await?,
         ),
     }
+}
+
+/// Removes from `busy` the queues that are empty in the last sample, if there is a new one.
+fn cross_out(queues: &mut watch::Receiver<BusyQueues>, busy: &mut Option<BTreeSet<String>>) -> Result<()> {
+    if queues.has_changed()? {
+        let now = queues.borrow_and_update().clone().map_err(anyhow::Error::msg)?;
+        *busy = Some(busy.take().map_or_else(|| now.clone(), |before| &before & &now));
+    }
+    Ok(())
 }
 
 /// Takes a step. Returns what the API server answered: `ok`, nothing to do, or a code.
