@@ -59,6 +59,18 @@ pub fn address(name: &str) -> Option<&'static str> {
     (!is_canonical).then_some("must be an IP address in canonical form, as in 10.9.8.7 or 2001:db8::ffff")
 }
 
+/// The error in the name of a ClusterTrustBundle of this signer, or of none.
+#[doc(alias = "ValidateClusterTrustBundleName")]
+pub fn trust_bundle(name: &str, signer: &str) -> Option<&'static str> {
+    if signer.is_empty() {
+        return subdomain(name);
+    }
+    match name.strip_prefix(&signer.replace('/', ":")).and_then(|rest| rest.strip_prefix(':')) {
+        Some(rest) => subdomain(rest),
+        None => Some("must start with `spec.signerName` and ':', with ':' in the place of '/'"),
+    }
+}
+
 /// The error in a key of the data of a ConfigMap or Secret.
 pub fn data_key(key: &str) -> Option<&'static str> {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -131,6 +143,10 @@ mod tests {
         assert_eq!((address("10.9.8.7"), address("fd00::ffff")), (None, None));
         assert!(["", "a", "10.9.8", "010.9.8.7", "FD00::1", "fd00:0::1"].iter().all(|name| address(name).is_some()));
         assert!(["", "a=b"].iter().all(|name| variable(name).is_some()));
+        assert_eq!((trust_bundle("a.b", ""), trust_bundle("k.io:ca:a", "k.io/ca")), (None, None));
+        for (name, signer) in [("k.io:ca:a", ""), ("a", "k.io/ca"), ("k.io:ca:", "k.io/ca"), ("k.io:ca:A", "k.io/ca")] {
+            assert!(trust_bundle(name, signer).is_some(), "{name} of {signer}");
+        }
         assert!([".", "..", "a/b", "a%"].iter().all(|name| path_segment(name).is_some()));
         assert!(["", "a b", "a..b"].iter().all(|name| sysctl(name).is_some()));
     }

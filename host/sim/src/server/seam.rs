@@ -56,18 +56,18 @@ fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
         // The suffix that is appended to a prefix makes its last dash valid.
         let masked = prefix.strip_suffix('-').filter(|start| !start.is_empty());
         let masked = masked.map_or(prefix.to_owned(), |start| format!("{start}a"));
-        let wrong = wrong_name(resource, &masked);
+        let wrong = wrong_name(resource, object, &masked);
         causes.extend(wrong.map(|why| Cause::invalid("metadata.generateName", &prefix.into(), why)));
     }
     if name.is_empty() {
         causes.push(Cause::required_because("metadata.name", "name or generateName is required"));
     } else {
-        causes.extend(wrong_name(resource, name).map(|why| Cause::invalid("metadata.name", &name.into(), why)));
+        causes.extend(wrong_name(resource, object, name).map(|why| Cause::invalid("metadata.name", &name.into(), why)));
     }
 }
 
-/// The error in a name of this kind.
-fn wrong_name(resource: &Resource, name: &str) -> Option<&'static str> {
+/// The error in a name of an object of this kind.
+fn wrong_name(resource: &Resource, object: &Value, name: &str) -> Option<&'static str> {
     // These names are path segments in a URL, with characters that DNS does not allow.
     if resource.group == "rbac.authorization.k8s.io" {
         return names::path_segment(name);
@@ -75,6 +75,10 @@ fn wrong_name(resource: &Resource, name: &str) -> Option<&'static str> {
     match &*resource.storage {
         "namespaces" | "services" | "statefulsets.apps" => names::label(name),
         "ipaddresses.networking.k8s.io" => names::address(name),
+        "certificatesigningrequests.certificates.k8s.io" => names::path_segment(name),
+        "clustertrustbundles.certificates.k8s.io" => {
+            names::trust_bundle(name, object["spec"]["signerName"].as_str().unwrap_or_default())
+        }
         _ => names::subdomain(name),
     }
 }

@@ -12,7 +12,7 @@ const SHOWN: usize = 3;
 fn first(texts: &[String]) -> String {
     match texts.len() {
         0 => "<unset>".to_owned(),
-        ..=SHOWN => texts.join(","),
+        1..=SHOWN => texts.join(","),
         n => format!("{} + {} more...", texts[..SHOWN].join(","), n - SHOWN),
     }
 }
