@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use pintle_sim::{EventType, SimCluster, WriteRecord};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Story, User, replay};
 
@@ -65,17 +65,20 @@ async fn wait_for(user: &User<'_>, limit: usize, n: usize) -> Result<()> {
 fn is_counted(cluster: &SimCluster, limit: usize, n: usize) -> bool {
     let quotas = cluster.objects("", "resourcequotas");
     let [quota] = &quotas[..] else { return false };
-    let is_so = |field: &str, number: usize| quota["status"][field]["secrets"] == number.to_string();
-    is_so("hard", limit) && is_so("used", n) && cluster.objects("", "secrets").len() == n
+    let of_secrets = |part: &Value| part["secrets"].as_str().and_then(|number| number.parse().ok());
+    let counted = [of_secrets(&quota["status"]["hard"]), of_secrets(&quota["status"]["used"])];
+    counted == [Some(limit), Some(n)] && cluster.objects("", "secrets").len() == n
 }
 
 fn check(history: &[Arc<WriteRecord>]) -> Result<()> {
-    let (mut n, mut limit) = (0, FIRST);
+    let (mut n, mut limit, last) = (0, FIRST, LAST.to_string());
     replay(history, |write| {
         match (write.resource.as_str(), write.effect) {
             ("secrets", EventType::Added) => n += 1,
             ("secrets", EventType::Deleted) => n -= 1,
-            ("resourcequotas", _) if write.after.value()["spec"]["hard"]["secrets"] == LAST.to_string() => limit = LAST,
+            ("resourcequotas", _) if write.after.value()["spec"]["hard"]["secrets"].as_str() == Some(&*last) => {
+                limit = LAST;
+            }
             _ => {}
         }
         ensure!(n <= limit, "there are {n} Secrets, and the limit is {limit}");

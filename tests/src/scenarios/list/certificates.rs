@@ -64,7 +64,6 @@ const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
-const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
 const OF_CLIENTS: &[&str] = &["digital signature", "client auth"];
 const OF_SERVERS: &[&str] = &["digital signature", "key encipherment", "server auth"];
@@ -246,7 +245,7 @@ async fn not_recognized(s: &Stage) -> Result<()> {
         Request { usages: &["client auth"], ..Request::kubelet("usages") },
         Request { names, ..Request::kubelet("names") },
         Request::serving("serving"),
-        Request::client("client"),
+        Request { names, ..Request::client("client") },
     ];
     let mut paths = Vec::new();
     for request in &requests {
@@ -275,16 +274,13 @@ async fn denied(s: &Stage) -> Result<()> {
 
 async fn signed(s: &Stage) -> Result<()> {
     let names = &["a.example.com", "*.b.example.com", "192.0.2.1", "2001:db8::1"];
-    let usages = &["signing", "key encipherment", "server auth", "client auth", "code signing", "any"];
     let requests = [
         Request::serving("serving"),
         Request {
             usages: &["digital signature", "server auth"],
             ..Request::serving("serving-without-key-encipherment")
         },
-        Request::client("client"),
-        Request { signer: LEGACY, usages, names, ..Request::client("legacy") },
-        Request { signer: LEGACY, usages: &["content commitment", "s/mime"], ..Request::client("legacy-mail") },
+        Request { names, ..Request::client("client") },
     ];
     let mut paths = Vec::new();
     for request in &requests {

@@ -306,7 +306,7 @@ async fn sample_queues(client: ApiClient, sender: watch::Sender<BusyQueues>) {
     loop {
         tokio::time::sleep(SAMPLE_PERIOD).await;
         let busy = async { subject::busy_queues(&subject::metrics(&client).await?) }.await;
-        sender.send_replace(busy.map_err(|why| format!("{why:#}")));
+        _ = sender.send_replace(busy.map_err(|why| format!("{why:#}")));
     }
 }
 
