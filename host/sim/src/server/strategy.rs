@@ -153,6 +153,7 @@ pub(crate) fn prepare_update(resource: &Resource, subresource: Option<&str>, old
                     carry_over(fields, Some(before), "spec");
                 }
                 "daemonsets.apps" => count_template(before, fields),
+                "services" => drop_type_dependent_fields(before, fields),
                 "secrets" => merge_string_data(fields),
                 _ => {}
             }
@@ -169,6 +170,36 @@ fn count_template(before: &Map<String, Value>, fields: &mut Map<String, Value>) 
     let count = count + i64::from(template(before) != template(fields));
     if let Some(metadata) = fields.get_mut("metadata") {
         metadata["annotations"][COUNT] = json!(count.to_string());
+    }
+}
+
+/// Removes the fields of a Service that its new type does not have, unless the request changes them.
+#[doc(alias = "dropTypeDependentFields")]
+fn drop_type_dependent_fields(before: &Map<String, Value>, fields: &mut Map<String, Value>) {
+    let (Some(old), Some(new)) = (before.get("spec"), fields.get_mut("spec")) else { return };
+    let kind = |spec: &Value| spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
+    let (has_balancer, has_ports) = (kind(new) == "LoadBalancer", kind(new) == "NodePort");
+    let is_exposed = has_balancer || has_ports || new["externalIPs"].as_array().is_some_and(|list| !list.is_empty());
+    let node_ports = |spec: &Value| {
+        let ports = spec["ports"].as_array().into_iter().flatten();
+        ports.map(|port| port["nodePort"].clone()).collect::<Vec<_>>()
+    };
+    let has_same_ports = node_ports(old) == node_ports(new);
+    let dropped = [
+        ("allocateLoadBalancerNodePorts", has_balancer),
+        ("loadBalancerClass", has_balancer),
+        ("externalTrafficPolicy", is_exposed),
+    ];
+    for (name, _) in dropped.into_iter().filter(|(_, stays)| !stays) {
+        if old[name] == new[name]
+            && let Some(new) = new.as_object_mut()
+        {
+            new.remove(name);
+        }
+    }
+    if !has_balancer && !has_ports && has_same_ports {
+        let ports = new["ports"].as_array_mut().into_iter().flatten();
+        ports.filter_map(Value::as_object_mut).for_each(|port| _ = port.remove("nodePort"));
     }
 }
 

@@ -40,7 +40,8 @@ async fn until_used(s: &Stage, name: &str, used: Value) -> Result<()> {
         quota["status"]["used"] == used && quota["status"]["hard"] == quota["spec"]["hard"]
     })
     .await?;
-    s.observe(&format!("{name} with {used}"), &s.get("resourcequotas", name).await?["status"]);
+    let when = format!("{name} with {used}").replace(&s.ns, "<namespace>");
+    s.observe(&when, &s.get("resourcequotas", name).await?["status"]);
     Ok(())
 }
 

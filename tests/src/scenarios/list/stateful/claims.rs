@@ -118,8 +118,8 @@ async fn conflict(s: &Stage) -> Result<()> {
 }
 
 async fn quota(s: &Stage) -> Result<()> {
-    let hard = json!({"persistentvolumeclaims": "2", "pods": "9"});
-    s.limit(&hard, &json!({"persistentvolumeclaims": "1", "pods": "0"})).await?;
+    let hard = json!({"persistentvolumeclaims": "1", "pods": "9"});
+    s.limit(&hard, &json!({"persistentvolumeclaims": "0", "pods": "0"})).await?;
     s.create(SETS, &stateful_set(2, with_claims("Retain", "Retain"))).await?;
     // Two events tell of it: one of the claim, one of the Pod.
     s.until_all("events", "tell of claim and Pod", |events| {
