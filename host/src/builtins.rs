@@ -50,9 +50,13 @@ impl Catalogue {
         let mut flags: Vec<CarriedFlag> = Vec::new();
         for manifest in by_name.values() {
             for flag in manifest.built_in.iter().flat_map(|section| &section.flags) {
-                if flags.iter().all(|known| known.flag.name != flag.name) {
-                    let (plugin, underscored) = (manifest.name.clone(), flag.name.replace('-', "_"));
-                    flags.push(CarriedFlag { plugin, flag: flag.clone(), underscored });
+                match flags.iter_mut().find(|known| known.flag.name == flag.name) {
+                    // A flag of several controllers is a field of the last one.
+                    Some(known) => known.plugin.clone_from(&manifest.name),
+                    None => {
+                        let (plugin, underscored) = (manifest.name.clone(), flag.name.replace('-', "_"));
+                        flags.push(CarriedFlag { plugin, flag: flag.clone(), underscored });
+                    }
                 }
             }
         }

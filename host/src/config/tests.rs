@@ -50,7 +50,7 @@ authorization: {alwaysAllowPaths: []}
 logging: {filter: 'info,pintle=debug', format: json}
 controllerConfiguration:
   deployment-controller: {concurrentDeploymentSyncs: 7}
-  root-ca-certificate-publisher-controller: {rootCAFile: ca.pem}
+  serviceaccount-token-controller: {rootCAFile: ca.pem}
   widgets: {settings: {prefix: w-, ca: {file: ca.pem}, n: 5, names: [a, b]}}
 ",
         expect![[r#"

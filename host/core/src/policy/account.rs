@@ -34,6 +34,11 @@ impl Accounts {
         self.built_in.contains_key(plugin)
     }
 
+    /// The built-in controllers with this account, by name. Upstream's three of certificate requests share one.
+    pub fn sharing<'a>(&'a self, account: &'a str) -> impl Iterator<Item = &'a str> {
+        self.built_in.iter().filter(move |(_, of)| *of == account).map(|(plugin, _)| plugin.as_str())
+    }
+
     /// Name of the plugin's account in [`NAMESPACE`].
     pub fn of(&self, plugin: &str) -> String {
         self.built_in.get(plugin).cloned().unwrap_or_else(|| format!("pintle-{plugin}"))
@@ -56,6 +61,9 @@ mod tests {
         let accounts = Accounts::of_built_ins([&carried]);
         assert_eq!(accounts.of("widget-controller"), "generic-widgets");
         assert!(accounts.is_built_in("widget-controller") && !accounts.is_built_in("generic-widgets"));
+        let beside = Manifest { name: "beside".into(), ..carried.clone() };
+        let accounts_of_two = Accounts::of_built_ins([&carried, &beside]);
+        assert!(accounts_of_two.sharing("generic-widgets").eq(["beside", "widget-controller"]));
         // An account of another program's controller.
         assert_eq!(accounts.of("gadget-controller"), "pintle-gadget-controller");
         assert_eq!(accounts.of("generic-widgets"), "pintle-generic-widgets");

@@ -86,7 +86,12 @@ pub fn objects(manifests: &[&Manifest], names: &Names, host: &Host, accounts: &A
     }
     for manifest in manifests {
         let of_plugin = of_plugin(manifest, names, host, accounts);
-        objects.extend(of_plugin.map_err(|why| anyhow::anyhow!("plugin {}: {why}", manifest.name))?);
+        for object in of_plugin.map_err(|why| anyhow::anyhow!("plugin {}: {why}", manifest.name))? {
+            // A shared account is the same for each of its plugins.
+            if !objects.contains(&object) {
+                objects.push(object);
+            }
+        }
     }
     Ok(objects)
 }
@@ -137,24 +142,26 @@ fn of_host(host: &Host) -> Vec<(String, Rules)> {
 }
 
 /// The rules of one plugin: a role for the host's reads on its behalf, and one for its writes, as the host or as a
-/// separate account.
+/// separate account. Roles have the name of the account, or of the plugin if others have the same account.
 fn of_plugin(manifest: &Manifest, names: &Names, host: &Host, accounts: &Accounts) -> Result<Vec<Value>, String> {
     let account = accounts.of(&manifest.name);
     let owner = Owner(Some(&manifest.name));
+    let name = if accounts.sharing(&account).count() > 1 { &manifest.name } else { &account };
     let (mut reads, mut writes) = (Rules::default(), Rules::default());
     reads.watches(manifest, names)?;
     writes.writes(manifest, names)?;
-    let mut objects = owner.roles(&format!("pintle:host:{account}"), &reads, &host.account, false);
-    let role = format!("pintle:controller:{account}");
+    let mut objects = owner.roles(&format!("pintle:host:{name}"), &reads, &host.account, false);
+    let role = format!("pintle:controller:{name}");
     if !host.own_accounts {
         objects.extend(owner.roles(&role, &writes, &host.account, false));
         return Ok(objects);
     }
-    let name = std::slice::from_ref(&account);
-    let token = Rules::one(account::NAMESPACE, "", "serviceaccounts/token", name, &["create"]);
-    objects.extend(owner.roles(&format!("pintle:token:{account}"), &token, &host.account, false));
-    let own = Account { namespace: account::NAMESPACE.to_owned(), name: account };
-    let mut account = owner.account(&own);
+    let token =
+        Rules::one(account::NAMESPACE, "", "serviceaccounts/token", std::slice::from_ref(&account), &["create"]);
+    objects.extend(owner.roles(&format!("pintle:token:{name}"), &token, &host.account, false));
+    let own = Account { namespace: account::NAMESPACE.to_owned(), name: account.clone() };
+    // A shared account is of the first controller. A host without that one creates the account.
+    let mut account = Owner(accounts.sharing(&account).next().or(Some(&manifest.name))).account(&own);
     if accounts.is_built_in(&manifest.name) {
         // kube-controller-manager uses this account, too, so it is not removed together with Pintle.
         account["metadata"]["labels"].as_object_mut().map(|labels| labels.remove(PART_OF));

@@ -50,6 +50,32 @@ fn the_objects_of_a_plugin_do_not_depend_on_other_plugins() {
     }
 }
 
+#[test]
+fn plugins_with_one_account_have_roles_of_their_own() {
+    let built_in = |name: &str, written: &str| {
+        let mut manifest = manifest(name, "v1/Pod", written);
+        manifest.built_in = serde_json::from_value(json!({"serviceAccount": "shared"})).unwrap();
+        manifest
+    };
+    let (one, two) = (built_in("one", "v1/Node"), built_in("two", "v1/Secret"));
+    let accounts = Accounts::of_built_ins([&one, &two]);
+    let printed = |manifests: &[&Manifest]| objects(manifests, &Names::default(), &host(true), &accounts).unwrap();
+    let both = printed(&[&one, &two]);
+    let ids = |objects: &[Value]| {
+        let id = |object: &Value| {
+            (object["kind"].clone(), object["metadata"]["name"].clone(), object["metadata"]["namespace"].clone())
+        };
+        objects.iter().map(|object| format!("{:?}", id(object))).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(ids(&both).len(), both.len(), "each object is printed once");
+    for manifest in [&one, &two] {
+        let alone = printed(&[manifest]);
+        assert!(alone.iter().all(|object| both.contains(object)), "{alone:#?}");
+        let role = format!("pintle:controller:{}", manifest.name);
+        assert!(alone.iter().any(|object| object["metadata"]["name"] == role), "{alone:#?}");
+    }
+}
+
 /// Otherwise `kubectl apply` of the objects of one host would remove permissions of another one, or of the same one
 /// with other flags.
 #[test]
