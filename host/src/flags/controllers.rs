@@ -568,14 +568,11 @@ mod tests {
 
     #[test]
     fn files_are_defaults_of_flags_that_are_not_given() {
-        let file = |arguments: &[&str], prefix: &str| {
-            let mut flags = parse(arguments).unwrap();
-            flags.default_files(prefix, [("widget-ca-file", PathBuf::from("default"))]);
-            flags.given.get("widget-ca-file").cloned()
-        };
-        let expected = |path: &str| Some(Given::File(PathBuf::from(path)));
-        assert_eq!(file(&["--widget-grace=1m"], "widget-"), expected("default"), "the value of no file");
-        assert_eq!(file(&["--widget-ca-file=mine"], "widget-"), expected("mine"));
+        for (argument, expected) in [("--widget-grace=1m", "default"), ("--widget-ca-file=mine", "mine")] {
+            let mut flags = parse(&[argument]).unwrap();
+            flags.default_files("widget-", [("widget-ca-file", "default".into())]);
+            assert_eq!(flags.given.get("widget-ca-file"), Some(&Given::File(expected.into())), "{argument}");
+        }
     }
 
     #[test]

@@ -44,8 +44,9 @@ async fn a_host_in_place_of_kube_controller_manager_logs_kinds_without_a_control
     .await?;
     let log = host.log_tail();
     let about = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-    // The cluster has a Service; the namespace controller runs.
-    ensure!(about("no controller for") == 3 && about("v1/Service") == 1 && about("v1/Namespace is") == 0, "{log}");
+    // The cluster has a Service and a ServiceCIDR; the namespace controller runs.
+    let of_cluster = about("v1/Service is") + about("v1/ServiceCIDR is");
+    ensure!(about("no controller for") == 4 && of_cluster == 2 && about("v1/Namespace is") == 0, "{log}");
     // It started before.
     ensure!(beside.is_running() && !beside.log_tail().contains("no controller for"), "{}", beside.log_tail());
     Ok(())
