@@ -249,9 +249,13 @@ impl FeatureGate {
         }
         for (field, version) in [("since", &self.since), ("apiServer", &self.api_server)] {
             let Some(version) = version else { continue };
-            if minor_number(version).is_none() || !self.default || self.sets.config.is_none() {
-                return Err(format!("{field}: {version:?} must be like 1.36, of a gate that is on and sets a setting"));
+            if minor_number(version).is_none() || !self.default {
+                return Err(format!("{field}: {version:?} must be like 1.36, of a gate that is on"));
             }
+        }
+        // Which controllers start is decided before the version of the API server is known.
+        if self.api_server.is_some() && self.sets.config.is_none() {
+            return Err("apiServer: only for a gate that sets a setting".to_owned());
         }
         self.sets
             .check(FlagType::Bool, None, Some(&FlagValue::Bool(self.default)), manifest)
@@ -664,6 +668,18 @@ mod tests {
         let gate = |gate: Value| json!({"featureGates": [gate]});
         check(gate(json!({"name": "WidgetColors", "default": true, "sets": {"config": "on"}})), expect!["ok"]);
         check(gate(json!({"name": "WidgetColors", "default": false, "sets": {"runs": true}})), expect!["ok"]);
+        let new = |default: bool, field: &str, sets: Value| {
+            gate(json!({"name": "WidgetColors", "default": default, field: "1.37", "sets": sets}))
+        };
+        check(new(true, "since", json!({"runs": true})), expect!["ok"]);
+        check(
+            new(false, "since", json!({"runs": true})),
+            expect![[r#"builtIn.featureGates[0].since: "1.37" must be like 1.36, of a gate that is on"#]],
+        );
+        check(
+            new(true, "apiServer", json!({"runs": true})),
+            expect!["builtIn.featureGates[0].apiServer: only for a gate that sets a setting"],
+        );
         check(
             gate(json!({"name": "WidgetColors", "default": false, "sets": {"config": "on"}})),
             expect![[
