@@ -11,7 +11,7 @@ use pintle_core::lifecycle::Spec;
 use pintle_core::object::id::{Key, Kind, ObjectKey};
 use pintle_core::ports::api::ApiReader;
 use pintle_core::ports::guest::Guest;
-use pintle_core::ports::outside::{Authority, Bound, Endpoint, Outside, SigningKey};
+use pintle_core::ports::outside::{Bound, Outside};
 use pintle_core::ports::view::{OwnedBy, Query, View};
 use pintle_runtime::manager::{Manager, ManagerConfig, ManagerError, PluginOptions, Uptime};
 use pintle_testing::server::settle;
@@ -358,18 +358,6 @@ async fn plugins_see_the_uptime_of_the_configured_clock_or_of_the_manager() {
 struct Bindings;
 
 impl Outside for Bindings {
-    fn key(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn SigningKey>> {
-        None
-    }
-
-    fn authority(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn Authority>> {
-        None
-    }
-
-    fn endpoint(&self, _plugin: &str, _endpoint: &str) -> Option<Arc<dyn Endpoint>> {
-        None
-    }
-
     fn bound(&self, plugin: &str) -> Vec<Bound> {
         let bound =
             |(kind, name): (&str, &str)| Bound { kind: kind.into(), name: name.into(), place: "/secret".into() };

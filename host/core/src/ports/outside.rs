@@ -17,16 +17,27 @@ use crate::contract::outcome::{CertificateRequest, NeedError};
 /// The answer to a need, or its refusal.
 pub type OutsideAnswer = Result<String, NeedError>;
 
-/// Bindings by plugin name and the name that the manifest declares.
+/// Bindings by plugin name and the name that the manifest declares. Nothing is bound by default.
 pub trait Outside: Send + Sync {
     /// The key of a setting of type `key`.
-    fn key(&self, plugin: &str, setting: &str) -> Option<Arc<dyn SigningKey>>;
+    fn key(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn SigningKey>> {
+        None
+    }
+
     /// The authority of a setting of type `authority`.
-    fn authority(&self, plugin: &str, setting: &str) -> Option<Arc<dyn Authority>>;
+    fn authority(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn Authority>> {
+        None
+    }
+
     /// An endpoint.
-    fn endpoint(&self, plugin: &str, endpoint: &str) -> Option<Arc<dyn Endpoint>>;
+    fn endpoint(&self, _plugin: &str, _endpoint: &str) -> Option<Arc<dyn Endpoint>> {
+        None
+    }
+
     /// The bindings of a plugin, for humans: never their contents.
-    fn bound(&self, plugin: &str) -> Vec<Bound>;
+    fn bound(&self, _plugin: &str) -> Vec<Bound> {
+        Vec::new()
+    }
 }
 
 /// Signs JSON Web Tokens.
@@ -72,20 +83,4 @@ pub struct Bound {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 
-impl Outside for Nothing {
-    fn key(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn SigningKey>> {
-        None
-    }
-
-    fn authority(&self, _plugin: &str, _setting: &str) -> Option<Arc<dyn Authority>> {
-        None
-    }
-
-    fn endpoint(&self, _plugin: &str, _endpoint: &str) -> Option<Arc<dyn Endpoint>> {
-        None
-    }
-
-    fn bound(&self, _plugin: &str) -> Vec<Bound> {
-        Vec::new()
-    }
-}
+impl Outside for Nothing {}

@@ -127,7 +127,7 @@ mod tests {
     use pintle_core::object::id::{Key, ObjectKey};
     use pintle_core::policy::grants::Grants;
     use pintle_core::ports::api::WriteFence;
-    use pintle_core::ports::outside::{Authority, Bound, Endpoint, SigningKey};
+    use pintle_core::ports::outside::{Authority, Endpoint, SigningKey};
     use pintle_testing::{FakeServer, FakeView, key, manifest, whole};
     use serde_json::json;
     use tokio::sync::watch;
@@ -189,10 +189,6 @@ mod tests {
 
         fn endpoint(&self, plugin: &str, endpoint: &str) -> Option<Arc<dyn Endpoint>> {
             ((plugin, endpoint) == ("widgets", "desk")).then(|| Arc::new(Desk(self.calls.clone())) as Arc<dyn Endpoint>)
-        }
-
-        fn bound(&self, _plugin: &str) -> Vec<Bound> {
-            Vec::new()
         }
     }
 
