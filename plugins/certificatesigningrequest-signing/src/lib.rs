@@ -6,10 +6,8 @@
 //!
 //! | signer | subject | alternative names | usages |
 //! | --- | --- | --- | --- |
-//! | `kubelet-serving` | `O=system:nodes, CN=system:node:...` | a DNS name or an address | `digital signature`, `server
-//! auth`, optionally `key encipherment` |
-//! | `kube-apiserver-client-kubelet` | the same | none | `digital signature`, `client auth`, optionally `key
-//! encipherment` |
+//! | `kubelet-serving` | `O=system:nodes, CN=system:node:...` | a DNS name or an address | `digital signature`, `server auth`, optionally `key encipherment` |
+//! | `kube-apiserver-client-kubelet` | the same | none | `digital signature`, `client auth`, optionally `key encipherment` |
 //! | `kube-apiserver-client` | any | any | `client auth`, optionally `digital signature`, `key encipherment` |
 //! | `legacy-unknown` | any | any | any |
 //!

@@ -3,8 +3,7 @@
 //!
 //! | module | task | upstream |
 //! | --- | --- | --- |
-//! | [`admission`] | check of a request, and the new usage |
-//! `apiserver/pkg/admission/plugin/resourcequota/controller.go` |
+//! | [`admission`] | check of a request, and the new usage | `apiserver/pkg/admission/plugin/resourcequota/controller.go` |
 //! | [`evaluator`] | usage of one kind; scopes | `apiserver/pkg/quota/v1/interfaces.go`, `generic/evaluator.go` |
 //! | [`object_count`] | numbers of objects of any kind | `apiserver/pkg/quota/v1/generic/evaluator.go`, `registry.go` |
 //! | [`persistent_volume_claims`] | claims and their storage, by class | `pkg/quota/v1/evaluator/core/persistent_volume_claims.go` |

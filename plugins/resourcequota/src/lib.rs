@@ -6,8 +6,7 @@
 //!
 //! | queue | quotas |
 //! | --- | --- |
-//! | `resourcequota_primary` | possibly with less usage: an object was deleted or has ended; and all, every five
-//! minutes |
+//! | `resourcequota_primary` | possibly with less usage: an object was deleted or has ended; all, every five minutes |
 //! | `resourcequota_priority` | new and changed ones: a quota without its status limits nothing |
 //! | `resource_quota_controller_resource_changes` | possibly with more usage: an object was created |
 //!
