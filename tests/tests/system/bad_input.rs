@@ -513,7 +513,7 @@ fn a_value_out_of_range_is_told() {
         folder,
         &["dev", "--max-limits", "memoryBytes=100000000", "--kubeconfig", "k"],
         expect![[r#"
-        pintle: built-in cronjob-controller: limits.memoryBytes: 268435456 is more than the maximum of 100000000; request less, or raise the maximum with `--max-limits memoryBytes=NUMBER`
+        pintle: built-in certificatesigningrequest-cleaner-controller: limits.memoryBytes: 268435456 is more than the maximum of 100000000; request less, or raise the maximum with `--max-limits memoryBytes=NUMBER`
     "#]],
     );
     check(
