@@ -28,8 +28,9 @@
 //!
 //! | file | cases |
 //! | --- | --- |
-//! | `reconciler_test.go`, `utils_test.go`, `endpointslice_controller_test.go` | `reconciler_test.yaml`, `packing.yaml` |
-//! | `topologycache_test.go`, `utils_test.go`, `sliceinfo_test.go` | `topologycache_test.yaml`, `nodes.yaml` |
+//! | `reconciler_test.go`, `endpointslice_controller_test.go` | `reconciler_test.yaml`, `packing.yaml`, `TestReconcilerPodMissingNode.yaml`, `Test_checkNodeTopologyDistribution.yaml` |
+//! | `utils_test.go` | `utils_test.yaml` |
+//! | `topologycache_test.go`, `sliceinfo_test.go` | `topologycache_test.yaml`, `nodes.yaml`, `TestReconcileTopology.yaml` |
 //! | `trafficdist_test.go` | `trafficdist_test.yaml` |
 //! | `trigger_time_tracker_test.go` | `trigger_time_tracker_test.yaml` |
 
