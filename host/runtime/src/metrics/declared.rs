@@ -22,11 +22,12 @@ use pintle_core::contract::manifest::{Metric, MetricSource, MetricType};
 use pintle_core::contract::outcome::{Moment, Observation};
 use pintle_core::text::cut;
 use pintle_metrics::is_reserved;
-use prometheus_client::encoding::text;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::{MetricType as Exposed, TypedMetric};
 use prometheus_client::registry::Registry;
 
 /// Average bytes of text per series.
@@ -67,9 +68,28 @@ impl SeriesLimits {
     }
 }
 
+/// A counter without the suffix `_total`, as upstream has some. OpenMetrics has no such counters: its type is unknown.
+#[derive(Clone, Debug, Default)]
+struct Unsuffixed(Counter<f64, AtomicU64>);
+
+impl TypedMetric for Unsuffixed {
+    const TYPE: Exposed = Exposed::Unknown;
+}
+
+impl EncodeMetric for Unsuffixed {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        encoder.encode_gauge(&self.0.get())
+    }
+
+    fn metric_type(&self) -> Exposed {
+        Self::TYPE
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Series {
     Counter(Family<Labels, Counter<f64, AtomicU64>>),
+    Unsuffixed(Family<Labels, Unsuffixed>),
     Gauge(Family<Labels, Gauge<f64, AtomicU64>>),
     Histogram(Family<Labels, Histogram, Buckets>),
 }
@@ -237,7 +257,8 @@ fn check(metric: &Metric) -> Result<(), DeclaredError> {
 impl Values {
     fn new(metric: &Metric, usage: Arc<Usage>) -> Arc<Self> {
         let series = match metric.kind {
-            MetricType::Counter => Series::Counter(Family::default()),
+            MetricType::Counter if metric.name.ends_with("_total") => Series::Counter(Family::default()),
+            MetricType::Counter => Series::Unsuffixed(Family::default()),
             MetricType::Gauge => Series::Gauge(Family::default()),
             MetricType::Histogram => {
                 Series::Histogram(Family::new_with_constructor(Buckets(metric.buckets.clone().into())))
@@ -253,6 +274,7 @@ impl Declared {
         let help = metric.help.trim_end_matches('.');
         match &values.series {
             Series::Counter(series) => registry.register(family(&metric.name), help, series.clone()),
+            Series::Unsuffixed(series) => registry.register(&metric.name, help, series.clone()),
             Series::Gauge(series) => registry.register(&metric.name, help, series.clone()),
             Series::Histogram(series) => registry.register(&metric.name, help, series.clone()),
         }
@@ -318,6 +340,7 @@ impl Declared {
         match &self.values.series {
             // Counters only increase.
             Series::Counter(family) => drop(family.get_or_create(&labels).inc_by(observation.value.max(0.0))),
+            Series::Unsuffixed(family) => drop(family.get_or_create(&labels).0.inc_by(observation.value.max(0.0))),
             Series::Gauge(family) => drop(family.get_or_create(&labels).set(observation.value)),
             Series::Histogram(family) => family.get_or_create(&labels).observe(observation.value),
         }

@@ -53,8 +53,8 @@ impl Exposition {
     }
 }
 
-/// Prometheus' format: a counter also has its suffix in its description, a backslash in a help text is escaped, bucket
-/// bounds are written as in Go, and there is no end marker.
+/// Prometheus' format: a counter also has its suffix in its description, or is of unknown type in OpenMetrics if its name
+/// has none; a backslash in a help text is escaped, bucket bounds are written as in Go, and there is no end marker.
 fn prometheus(openmetrics: &str) -> String {
     let mut out = String::with_capacity(openmetrics.len() + openmetrics.len() / 16);
     let mut lines = openmetrics.lines().peekable();
@@ -69,9 +69,10 @@ fn prometheus(openmetrics: &str) -> String {
             let text = text.replace('\\', "\\\\");
             push(&mut out, &["# HELP ", name, suffix, " ", &text]);
         } else if let Some(kind) = line.strip_prefix("# TYPE ") {
-            match kind.strip_suffix(" counter") {
-                Some(name) => push(&mut out, &["# TYPE ", name, "_total counter"]),
-                None => push(&mut out, &[line]),
+            match kind.rsplit_once(' ') {
+                Some((name, "counter")) => push(&mut out, &["# TYPE ", name, "_total counter"]),
+                Some((name, "unknown")) => push(&mut out, &["# TYPE ", name, " counter"]),
+                _ => push(&mut out, &[line]),
             }
         } else if !line.starts_with('#') {
             push(&mut out, &[&sample(line)]);
@@ -155,6 +156,9 @@ size_bucket{le="+Inf",color="y"} 1
 # HELP up Up.
 # TYPE up gauge
 up 1
+# HELP changes Number of changes.
+# TYPE changes unknown
+changes 1.0
 # EOF
 "#;
         let prometheus = r#"# HELP workqueue_adds_total Total number of adds.
@@ -169,6 +173,9 @@ size_bucket{le="+Inf",color="y"} 1
 # HELP up Up.
 # TYPE up gauge
 up 1
+# HELP changes Number of changes.
+# TYPE changes counter
+changes 1.0
 "#;
         assert_eq!(Exposition::Prometheus.write(openmetrics.to_owned()), prometheus);
         assert_eq!(Exposition::OpenMetrics.write(openmetrics.to_owned()), openmetrics);

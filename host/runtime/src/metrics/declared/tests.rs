@@ -26,6 +26,7 @@ fn observations_are_recorded_by_type() {
     let mut all = DeclaredRegistry::default();
     let metrics = [
         metric(MetricType::Counter, "widgets_total"),
+        metric(MetricType::Counter, "widget_changes"),
         metric(MetricType::Gauge, "widget_size"),
         metric(MetricType::Histogram, "widget_age"),
     ];
@@ -33,6 +34,8 @@ fn observations_are_recorded_by_type() {
     let dropped = declared.observe(&[
         observation("widgets_total", "red", 2.0),
         observation("widgets_total", "red", 1.5),
+        observation("widget_changes", "red", 2.0),
+        observation("widget_changes", "red", 2.5),
         observation("widget_size", "red", 4.0),
         observation("widget_size", "red", 3.0),
         observation("widget_age", "red", 1.5),
@@ -41,6 +44,8 @@ fn observations_are_recorded_by_type() {
     let text = text(&all);
     for line in [
         "widgets_total{color=\"red\"} 3.5",
+        "# TYPE widget_changes unknown",
+        "widget_changes{color=\"red\"} 4.5",
         "widget_size{color=\"red\"} 3.0",
         "widget_age_bucket{le=\"1.0\",color=\"red\"} 0",
         "widget_age_bucket{le=\"2.0\",color=\"red\"} 1",
