@@ -265,6 +265,7 @@ async fn prometheus_scrapes_a_host_under_load_and_no_panel_of_the_dashboard_is_e
     let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
     std::fs::write(at("tls.key"), issued.signing_key.serialize_pem())?;
     std::fs::write(at("tls.crt"), issued.cert.pem())?;
+    std::fs::write(at("ca.crt"), cluster.plane()?.authority())?;
     let [port] = free_ports()?;
     let controllers = "deployment,replicaset,replicationcontroller,namespace,serviceaccount,root-ca-certificate-publisher-controller,garbage-collector-controller";
     let mut flags = vec![
@@ -275,6 +276,7 @@ async fn prometheus_scrapes_a_host_under_load_and_no_panel_of_the_dashboard_is_e
         format!("--secure-port={port}"),
         format!("--tls-cert-file={}", at("tls.crt").display()),
         format!("--tls-private-key-file={}", at("tls.key").display()),
+        format!("--root-ca-file={}", at("ca.crt").display()),
         "--kube-api-qps=200".to_owned(),
         "--kube-api-burst=5".to_owned(),
         // Nobody listens: no run is sampled.

@@ -1,4 +1,4 @@
-//! Objects that lead to each metric of the controllers of workloads.
+//! Objects that lead to each metric of the controllers of workloads and Services.
 
 use std::time::Duration;
 
@@ -8,8 +8,16 @@ use pintle_tests::{ApiClient, PatchKind};
 use serde_json::{Value, json};
 
 /// The controllers that act on them, by the names of their manifests.
-pub(super) const CONTROLLERS: [&str; 4] =
-    ["job-controller", "cronjob-controller", "statefulset-controller", "horizontal-pod-autoscaler-controller"];
+pub(super) const CONTROLLERS: [&str; 7] = [
+    "job-controller",
+    "cronjob-controller",
+    "statefulset-controller",
+    "horizontal-pod-autoscaler-controller",
+    "endpointslice-controller",
+    "endpointslice-mirroring-controller",
+    // Its object is the certificate authority of the API server.
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+];
 /// Flags without which some metrics are not served.
 pub(super) const FLAGS: [&str; 1] = ["--horizontal-pod-autoscaler-sync-period=2s"];
 
@@ -17,6 +25,7 @@ const IMAGE: &str = "registry.example/c";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
 const AUTOSCALERS: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
 
 /// Creates them. `deployment` is there, and has at most 9 replicas.
@@ -25,6 +34,7 @@ pub(super) async fn create(client: &ApiClient, deployment: &str) -> Result<()> {
         client.create(JOBS, &job).await?;
     }
     cron_job(client).await?;
+    services(client, deployment).await?;
     client.create(STATEFUL_SETS, &stateful_set("db", 2)).await?;
     // Nobody serves metrics: one autoscaler fails to compute, and one of another target, which is below its least size, has no need to.
     client.create(STATEFUL_SETS, &stateful_set("idle", 1)).await?;
@@ -52,6 +62,20 @@ fn stateful_set(name: &str, replicas: u32) -> Value {
             "template": template(name, IMAGE, "Always", &json!({})),
         },
     })
+}
+
+/// One that selects the Pods of the Deployment, and one without a selector, whose Endpoints the user writes.
+async fn services(client: &ApiClient, deployment: &str) -> Result<()> {
+    let service = |name: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
+    let ports = json!([{"port": 80}]);
+    let selecting = json!({"selector": {"app": deployment}, "ports": ports, "trafficDistribution": "PreferSameZone"});
+    client.create(SERVICES, &service("selecting", selecting)).await?;
+    client.create(SERVICES, &service("external", json!({"ports": ports}))).await?;
+    let endpoints = json!({
+        "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "external"},
+        "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": ports}],
+    });
+    client.create("/api/v1/namespaces/default/endpoints", &endpoints).await.map(drop)
 }
 
 /// One that succeeds by indexes, one whose failure a policy handles, and one of another controller.
