@@ -39,8 +39,7 @@ fn ended_pods() -> Value {
         pod
     });
     let nodes = children(|number| cluster_scoped("v1", "Node", &format!("node-{number}")));
-    let objects = [pods, nodes].concat();
-    json!({"key": {"kind": "pintle/v1/Tick", "name": "orphaned_pods_nodes"}, "now": NOW, "objects": objects})
+    tick("orphaned_pods_nodes", [pods, nodes].concat())
 }
 
 /// Claims that are being deleted while Pods use them.
@@ -138,12 +137,12 @@ fn aggregated_roles() -> Value {
     about(root, roles)
 }
 
-fn being_deleted(mut object: Value) -> Value {
+pub(super) fn being_deleted(mut object: Value) -> Value {
     object["metadata"]["deletionTimestamp"] = BEFORE.into();
     object
 }
 
-fn cluster_scoped(version: &str, kind: &str, name: &str) -> Value {
+pub(super) fn cluster_scoped(version: &str, kind: &str, name: &str) -> Value {
     let mut object = object(version, kind, name);
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("namespace");
@@ -152,10 +151,15 @@ fn cluster_scoped(version: &str, kind: &str, name: &str) -> Value {
 }
 
 /// The input of a case about a cluster-scoped object.
-fn about(root: Value, more: Vec<Value>) -> Value {
+pub(super) fn about(root: Value, more: Vec<Value>) -> Value {
     let mut case = case(root, [more]);
     if let Some(key) = case["key"].as_object_mut() {
         key.remove("namespace");
     }
     case
+}
+
+/// The input of a case about all objects.
+pub(super) fn tick(name: &str, objects: Vec<Value>) -> Value {
+    json!({"key": {"kind": "pintle/v1/Tick", "name": name}, "now": NOW, "objects": objects})
 }

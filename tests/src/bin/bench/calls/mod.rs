@@ -4,7 +4,9 @@
 //! host, without an API server.
 
 mod cases;
+mod credentials;
 mod guards;
+mod services;
 
 use std::process::Command;
 
@@ -23,8 +25,8 @@ pub(crate) fn calls(args: &Args) -> Result<()> {
     let desk = args.desk()?;
     let folder = tempfile::tempdir()?;
     let mut records = Vec::new();
-    println!("\n{:<43} {:>15} {:>14} {:>11}", "a run with ten children", "one instance", "own instance", "mutations");
-    for (plugin, case) in cases::all().into_iter().chain(guards::all()) {
+    println!("\n{:<62} {:>15} {:>14} {:>11}", "a run with ten children", "one instance", "own instance", "mutations");
+    for (plugin, case) in cases::all().into_iter().chain(guards::all()).chain(services::all()) {
         let cases = folder.path().join(plugin);
         std::fs::create_dir(&cases)?;
         std::fs::write(cases.join("ten.yaml"), format!("{case}\n---\n"))?;
@@ -48,7 +50,7 @@ pub(crate) fn calls(args: &Args) -> Result<()> {
             eprintln!("round {} {plugin}: {:.0?} {:.0?}", round + 1, pooled.last(), fresh.last());
         }
         let (pooled, fresh) = (median(pooled), median(fresh));
-        println!("{plugin:<43} {pooled:>12.0} us {fresh:>11.0} us {n_mutations:>11}");
+        println!("{plugin:<62} {pooled:>12.0} us {fresh:>11.0} us {n_mutations:>11}");
         records.push(json!({
             "plugin": plugin, "children": N_CHILDREN, "pooled_microseconds": pooled, "fresh_microseconds": fresh,
             "mutations": n_mutations,
