@@ -103,6 +103,9 @@ async fn upgrade_under_load(plane: &ControlPlane) -> Result<()> {
             .await?;
             if n > 0 {
                 let name = format!("load-{}", n - 1);
+                // A template that is replaced before the controller sees it has no ReplicaSet.
+                load.until("deployments", &name, "be observed", |one| !one["status"]["observedGeneration"].is_null())
+                    .await?;
                 eventually(PATIENCE, format!("{name} to be changed"), async || {
                     load.set_image(&name, "image:2").await.map(Some)
                 })
