@@ -51,6 +51,9 @@ pub async fn measure(s: &Stage, app: &str, usage: &Value) -> Result<()> {
     old.retain(|metrics| metrics["metadata"]["labels"]["app"] == app);
     let mut pods = s.live_pods().await?;
     pods.retain(|pod| pod["metadata"]["labels"]["app"] == app);
+    let is_measured = |pod: &Value| old.iter().any(|old| named(old) == named(pod));
+    // New Pods last: an autoscaler that looks in between takes those without metrics for ones that need no change.
+    pods.sort_by_key(|pod| !is_measured(pod));
     for pod in &pods {
         let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
         let usage: Vec<Value> = containers.map(|c| json!({"name": c["name"], "usage": usage})).collect();
@@ -59,7 +62,7 @@ pub async fn measure(s: &Stage, app: &str, usage: &Value) -> Result<()> {
             "metadata": {"name": named(pod), "labels": pod["metadata"]["labels"]},
             "timestamp": LATER, "window": "0s", "containers": usage,
         });
-        match old.iter().any(|old| named(old) == named(pod)) {
+        match is_measured(pod) {
             true => s.client.patch(&format!("{collection}/{}", named(pod)), PatchKind::Merge, &metrics).await?,
             false => s.client.create(&collection, &metrics).await?,
         };
