@@ -4,10 +4,13 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, ended, one, propagation, running, value};
+use super::plan::{Kind, PodStep, Step, ended, one, propagation, running, value};
 
 pub(super) const KIND: Kind =
-    Kind { name: "jobs", compared: &["jobs"], n_quiet_looks: QUIET_LOOKS, has_metrics: false, begin, step };
+    Kind { name: "jobs", compared: &["jobs"], n_quiet_looks: QUIET_LOOKS_OF_JOBS, has_metrics: false, begin, step };
+
+/// Two seconds: kube-controller-manager collects the changes of Pods for one.
+const QUIET_LOOKS_OF_JOBS: usize = 40;
 
 fn begin(random: &mut StdRng) -> Vec<Step> {
     vec![create(random)]
