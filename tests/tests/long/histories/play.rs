@@ -433,6 +433,8 @@ async fn ranked(s: &Stage) -> Result<Vec<Value>> {
             pod["spec"]["containers"][0]["image"],
             pod["status"]["phase"],
             has_condition(pod, "Ready", "True"),
+            has_condition(pod, "DisruptionTarget", "True"),
+            pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"],
             metadata["deletionTimestamp"].is_null(),
             metadata["ownerReferences"].is_null(),
             metadata["labels"]["app"],
