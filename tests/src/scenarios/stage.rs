@@ -480,7 +480,7 @@ pub fn authority_of(kubeconfig: &Path) -> Result<String> {
 pub fn deployment(name: &str, replicas: u32, spec: Value) -> Value {
     let mut object = workload(name, replicas);
     object["spec"]["selector"] = json!({"matchLabels": {"app": name}});
-    merge(&mut object["spec"], spec);
+    json_patch::merge(&mut object["spec"], &spec);
     object
 }
 
@@ -500,7 +500,7 @@ pub fn replica_set(name: &str, replicas: u32, spec: Value) -> Value {
 pub fn replication_controller(name: &str, replicas: u32, spec: Value) -> Value {
     let mut object = workload(name, replicas);
     object["spec"]["selector"] = json!({"app": name});
-    merge(&mut object["spec"], spec);
+    json_patch::merge(&mut object["spec"], &spec);
     object
 }
 
@@ -523,16 +523,4 @@ fn workload(name: &str, replicas: u32) -> Value {
             },
         },
     })
-}
-
-/// RFC 7386, without removal.
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from,
-    }
 }

@@ -216,19 +216,8 @@ pub(super) fn case<const K: usize>(root: Value, more: [Vec<Value>; K]) -> Value 
 
 /// A value with more fields, also of the objects in it.
 pub(super) fn with(mut value: Value, more: Value) -> Value {
-    merge(&mut value, more);
+    json_patch::merge(&mut value, &more);
     value
-}
-
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from,
-    }
 }
 
 /// Pods of the object `web` of a kind such as `apps/v1/ReplicaSet`.

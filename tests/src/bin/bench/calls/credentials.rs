@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use pintle_tests::objects::certificate_request;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -89,11 +90,9 @@ pub(super) fn signed_information() -> Value {
     let encode = |text: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(text);
     let signature = |number: usize| {
         let header = encode(format!(r#"{{"alg":"HS256","kid":"token{number}"}}"#).as_bytes());
-        // HMAC with SHA-256.
-        let key = |pad: u8| (0..64_usize).map(|at| b"secret".get(at).unwrap_or(&0) ^ pad).collect::<Vec<u8>>();
-        let signed = Sha256::new().chain_update(key(0x36)).chain_update(format!("{header}.{}", encode(b"payload")));
-        let signature = Sha256::new().chain_update(key(0x5c)).chain_update(signed.finalize()).finalize();
-        (format!("jws-kubeconfig-token{number}"), format!("{header}..{}", encode(&signature)))
+        let mut mac = Hmac::<Sha256>::new_from_slice(b"secret").expect("a key of any length");
+        mac.update(format!("{header}.{}", encode(b"payload")).as_bytes());
+        (format!("jws-kubeconfig-token{number}"), format!("{header}..{}", encode(&mac.finalize().into_bytes())))
     };
     let information = json!({"metadata": {"namespace": "kube-public"}, "data": {"kubeconfig": "payload"}});
     let information = with(object("v1", "ConfigMap", "cluster-info"), information);
