@@ -1,4 +1,7 @@
 //! Ranges of addresses for Services. No Service is made: the scenarios write the addresses that one would have.
+//!
+//! The API server gives a Service of another scenario an IPv4 address of any range that is ready, which then keeps the range. So the
+//! ranges are of IPv6, for which this API server has no Services, or have no free IPv4 address.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -80,58 +83,60 @@ async fn observe(s: &Stage, when: &str, range: &str) -> Result<()> {
 }
 
 async fn unused(s: &Stage) -> Result<()> {
-    range(s, "some", &["172.30.1.0/24", "fd00:1::/112"]).await?;
-    range(s, "others", &["172.30.2.0/24"]).await?;
+    range(s, "some", &["172.30.1.0/31", "fd00:1::/112"]).await?;
+    range(s, "others", &["fd00:2::/112"]).await?;
     observe(s, "ready", "some").await?;
     // The network and the broadcast address are no addresses of Services.
     address(s, "172.30.1.0", "IPv4").await?;
-    address(s, "172.30.1.255", "IPv4").await?;
+    address(s, "172.30.1.1", "IPv4").await?;
     delete(s, &path(s, "some")).await?;
     until_gone(s, &path(s, "some")).await?;
     observe(s, "others", "others").await?;
     delete(s, &format!("{ADDRESSES}/172.30.1.0")).await?;
-    delete(s, &format!("{ADDRESSES}/172.30.1.255")).await?;
+    delete(s, &format!("{ADDRESSES}/172.30.1.1")).await?;
     delete(s, &path(s, "others")).await?;
     until_gone(s, &path(s, "others")).await
 }
 
 async fn used(s: &Stage) -> Result<()> {
-    range(s, "some", &["172.30.3.0/24", "fd00:3::/112"]).await?;
-    address(s, "172.30.3.7", "IPv4").await?;
+    address(s, "172.30.3.1", "IPv4").await?;
+    address(s, "172.30.3.2", "IPv4").await?;
+    range(s, "some", &["172.30.3.0/30", "fd00:3::/112"]).await?;
     address(s, "fd00:3::ffff", "IPv6").await?;
     delete(s, &path(s, "some")).await?;
     until(s, "some", "False").await?;
     observe(s, "while there are addresses", "some").await?;
-    delete(s, &format!("{ADDRESSES}/172.30.3.7")).await?;
+    delete(s, &format!("{ADDRESSES}/172.30.3.1")).await?;
+    delete(s, &format!("{ADDRESSES}/172.30.3.2")).await?;
     observe(s, "while there is one", "some").await?;
     delete(s, &format!("{ADDRESSES}/fd00:3::ffff")).await?;
     until_gone(s, &path(s, "some")).await
 }
 
 async fn contained(s: &Stage) -> Result<()> {
-    range(s, "small", &["172.30.4.0/25"]).await?;
-    address(s, "172.30.4.7", "IPv4").await?;
+    range(s, "small", &["fd00:4::/120"]).await?;
+    address(s, "fd00:4::7", "IPv6").await?;
     delete(s, &path(s, "small")).await?;
     until(s, "small", "False").await?;
-    range(s, "large", &["172.30.4.0/24"]).await?;
+    range(s, "large", &["fd00:4::/112"]).await?;
     until_gone(s, &path(s, "small")).await?;
     observe(s, "the other one", "large").await?;
-    delete(s, &format!("{ADDRESSES}/172.30.4.7")).await?;
+    delete(s, &format!("{ADDRESSES}/fd00:4::7")).await?;
     delete(s, &path(s, "large")).await?;
     until_gone(s, &path(s, "large")).await
 }
 
 async fn divided(s: &Stage) -> Result<()> {
-    range(s, "large", &["172.30.5.0/24"]).await?;
-    range(s, "low", &["172.30.5.0/25"]).await?;
-    address(s, "172.30.5.7", "IPv4").await?;
-    address(s, "172.30.5.200", "IPv4").await?;
+    range(s, "large", &["fd00:5::/112"]).await?;
+    range(s, "low", &["fd00:5::/113"]).await?;
+    address(s, "fd00:5::7", "IPv6").await?;
+    address(s, "fd00:5::9000", "IPv6").await?;
     delete(s, &path(s, "large")).await?;
     until(s, "large", "False").await?;
     observe(s, "while an address is not in the other range", "large").await?;
-    range(s, "high", &["172.30.5.128/25"]).await?;
+    range(s, "high", &["fd00:5::8000/113"]).await?;
     until_gone(s, &path(s, "large")).await?;
-    for address in ["172.30.5.7", "172.30.5.200"] {
+    for address in ["fd00:5::7", "fd00:5::9000"] {
         delete(s, &format!("{ADDRESSES}/{address}")).await?;
     }
     for range in ["low", "high"] {
@@ -142,7 +147,7 @@ async fn divided(s: &Stage) -> Result<()> {
 }
 
 async fn restored(s: &Stage) -> Result<()> {
-    range(s, "some", &["172.30.6.0/24"]).await?;
+    range(s, "some", &["fd00:6::/112"]).await?;
     let held = json!({"metadata": {"finalizers": [HOLD]}});
     s.client.patch(&path(s, "some"), PatchKind::Merge, &held).await?;
     until_finalizers(s, &path(s, "some"), &[FINALIZER, HOLD]).await?;
