@@ -11,6 +11,7 @@
 //! | [`conditions`] | set conditions by the rules of each kind | `controller_utils.go`, `job/job_controller.go` |
 //! | [`controller_ref`] | adopt and release objects by a selector | `controller_ref_manager.go` |
 //! | `cron` (a feature) | next time of a schedule, in a time zone | `robfig/cron` |
+//! | [`eviction`] | delete Pods because of taints | `api/v1/pod/util.go`, `util/pod/pod.go` |
 //! | [`failures`] | failed writes of the last run | |
 //! | [`go_hash`] | the order of lists that upstream sorts by a hash | `util/hash` |
 //! | [`history`] | ControllerRevisions: patches, names, the current one, truncation | `history/controller_history.go` |
@@ -42,6 +43,7 @@ pub mod conditions;
 pub mod controller_ref;
 #[cfg(feature = "cron")]
 pub mod cron;
+pub mod eviction;
 pub mod failures;
 pub mod go_hash;
 pub mod history;
