@@ -1,0 +1,3 @@
+//! The types that the controller reads.
+
+pintle_sdk::types!("manifest.yaml");
