@@ -38,8 +38,7 @@
 //!   that was renewed: a Node whose clock is set back becomes unreachable, and one whose dead Lease is annotated never
 //!   does;
 //! - the Lease is read before a Node is marked, and not in each pass as long as the Node is silent;
-//! - marking is one pass, zones and evictions are the next one. A Node that cannot be marked counts in its zone as its
-//!   condition says, and upstream leaves it out of its zone;
+//! - marking is one pass, zones and evictions are the next one;
 //! - a swap of two taints is one patch;
 //! - a Node waits once, in its place, until it is tainted. Upstream queues it anew in each pass. A token is spent only on
 //!   a Node that is tainted, and a conflict returns it;

@@ -246,7 +246,9 @@ impl<'a> Pass<'a> {
     fn follow_zones(&mut self, memory: &mut Memory) {
         let present: BTreeSet<&str> = self.seen.iter().map(|seen| seen.zone.as_str()).collect();
         let mut readiness: BTreeMap<&str, Readiness> = BTreeMap::new();
-        for seen in self.seen.iter().filter(|seen| !seen.node.metadata.labels.contains_key(EXCLUDED)) {
+        // Those that could not be marked, and are written again, do not count: their conditions are wrong.
+        let counts = |seen: &&Seen| !seen.is_written && !seen.node.metadata.labels.contains_key(EXCLUDED);
+        for seen in self.seen.iter().filter(counts) {
             let zone = readiness.entry(&seen.zone).or_default();
             match seen.node.ready() {
                 Some(TRUE) => zone.n_ready += 1,
