@@ -15,6 +15,8 @@ mod stories {
     mod job;
     mod limits;
     mod namespace;
+    mod node_ipam;
+    mod node_lifecycle;
     pub(crate) mod objects;
     mod persistentvolumeclaim_protection;
     mod replicaset;
@@ -40,6 +42,7 @@ plugins! {
     cronjob: plugin_cronjob, "cronjob";
     daemonset: plugin_daemonset, "daemonset";
     deployment: plugin_deployment, "deployment";
+    device_taint_eviction: plugin_device_taint_eviction, "device-taint-eviction";
     disruption: plugin_disruption, "disruption";
     endpoints: plugin_endpoints, "endpoints";
     endpointslice: plugin_endpointslice, "endpointslice";
@@ -51,6 +54,8 @@ plugins! {
     kube_apiserver_serving_clustertrustbundle_publisher: plugin_kube_apiserver_serving_clustertrustbundle_publisher, "kube-apiserver-serving-clustertrustbundle-publisher";
     legacy_serviceaccount_token_cleaner: plugin_legacy_serviceaccount_token_cleaner, "legacy-serviceaccount-token-cleaner";
     namespace: plugin_namespace, "namespace";
+    node_ipam: plugin_node_ipam, "node-ipam";
+    node_lifecycle: plugin_node_lifecycle, "node-lifecycle";
     persistentvolume_protection: plugin_persistentvolume_protection, "persistentvolume-protection";
     persistentvolumeclaim_protection: plugin_persistentvolumeclaim_protection, "persistentvolumeclaim-protection";
     pod_garbage_collector: plugin_pod_garbage_collector, "pod-garbage-collector";
@@ -64,6 +69,7 @@ plugins! {
     serviceaccount: plugin_serviceaccount, "serviceaccount";
     serviceaccount_token: plugin_serviceaccount_token, "serviceaccount-token";
     statefulset: plugin_statefulset, "statefulset";
+    taint_eviction: plugin_taint_eviction, "taint-eviction";
     token_cleaner: plugin_token_cleaner, "token-cleaner";
     ttl: plugin_ttl, "ttl";
     ttl_after_finished: plugin_ttl_after_finished, "ttl-after-finished";

@@ -8,6 +8,7 @@
 
 mod identity;
 mod network;
+mod nodes;
 mod pods;
 mod policy;
 mod storage;
@@ -81,6 +82,7 @@ crowds! {
     a_cron_job_has_thousands_of_jobs: "cronjob", workloads::cron_job;
     a_daemon_set_runs_on_thousands_of_nodes: "daemonset", workloads::daemon_set;
     a_deployment_has_thousands_of_replica_sets: "deployment", workloads::deployment;
+    a_device_is_used_by_thousands_of_pods: "device-taint-eviction", nodes::device;
     a_budget_has_thousands_of_owners: "disruption", policy::budget;
     endpoints_have_thousands_of_addresses: "endpoints", network::endpoints;
     a_service_has_thousands_of_pods: "endpointslice", network::slices;
@@ -92,6 +94,8 @@ crowds! {
     a_signer_has_thousands_of_bundles: "kube-apiserver-serving-clustertrustbundle-publisher", identity::bundles;
     thousands_of_tokens_are_not_used: "legacy-serviceaccount-token-cleaner", identity::unused;
     a_namespace_has_thousands_of_kinds: "namespace", policy::namespace;
+    thousands_of_nodes_get_ranges: "node-ipam", nodes::ranges;
+    thousands_of_nodes_fall_silent: "node-lifecycle", nodes::silent;
     a_volume_has_thousands_of_finalizers: "persistentvolume-protection", storage::volume;
     thousands_of_claims_are_in_use: "persistentvolumeclaim-protection", storage::claims;
     thousands_of_nodes_are_gone: "pod-garbage-collector", pods::gone;
@@ -105,6 +109,7 @@ crowds! {
     a_namespace_has_thousands_of_accounts: "serviceaccount", policy::accounts;
     an_account_has_thousands_of_tokens: "serviceaccount-token", identity::tokens;
     a_stateful_set_has_thousands_of_pods_and_claims: "statefulset", workloads::stateful_set;
+    a_node_has_thousands_of_taints: "taint-eviction", nodes::taints;
     thousands_of_tokens_have_expired: "token-cleaner", network::tokens;
     there_are_thousands_of_nodes: "ttl", pods::nodes;
     a_job_has_thousands_of_conditions: "ttl-after-finished", workloads::finished;

@@ -15,17 +15,35 @@ pub(crate) struct Answers<'a, L> {
     lister: &'a L,
     answer: Option<ToNeeds<'a>>,
     state: Option<ToState<'a>>,
+    /// Kinds, and the lister that has their cache.
+    older: Option<(&'a [Kind], &'a L)>,
+    now: Option<String>,
 }
 
 impl<'a, L: Lister> Answers<'a, L> {
     /// Answers needs with the function, once they were requested.
     pub(crate) fn to_needs(lister: &'a L, answer: ToNeeds<'a>) -> Self {
-        Self { lister, answer: Some(answer), state: None }
+        Self { lister, answer: Some(answer), state: None, older: None, now: None }
     }
 
     /// Returns the values of the state with the function.
     pub(crate) fn with_state(lister: &'a L, state: ToState<'a>) -> Self {
-        Self { lister, answer: None, state: Some(state) }
+        Self { lister, answer: None, state: Some(state), older: None, now: None }
+    }
+
+    /// Reads some kinds from the cache of an older lister. Needs are answered by the API server as it is now.
+    pub(crate) fn with_older(lister: &'a L, kinds: &'a [Kind], older: &'a L) -> Self {
+        Self { lister, answer: None, state: None, older: Some((kinds, older)), now: None }
+    }
+
+    /// Sets the wall clock.
+    pub(crate) fn at(self, now: String) -> Self {
+        Self { now: Some(now), ..self }
+    }
+
+    /// The lister with the cache of a kind.
+    fn of(&self, kind: &Kind) -> &L {
+        self.older.filter(|(older, _)| older.contains(kind)).map_or(self.lister, |(_, older)| older)
     }
 }
 
@@ -36,7 +54,7 @@ impl<L: Lister> Lister for Answers<'_, L> {
     }
 
     fn now_text(&self) -> String {
-        self.lister.now_text()
+        self.now.clone().unwrap_or_else(|| self.lister.now_text())
     }
 
     fn uptime(&self) -> Duration {
@@ -44,15 +62,15 @@ impl<L: Lister> Lister for Answers<'_, L> {
     }
 
     fn get_json(&self, kind: &Kind, object: &ObjectKey) -> Option<String> {
-        self.lister.get_json(kind, object)
+        self.of(kind).get_json(kind, object)
     }
 
     fn list_json(&self, kind: &Kind, query: &Query) -> Vec<String> {
-        self.lister.list_json(kind, query)
+        self.of(kind).list_json(kind, query)
     }
 
     fn count(&self, kind: &Kind, query: &Query) -> u32 {
-        self.lister.count(kind, query)
+        self.of(kind).count(kind, query)
     }
 
     fn selecting_json(&self, kind: &Kind, namespace: &str, labels: &[(String, String)]) -> Vec<String> {

@@ -26,6 +26,11 @@ const READ: &[(&str, &[&str], &[&str])] = &[
         &["StaleControllerConsistencyDaemonSet", "TaintTolerationComparisonOperators"],
     ),
     ("deployment", &["controller/deployment"], &["DeploymentReplicaSetTerminatingReplicas"]),
+    (
+        "device-taint-eviction",
+        &["controller/devicetainteviction"],
+        &["DRADeviceTaintRules", "DRADeviceTaints", "DRAWorkloadResourceClaims"],
+    ),
     ("disruption", &["controller/disruption"], &[]),
     ("endpoints", &["controller/endpoint"], &[]),
     ("endpointslice", &["controller/endpointslice"], &["PreferSameTrafficDistribution"]),
@@ -61,6 +66,12 @@ const READ: &[(&str, &[&str], &[&str])] = &[
     ),
     ("legacy-serviceaccount-token-cleaner", &["controller/serviceaccount/legacy_serviceaccount_token_cleaner.go"], &[]),
     ("namespace", &["controller/namespace"], &[]),
+    ("node-ipam", &["controller/nodeipam"], &[]),
+    (
+        "node-lifecycle",
+        &["controller/nodelifecycle"],
+        &["NodeControllerLeaseCircuitBreaker", "SeparateTaintEvictionController"],
+    ),
     ("persistentvolume-protection", &["controller/volume/pvprotection"], &[]),
     (
         "persistentvolumeclaim-protection",
@@ -102,6 +113,11 @@ const READ: &[(&str, &[&str], &[&str])] = &[
             "StatefulSetSemanticRevisionComparison",
         ],
     ),
+    (
+        "taint-eviction",
+        &["controller/tainteviction", "apis/core/v1/helper/helpers.go"],
+        &["TaintTolerationComparisonOperators"],
+    ),
     ("token-cleaner", &["controller/bootstrap"], &[]),
     ("ttl", &["controller/ttl"], &[]),
     ("ttl-after-finished", &["controller/ttlafterfinished"], &[]),
@@ -109,8 +125,12 @@ const READ: &[(&str, &[&str], &[&str])] = &[
 ];
 
 /// kube-controller-manager decides at the start whether these run at all.
-const RUN_BY_GATE: [&str; 3] =
-    ["kube-apiserver-serving-clustertrustbundle-publisher", "podcertificaterequest-cleaner", "podgroup-protection"];
+const RUN_BY_GATE: [&str; 4] = [
+    "device-taint-eviction",
+    "kube-apiserver-serving-clustertrustbundle-publisher",
+    "podcertificaterequest-cleaner",
+    "podgroup-protection",
+];
 
 fn plugins() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
