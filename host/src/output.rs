@@ -188,8 +188,9 @@ mod tests {
     }
 
     /// Flags of a kubeadm manifest, and some that operators add.
-    const KUBEADM: [&str; 22] = [
+    const KUBEADM: [&str; 23] = [
         "--allocate-node-cidrs=true",
+        "--attach-detach-reconcile-sync-period=1m",
         "--authentication-kubeconfig=/etc/kubernetes/controller-manager.conf",
         "--authorization-kubeconfig=/etc/kubernetes/controller-manager.conf",
         "--bind-address=127.0.0.1",
@@ -217,16 +218,21 @@ mod tests {
     fn all_flags_of_a_manifest_of_kubeadm_that_are_not_there_are_reported_at_once() {
         let words = ["pintle", "run"].into_iter().chain(KUBEADM).map(OsString::from);
         // Those of controllers that are built, which a test binary does not carry.
-        let built = ["--cluster-signing-", "--root-ca-file", "--service-account-private-key-file"];
+        let built = [
+            "--allocate-node-cidrs",
+            "--cluster-cidr",
+            "--cluster-signing-",
+            "--node-cidr-mask-size",
+            "--root-ca-file",
+            "--service-account-private-key-file",
+            "--service-cluster-ip-range",
+        ];
         let is_built = |word: &OsString| built.iter().any(|flag| word.to_string_lossy().starts_with(flag));
         let words: Vec<OsString> = words.filter(|word| !is_built(word)).collect();
         let why = crate::cli::Cli::try_parse_from(&words).unwrap_err();
         expect![[r#"
-            --allocate-node-cidrs is a flag of node-ipam-controller, which is not part of this Pintle yet; leave it out;
-            --cluster-cidr is a flag of node-ipam-controller, which is not part of this Pintle yet; leave it out;
-            --cluster-name is a flag of kube-controller-manager that Pintle does not have: only controllers of cloud providers read it: leave it out;
-            --node-cidr-mask-size-ipv4 is a flag of node-ipam-controller, which is not part of this Pintle yet; leave it out;
-            --service-cluster-ip-range is a flag of node-ipam-controller, which is not part of this Pintle yet; leave it out"#]].assert_eq(&super::refused(&why, &words).replace("; --", ";\n--"));
+            --attach-detach-reconcile-sync-period is a flag of persistentvolume-attach-detach-controller, which is not part of this Pintle yet; leave it out;
+            --cluster-name is a flag of kube-controller-manager that Pintle does not have: only controllers of cloud providers read it: leave it out"#]].assert_eq(&super::refused(&why, &words).replace("; --", ";\n--"));
     }
 
     #[test]
