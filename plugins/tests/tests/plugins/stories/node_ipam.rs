@@ -15,18 +15,20 @@ use super::objects::name_of;
 
 const NODE: Kind = Kind::new("", "v1", "Node");
 
-/// Ranges of the cluster.
-const N_RANGES: usize = 8;
+/// Ranges of the cluster: so few that each is soon given again.
+const N_RANGES: usize = 4;
 
 /// Names of Nodes. There are sometimes more of them than ranges.
-const N_NAMES: u64 = 11;
+const N_NAMES: u64 = 6;
 
 struct Story {
     cluster: Cluster,
     plugin: Plugin<'static>,
     /// The caches, which may be behind.
-    cache: Rc<RefCell<Fixture>>,
+    cache: Rc<RefCell<Rc<Fixture>>>,
     cached: u64,
+    /// Earlier contents of the caches, and their versions.
+    earlier: Vec<(Rc<Fixture>, u64)>,
     /// When the last run of a name has written something.
     written: BTreeMap<String, u64>,
     /// Patches that were answered with an error, and may still be carried out.
@@ -43,13 +45,22 @@ impl Story {
     fn new(seed: u64) -> Self {
         let cluster = Cluster::new(seed);
         let plugin = crate::node_ipam::plugin();
-        let cache = Rc::new(RefCell::new(cluster.fixture(&plugin, &plugin.key(&NODE, "", "n0"))));
+        let cache = Rc::new(RefCell::new(Rc::new(cluster.fixture(&plugin, &plugin.key(&NODE, "", "n0")))));
         let shared = Rc::clone(&cache);
         let plugin = Plugin::new(manifest(), move |key, lister| {
             reconcile(key, &Answers::with_older(lister, &[NODE], &shared.borrow().lister))
         });
-        let plugin = plugin.config("clusterCIDR", "10.0.0.0/25,fd00::/61").config("nodeCIDRMaskSizeIPv4", 28);
-        Self { cluster, plugin, cache, cached: 0, written: BTreeMap::new(), late: Vec::new(), given: BTreeMap::new() }
+        let plugin = plugin.config("clusterCIDR", "10.0.0.0/26,fd00::/62").config("nodeCIDRMaskSizeIPv4", 28);
+        Self {
+            cluster,
+            plugin,
+            cache,
+            cached: 0,
+            earlier: Vec::new(),
+            written: BTreeMap::new(),
+            late: Vec::new(),
+            given: BTreeMap::new(),
+        }
     }
 
     fn nodes(&self) -> Vec<String> {
@@ -89,8 +100,19 @@ impl Story {
     /// The caches catch up.
     fn refresh(&mut self) {
         let key = self.plugin.key(&NODE, "", "n0");
-        *self.cache.borrow_mut() = self.cluster.fixture(&self.plugin, &key);
+        let fixture = Rc::new(self.cluster.fixture(&self.plugin, &key));
+        let before = std::mem::replace(&mut *self.cache.borrow_mut(), fixture);
+        self.earlier.push((before, self.cached));
         self.cached = self.cluster.version();
+    }
+
+    /// The caches of another host may show less than those of the last one.
+    fn replace_host(&mut self) {
+        let place = self.cluster.random(5) as usize;
+        if let Some((fixture, version)) = self.earlier.iter().rev().nth(place) {
+            (*self.cache.borrow_mut(), self.cached) = (Rc::clone(fixture), *version);
+        }
+        self.written.clear();
     }
 
     fn run(&mut self, name: &str) -> bool {
@@ -101,11 +123,11 @@ impl Story {
         let key = self.plugin.key(&NODE, "", name);
         let run = self.cluster.run(&self.plugin, &key);
         if run.crashed {
-            // Its patches are carried out or not, before the term of another host begins. The caches of that are older.
+            // Its patches are carried out or not, before the term of another host begins.
             while !self.late.is_empty() {
                 self.arrive();
             }
-            self.written.clear();
+            self.replace_host();
         } else if run.failures.is_empty() {
             self.written.insert(name.to_owned(), self.cluster.version());
         } else if let Ok(outcome) = &run.result {
@@ -204,7 +226,7 @@ fn no_two_nodes_ever_have_one_range_and_none_is_lost() {
     for seed in seeds(0..200) {
         let mut story = Story::new(seed);
         for _ in 0..3 {
-            story.cluster.inject(Fault::reject(504, "Timeout", "the answer is lost").one_in(3));
+            story.cluster.inject(Fault::reject(504, "Timeout", "the answer is lost").one_in(2));
             for _ in 0..60 {
                 story.step();
             }
@@ -216,5 +238,5 @@ fn no_two_nodes_ever_have_one_range_and_none_is_lost() {
         }
         n_given += story.given.len();
     }
-    assert!(n_given > 2_000, "{n_given}");
+    assert!(n_given > 1_000, "{n_given}");
 }

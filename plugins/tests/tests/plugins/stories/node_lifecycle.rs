@@ -55,6 +55,8 @@ struct Story {
     behind: Behind,
     marked: BTreeSet<usize>,
     tainted: BTreeSet<usize>,
+    /// Number of taints so far.
+    n_taints: usize,
     /// When a Node of each zone was tainted last.
     last: BTreeMap<&'static str, u64>,
 }
@@ -103,6 +105,7 @@ impl Story {
             behind,
             marked: BTreeSet::new(),
             tainted: BTreeSet::new(),
+            n_taints: 0,
             last: BTreeMap::new(),
         };
         for node in 0..N {
@@ -235,6 +238,7 @@ impl Story {
             let mut taints = object["spec"]["taints"].as_array().into_iter().flatten();
             let is_tainted = taints.any(|taint| taint["effect"] == "NoExecute");
             if is_tainted && self.tainted.insert(node) {
+                self.n_taints += 1;
                 let silence = self.silence(node);
                 assert!(silence.is_some_and(|silence| silence >= SHORTEST), "{} is tainted: {silence:?}", name(node));
                 assert!(is_any_ready, "no Node is ready, and {} is tainted", name(node));
@@ -311,11 +315,16 @@ fn no_node_is_tainted_while_all_are_lost_nor_when_all_are_back() {
     story.run(70);
     assert_eq!(story.tainted(), [7]);
     story.kill(0..N);
-    story.run(300);
+    // As long as only half of them are marked, which takes a pass, one of each zone is tainted, as upstream.
+    story.run(70);
     assert_eq!((story.n_marked(), story.tainted()), (N, vec![]));
+    let n_taints = story.n_taints;
+    assert!(n_taints <= 1 + ZONES.len(), "{n_taints}");
+    story.run(300);
+    assert_eq!((story.n_marked(), story.n_taints), (N, n_taints));
     story.revive(0..N);
     story.run(300);
-    assert_eq!((story.n_marked(), story.tainted()), (0, vec![]));
+    assert_eq!((story.n_marked(), story.n_taints), (0, n_taints));
 }
 
 #[test]
@@ -325,12 +334,14 @@ fn wall_clocks_that_are_set_mark_no_node() {
     for (host, nodes) in [(HOUR, 0), (0, 0), (-HOUR, 0), (0, HOUR), (0, -HOUR), (0, 0), (HOUR, -HOUR)] {
         story.host_ahead.set(host);
         story.nodes_ahead = nodes;
-        story.run(120);
+        story.run(60);
+        assert_eq!((story.n_marked(), story.tainted()), (0, vec![]));
+        story.kill([7]);
+        story.run(70);
+        assert_eq!((story.n_marked(), story.tainted()), (1, vec![7]), "a Node that is lost is found all the same");
+        story.revive([7]);
+        story.run(30);
     }
-    assert_eq!((story.n_marked(), story.tainted()), (0, vec![]));
-    story.kill([7]);
-    story.run(70);
-    assert_eq!(story.tainted(), [7], "a Node that is lost is found all the same");
 }
 
 #[test]
@@ -385,7 +396,7 @@ fn a_cache_that_is_behind_marks_no_node() {
 #[test]
 fn no_node_is_tainted_that_should_not_be_whatever_happens() {
     let mut n_tainted = 0;
-    for seed in seeds(0..12) {
+    for seed in seeds(0..6) {
         let mut story = Story::with(seed, !seed.is_multiple_of(3));
         story.run(30);
         for _ in 0..60 {
@@ -412,8 +423,8 @@ fn no_node_is_tainted_that_should_not_be_whatever_happens() {
                 _ => {}
             }
             story.run(STEP * (1 + node as u64 / 4));
-            n_tainted += story.tainted.len();
         }
+        n_tainted += story.n_taints;
     }
-    assert!(n_tainted > 100, "{n_tainted}");
+    assert!(n_tainted > 60, "{n_tainted}");
 }
