@@ -1,4 +1,4 @@
-//! Leases of Nodes, and whether the cache of them can be believed.
+//! Leases of Nodes, and whether their cache is up to date.
 //!
 //! The cache may be behind the API server: its watch was interrupted, or this process was paused. So the Lease of a
 //! Node that seems silent is read once more. If it differs from that of the cache, no Node is judged until the cache has

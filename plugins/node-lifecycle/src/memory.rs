@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_does_not_count_while_nobody_listens() {
+    fn of_a_pause_one_period_counts_as_silence() {
         let silence = |now: u64| {
             let health = Health { probe: 70_000, ..Health::default() };
             let mut memory = Memory { last: 100_000, nodes: [("n".to_owned(), health)].into(), ..Memory::default() };
