@@ -208,10 +208,6 @@ pub const NOT_SERVED: &[NotServed] = &[
         reason: "A run sees one instant, so it cannot measure its parts: `horizontal_pod_autoscaler_controller_reconciliation_duration_seconds` has the whole, with the requests for metrics",
     },
     NotServed {
-        name: "node_collector_*",
-        reason: "Of the node lifecycle controller, which is not built in; kube-controller-manager serves it whatever runs",
-    },
-    NotServed {
         name: "informer_*",
         reason: "Of client-go's queue between an informer and its handlers. Changes that wait for a plugin are bounded: `pintle_dropped_changes_total`",
     },
