@@ -208,6 +208,10 @@ pub const NOT_SERVED: &[NotServed] = &[
         reason: "A run sees one instant, so it cannot measure its parts: `horizontal_pod_autoscaler_controller_reconciliation_duration_seconds` has the whole, with the requests for metrics",
     },
     NotServed {
+        name: "node_collector_update_node_health_duration_seconds",
+        reason: "A run sees one instant, so it cannot measure its part for one Node: `node_collector_update_all_nodes_health_duration_seconds` has the whole",
+    },
+    NotServed {
         name: "informer_*",
         reason: "Of client-go's queue between an informer and its handlers. Changes that wait for a plugin are bounded: `pintle_dropped_changes_total`",
     },

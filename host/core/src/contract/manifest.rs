@@ -254,6 +254,9 @@ pub struct Metric {
     /// Source of its values.
     #[serde(default, skip_serializing_if = "MetricSource::is_observations")]
     pub of: MetricSource,
+    /// For metrics of runs: the queue whose runs it is about. All queues by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
     /// For gauges: the unit that has its own value. Otherwise a series has the last value that any run has set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<Per>,
@@ -404,6 +407,11 @@ impl Manifest {
             note(check(metric.of != MetricSource::Runs || metric.kind != MetricType::Gauge, &|| {
                 format!("metrics[{i}].type: runs are counted, or their times observed by a histogram")
             }));
+            if let Some(queue) = &metric.queue {
+                note(check(metric.of == MetricSource::Runs, &|| format!("metrics[{i}].queue: is for of: runs")));
+                let is_declared = self.queues.iter().any(|declared| *declared.name == **queue);
+                note(check(is_declared, &|| format!("metrics[{i}].queue: there is no queue {queue:?}")));
+            }
             note(check(metric.per.is_none() || metric.kind == MetricType::Gauge, &|| {
                 format!("metrics[{i}].per: key is for gauges, not for a {}", serde_name(&metric.kind))
             }));
@@ -622,6 +630,10 @@ mod tests {
         with("metrics", gauge("gauge"), expect!["ok: widgets"]);
         with("metrics", gauge("counter"), expect!["metrics[0].per: key is for gauges, not for a counter"]);
         with("metrics", gauge("histogram"), expect!["metrics[0].per: key is for gauges, not for a histogram"]);
+        let of_queue = |of: &str, queue: &str| serde_json::json!([{"name": "x", "help": "", "type": "counter", "of": of, "queue": queue}]);
+        with("metrics", of_queue("runs", "widgets"), expect!["ok: widgets"]);
+        with("metrics", of_queue("observations", "widgets"), expect!["metrics[0].queue: is for of: runs"]);
+        with("metrics", of_queue("runs", "x"), expect![[r#"metrics[0].queue: there is no queue "x""#]]);
         let queue = |metric: &str| serde_json::json!([{"name": "widgets", "metric": metric}]);
         with("queues", queue("all"), expect!["ok: widgets"]);
         with("queues", queue(""), expect!["queues[0].metric: has 0 bytes; 1 to 128 are valid"]);

@@ -123,7 +123,8 @@ impl Observers {
     /// Reports the end of a run.
     pub(super) fn run_ended(&self, run: &EndedRun<'_>, trace: Option<RunTrace>) {
         self.metrics.reconcile_time.observe(run.took.as_secs_f64());
-        self.dropped_samples(run.version.declared.ran(run.result.code(), run.result.labels(), run.took));
+        let declared = &run.version.declared;
+        self.dropped_samples(declared.ran(&run.key.queue, run.result.code(), run.result.labels(), run.took));
         if let Some((end, consequences)) = run.followed {
             self.counted(run, end);
             match run.result {

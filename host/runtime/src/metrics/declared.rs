@@ -420,10 +420,13 @@ impl DeclaredMetrics {
         observations.len() - observations.iter().filter(taken).count()
     }
 
-    /// Records a run in the metrics of runs; returns the number of dropped samples.
-    pub(crate) fn ran(&self, code: u16, labels: &[(String, String)], took: Duration) -> usize {
+    /// Records a run of a queue in the metrics of runs; returns the number of dropped samples.
+    pub(crate) fn ran(&self, queue: &str, code: u16, labels: &[(String, String)], took: Duration) -> usize {
         let mut n_dropped = 0;
-        for declared in self.by_name.values().filter(|declared| declared.metric.of == MetricSource::Runs) {
+        let is_about = |metric: &Metric| {
+            metric.of == MetricSource::Runs && metric.queue.as_deref().is_none_or(|wanted| wanted == queue)
+        };
+        for declared in self.by_name.values().filter(|declared| is_about(&declared.metric)) {
             let value = if declared.metric.kind == MetricType::Histogram { took.as_secs_f64() } else { 1.0 };
             let labels = declared.metric.labels.iter().map(|label| match label.as_str() {
                 "code" => code.to_string(),

@@ -5,7 +5,16 @@ use super::*;
 fn metric(kind: MetricType, name: &str) -> Metric {
     let buckets = if kind == MetricType::Histogram { vec![1.0, 2.0] } else { Vec::new() };
     let of = MetricSource::Observations;
-    Metric { name: name.into(), help: "Help.".into(), kind, labels: vec!["color".into()], buckets, of, per: None }
+    Metric {
+        name: name.into(),
+        help: "Help.".into(),
+        kind,
+        labels: vec!["color".into()],
+        buckets,
+        of,
+        queue: None,
+        per: None,
+    }
 }
 
 /// Maximum series of all metrics of a plugin with `limits()`.
@@ -61,22 +70,26 @@ fn runs_are_counted_and_timed_by_code() {
     let metrics = [
         of_runs(MetricType::Counter, "syncs_total"),
         of_runs(MetricType::Histogram, "sync_seconds"),
+        Metric { queue: Some("widgets".into()), ..of_runs(MetricType::Counter, "widget_syncs_total") },
         metric(MetricType::Counter, "others_total"),
     ];
     let declared = all.declare("widgets", false, &metrics, limits()).unwrap();
-    declared.ran(200, &[], Duration::from_millis(1500));
-    declared.ran(200, &[], Duration::from_millis(500));
-    declared.ran(409, &[], Duration::ZERO);
+    declared.ran("widgets", 200, &[], Duration::from_millis(1500));
+    declared.ran("widgets", 200, &[], Duration::from_millis(500));
+    declared.ran("others", 409, &[], Duration::ZERO);
     let text = text(&all);
     for line in [
         "syncs_total{code=\"200\"} 2.0",
         "syncs_total{code=\"409\"} 1.0",
+        "widget_syncs_total{code=\"200\"} 2.0",
         "sync_seconds_sum{code=\"200\"} 2.0",
         "sync_seconds_bucket{le=\"1.0\",code=\"200\"} 1",
     ] {
         assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
     }
-    assert!(!text.contains("others_total{"), "{text}");
+    for absent in ["others_total{", "widget_syncs_total{code=\"409\"}"] {
+        assert!(!text.contains(absent), "{text}");
+    }
 }
 
 fn text(all: &DeclaredRegistry) -> String {
@@ -94,7 +107,7 @@ fn runs_have_labels_of_the_host_and_of_the_plugin_in_any_order() {
     let declared = all.declare("widgets", false, std::slice::from_ref(&metric), limits()).unwrap();
     let ran = |code, labels: &[(&str, &str)]| {
         let labels: Vec<_> = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        declared.ran(code, &labels, Duration::from_millis(1500))
+        declared.ran("widgets", code, &labels, Duration::from_millis(1500))
     };
     // A plugin cannot set the result of its run.
     assert_eq!(ran(200, &[("action", "tracking"), ("result", "forged"), ("completion_mode", "Indexed")]), 0);
@@ -201,7 +214,7 @@ fn the_text_of_a_plugins_metrics_is_bounded() {
     let buckets = (0..64).map(f64::from).collect();
     let of = MetricSource::Observations;
     let kind = MetricType::Histogram;
-    let metric = Metric { name: long("m"), help: "Help.".into(), kind, labels, buckets, of, per: None };
+    let metric = Metric { name: long("m"), help: "Help.".into(), kind, labels, buckets, of, queue: None, per: None };
     let declared = all.declare("widgets", false, std::slice::from_ref(&metric), limits()).unwrap();
     let flood: Vec<_> = (0..MAX_SERIES)
         .map(|i| Observation {
