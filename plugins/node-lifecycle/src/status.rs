@@ -1,5 +1,7 @@
 //! The status of a Node that is silent.
 
+use std::collections::BTreeSet;
+
 use pintle_sdk::time::Timestamp;
 use pintle_sdk::{Event, Mutation, PatchType, Refusal, Resource};
 use serde_json::{Value, json};
@@ -14,8 +16,14 @@ const OF_KUBELET: [&str; 4] = [READY, "MemoryPressure", "DiskPressure", "PIDPres
 /// The patch fails with a conflict if the Node has changed, for example by a heartbeat that the cache does not show.
 #[doc(alias = "tryUpdateNodeHealth", alias = "RecordNodeStatusChange")]
 pub(crate) fn unknown(node: &Node, now: Timestamp) -> Mutation {
-    let conditions: Vec<Value> = OF_KUBELET.iter().filter_map(|kind| condition(node, kind, now)).collect();
-    let body = json!({"status": {"conditions": conditions}});
+    let own = node.status.conditions.iter().map(|condition| condition.type_.as_str());
+    let mut seen = BTreeSet::new();
+    let order: Vec<&str> = own.chain(OF_KUBELET).filter(|kind| seen.insert(*kind)).collect();
+    let of_kubelet = order.iter().filter(|kind| OF_KUBELET.contains(*kind));
+    let conditions: Vec<Value> = of_kubelet.filter_map(|kind| condition(node, kind, now)).collect();
+    // Otherwise the server moves those that change to the front.
+    let order: Vec<Value> = order.iter().map(|kind| json!({"type": kind})).collect();
+    let body = json!({"status": {"conditions": conditions, "$setElementOrder/conditions": order}});
     let patch = Mutation::patch(&Node::KIND, node.metadata.key(), PatchType::StrategicMerge, body)
         .subresource("status")
         .resource_version(&node.metadata.resource_version)
