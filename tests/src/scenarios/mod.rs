@@ -386,7 +386,8 @@ async fn run_audited(
         }
         refused::add(outcome, &namespace, &mut refused);
     }
-    if outcomes.values().all(Result::is_ok) {
+    // What is refused to the reference depends on how late its caches are.
+    if !matches!(subject, Subject::KubeControllerManager) && outcomes.values().all(Result::is_ok) {
         ensure!(refused.is_empty(), "{} was refused writes outside of the scenarios: {refused:#?}", subject.name());
     }
     Ok((outcomes, log))

@@ -64,11 +64,13 @@ fn manifest(file: &Path) -> Result<Value> {
 pub const TERMINATED_POD_GC_THRESHOLD: usize = 100;
 
 /// The flags of both subjects.
-pub fn flags() -> [String; 6] {
+pub fn flags() -> [String; 7] {
     [
         "--allocate-node-cidrs=true".to_owned(),
         "--cluster-cidr=10.128.0.0/12,fd00:128::/48".to_owned(),
         "--service-cluster-ip-range=10.128.0.0/20".to_owned(),
+        // Most Nodes of scenarios have no kubelets that send heartbeats.
+        "--node-startup-grace-period=1h".to_owned(),
         format!("--terminated-pod-gc-threshold={TERMINATED_POD_GC_THRESHOLD}"),
         "--horizontal-pod-autoscaler-sync-period=1s".to_owned(),
         "--horizontal-pod-autoscaler-downscale-stabilization=15s".to_owned(),

@@ -51,11 +51,25 @@ async fn create_node(s: &Stage, scenario: &str, name: &str, labels: Value, taint
     if s.client.find(&path).await?.is_some() {
         s.client.delete(&path, None).await?;
     }
-    let mut object = json!({"metadata": {"name": name, "labels": labels}});
+    // Without the condition of a taint, the node lifecycle controller removes it.
+    let conditions: Vec<Value> = taints.as_array().into_iter().flatten().filter_map(condition_of).collect();
+    let mut object = json!({
+        "metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}, "status": {"conditions": conditions},
+    });
     object["metadata"]["labels"][LABEL] = json!(scenario);
     s.client.create(NODES, &object).await?;
     // The API server taints new Nodes as not ready.
     change_node(s, &path, &json!({"spec": {"taints": taints}})).await
+}
+
+/// The condition that leads to a taint with the effect NoSchedule.
+fn condition_of(taint: &Value) -> Option<Value> {
+    let kind = match taint["key"].as_str()?.strip_prefix("node.kubernetes.io/")? {
+        "disk-pressure" => "DiskPressure",
+        "network-unavailable" => "NetworkUnavailable",
+        _ => return None,
+    };
+    Some(json!({"type": kind, "status": "True"}))
 }
 
 async fn change_node(s: &Stage, path: &str, patch: &Value) -> Result<()> {

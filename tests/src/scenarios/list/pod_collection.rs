@@ -34,10 +34,11 @@ fn node(s: &Stage, name: &str) -> String {
     format!("{}-{name}", s.ns)
 }
 
-/// Creates a Pod that is held, on a Node of the scenario or on none.
+/// Creates a Pod that is held, and that no taint evicts, on a Node of the scenario or on none.
 async fn create(s: &Stage, name: &str, on: Option<&str>) -> Result<()> {
     let mut object = pod(name, "none");
     object["metadata"]["finalizers"] = json!([HOLD]);
+    object["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
     match on {
         Some(on) => object["spec"]["nodeName"] = json!(node(s, on)),
         // The scheduler of the simulated nodes leaves it alone.

@@ -42,17 +42,9 @@ fn toleration(key: &str, seconds: Option<u64>) -> Value {
     toleration
 }
 
-/// Creates the Node of the scenario, which is ready.
+/// Creates the Node of the scenario.
 pub(super) async fn create_node(s: &Stage) -> Result<()> {
-    s.client.create(NODES, &json!({"metadata": {"name": s.ns}})).await?;
-    let time = s.now_text();
-    let ready = json!({
-        "type": "Ready", "status": "True", "reason": "Scenario", "message": "", "lastHeartbeatTime": time,
-        "lastTransitionTime": time,
-    });
-    let path = format!("{NODES}/{}/status", s.ns);
-    s.client.patch(&path, PatchKind::Merge, &json!({"status": {"conditions": [ready]}})).await?;
-    Ok(())
+    s.client.create(NODES, &json!({"metadata": {"name": s.ns}})).await.map(drop)
 }
 
 pub(super) async fn delete_node(s: &Stage) -> Result<()> {

@@ -19,7 +19,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario("a DaemonSet stays on a Node with a taint NoSchedule and does not come to another", |s| {
         Box::pin(no_schedule(s))
     }),
-    scenario("a DaemonSet leaves a Node with a taint NoExecute and comes back", |s| Box::pin(no_execute(s))),
+    // Its Pod is deleted by this controller, or by that of taints, or by both.
+    scenario("a DaemonSet leaves a Node with a taint NoExecute and comes back", |s| Box::pin(no_execute(s)))
+        .meddles_with_pods()
+        .may_report(&["SuccessfulDelete", "TaintManagerEviction"]),
     scenario("a DaemonSet tolerates taints by its template and of unhealthy Nodes", |s| Box::pin(tolerated(s))),
     scenario("a DaemonSet on the network of the host tolerates Nodes without network", |s| Box::pin(host_network(s))),
     scenario("a DaemonSet loses its unscheduled Pod when the Node is gone", |s| Box::pin(gone(s))),
