@@ -14,6 +14,7 @@ use crate::beside::Stance;
 use crate::cli::RunArgs;
 use crate::cli::tracing::DEFAULT_RATE;
 use crate::flags::controllers_flag::ControllersFlag;
+use crate::flags::upstream;
 use crate::host::{Host, Surroundings, Wiring};
 use crate::inputs::Inputs;
 use crate::leader::Candidacy;
@@ -101,6 +102,11 @@ pub async fn on<F: Future<Output = ()>>(
     let (https, metrics) = (https.as_ref().map(display), metrics.as_ref().map(display));
     let api_server = connection.url();
     tracing::info!(kubernetes = VERSION, api_server, server_version, https, metrics, admin_socket = socket, "running");
+    if replaces {
+        let missing = upstream::missing();
+        let (n, names) = (missing.len(), missing.join(", "));
+        tracing::info!("{n} controllers of kube-controller-manager are not part of this Pintle yet: {names}");
+    }
     let stop = stop()?;
     let manager = host.manager.clone();
     let unattended = unattended::report(

@@ -7,6 +7,7 @@ use pintle_kube::Connection;
 use serde::Serialize;
 
 use crate::cli::VersionArgs;
+use crate::flags::upstream;
 use crate::{output, plugins};
 
 #[derive(Serialize)]
@@ -20,6 +21,8 @@ struct Version {
     api_server: Option<String>,
     contract: Vec<&'static str>,
     plugins: Vec<Plugin>,
+    /// The controllers that kube-controller-manager runs by default, or with certain flags, and this program lacks.
+    missing: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -54,6 +57,7 @@ pub(crate) async fn version(args: &VersionArgs) -> anyhow::Result<()> {
                 start_conditions: plugin.manifest.built_in.as_ref().map(BuiltIn::start_conditions).unwrap_or_default(),
             })
             .collect(),
+        missing: upstream::missing(),
     };
     output::answer(args.output, &version, || {
         let contract = version.contract.join(", ");
@@ -65,6 +69,9 @@ pub(crate) async fn version(args: &VersionArgs) -> anyhow::Result<()> {
         for plugin in &version.plugins {
             let conditions: String = plugin.start_conditions.iter().map(|condition| format!(", {condition}")).collect();
             text += &format!("\n  {} {}{conditions}", plugin.name, plugin.version);
+        }
+        if !version.missing.is_empty() {
+            text += &format!("\nnot part of this Pintle yet: {}", version.missing.join(", "));
         }
         text
     })

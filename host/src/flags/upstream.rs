@@ -36,6 +36,8 @@ struct Controller {
     flags: Vec<String>,
     /// Kinds that no other controller acts on.
     reconciles: Vec<Kind>,
+    #[serde(rename = "offByDefault")]
+    is_off_by_default: bool,
     /// Whether it belongs to a cloud provider, so that kube-controller-manager does not have its name.
     #[serde(skip)]
     is_of_cloud: bool,
@@ -70,6 +72,11 @@ impl Upstream {
         });
         Self { controllers: missing.collect(), flags: table.flags }
     }
+
+    /// The controllers that no cloud provider has.
+    fn of_kube_controller_manager(&self) -> impl Iterator<Item = (&String, &Controller)> {
+        self.controllers.iter().filter(|(_, controller)| !controller.is_of_cloud)
+    }
 }
 
 const TABLE: &str = include_str!("../../../plugins/upstream.yaml");
@@ -93,8 +100,13 @@ pub(crate) fn refusal(flag: &str) -> Option<String> {
 
 /// The controllers of kube-controller-manager without a plugin here, with their aliases.
 pub(crate) fn controllers() -> impl Iterator<Item = (&'static str, &'static [String])> {
-    let known = UPSTREAM.controllers.iter().filter(|(_, controller)| !controller.is_of_cloud);
-    known.map(|(name, controller)| (name.as_str(), controller.aliases.as_slice()))
+    UPSTREAM.of_kube_controller_manager().map(|(name, controller)| (name.as_str(), controller.aliases.as_slice()))
+}
+
+/// The controllers that kube-controller-manager runs by default, or with certain flags, and that have no plugin here.
+pub(crate) fn missing() -> Vec<&'static str> {
+    let all = UPSTREAM.of_kube_controller_manager();
+    all.filter(|(_, controller)| !controller.is_off_by_default).map(|(name, _)| name.as_str()).collect()
 }
 
 /// Kinds that only one of these controllers acts on, with its name.
