@@ -1,7 +1,8 @@
-//! The main jobs of Pintle as two stories with a time line (`rollout`, `workloads`): `cargo xtask demo` builds everything and runs this.
+//! The main jobs of Pintle as three stories with a time line (`rollout`, `workloads`, `nodes`): `cargo xtask demo` builds everything and runs this.
 //!
 //! It starts `pintle dev`, acts as a user of the cluster, and ends with 0 only if each step was seen to happen.
 
+mod nodes;
 mod rollout;
 mod time_line;
 mod workloads;
@@ -73,6 +74,7 @@ async fn tell(line: &TimeLine, host: &mut tokio::process::Child, kubeconfig: &Pa
 
     rollout::tell(line, &client).await?;
     workloads::tell(line, &client).await?;
+    nodes::tell(line, &client).await?;
 
     line.title("stop");
     stop(host).await?;
