@@ -1,5 +1,5 @@
 //! How fast the controllers of Jobs, StatefulSets, DaemonSets, CronJobs, HorizontalPodAutoscalers, Services, quotas and certificates
-//! work, each one alone.
+//! work, each one alone, and the two that taint lost Nodes and delete their Pods.
 //!
 //! ```text
 //! fresh control plane -> (nodes, metrics, Pods) -> subject -> probe -> rest -> workloads made -> status of each says done -> rest
@@ -13,13 +13,18 @@ mod autoscalers;
 mod certificates;
 mod cron_jobs;
 mod finisher;
+mod leases;
+mod nodes;
 mod pods;
 mod quotas;
 mod services;
 mod watched;
 
+use std::time::Duration;
+
 use anyhow::Result;
 
+use self::nodes::Nodes;
 use self::pods::Workloads;
 use self::services::Services;
 use crate::arguments::Args;
@@ -36,9 +41,10 @@ pub(crate) enum Measured {
     /// The Pods that it counts.
     Quota(usize),
     Certificates(usize),
+    Nodes(Nodes),
 }
 
-pub(crate) const SCENARIOS: [(&str, Measured); 10] = [
+pub(crate) const SCENARIOS: [(&str, Measured); 11] = [
     ("jobs-100x30", Measured::Pods(Workloads::Jobs { n: 100, completions: 30, parallelism: 30 })),
     ("job-1x3000", Measured::Pods(Workloads::Jobs { n: 1, completions: 3_000, parallelism: 500 })),
     ("statefulsets-100x10", Measured::Pods(Workloads::StatefulSets { n: 100, replicas: 10 })),
@@ -49,6 +55,7 @@ pub(crate) const SCENARIOS: [(&str, Measured); 10] = [
     ("services-1000x5", Measured::Services(Services::Many { n: 1_000, pods: 5 })),
     ("quota-3000", Measured::Quota(3_000)),
     ("csrs-2000", Measured::Certificates(2_000)),
+    ("nodes-5000", Measured::Nodes(Nodes { n: 5_000, one_in: 10, idle: Duration::from_secs(300) })),
 ];
 
 impl Measured {
@@ -60,6 +67,7 @@ impl Measured {
             Measured::Autoscalers(_) => "scalings",
             Measured::Services(services) => services.unit(),
             Measured::Certificates(_) => "certificates",
+            Measured::Nodes(_) => "Nodes",
         }
     }
 
@@ -71,6 +79,7 @@ impl Measured {
             Measured::Services(services) => services::measure(args, implementation, services).await,
             Measured::Quota(n) => quotas::measure(args, implementation, n).await,
             Measured::Certificates(n) => certificates::measure(args, implementation, n).await,
+            Measured::Nodes(nodes) => nodes::measure(args, implementation, nodes).await,
         }
     }
 }
@@ -99,6 +108,12 @@ pub(crate) async fn workloads(args: &Args) -> Result<()> {
     if args.wants("quota-3000") {
         println!(
             "quota-3000: Pods created and Pods deleted per second; seconds to create and count all, and to delete all"
+        );
+    }
+    if args.wants("nodes-5000") {
+        println!(
+            "nodes-5000: seconds from the loss of a tenth of the Nodes until all of these are tainted and their Pods \
+             deleted, with 50 s of grace and 5 s of toleration; CPU seconds of this, and of five minutes without a change"
         );
     }
     Ok(())
