@@ -353,8 +353,13 @@ async fn prometheus_scrapes_a_host_under_load_and_no_panel_of_the_dashboard_is_e
     };
     // What Prometheus and curl get, and what those get that accept nothing else.
     let text = get("*/*").await?;
-    // The names of one label and of some counters of upstream's are not as Prometheus wants them.
-    let renamed = [("backoffLimit=", "backoff_limit="), ("_changes", "_changes_total"), ("_syncs", "_syncs_total")];
+    // The names of two labels and of some counters of upstream's are not as Prometheus wants them.
+    let renamed = [
+        ("backoffLimit=", "backoff_limit="),
+        ("clusterCIDR=", "cluster_cidr="),
+        ("_changes", "_changes_total"),
+        ("_syncs", "_syncs_total"),
+    ];
     let lintable = renamed.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to));
     promtool(&["check", "metrics"], folder.path(), &lintable)?;
     let openmetrics = get("application/openmetrics-text; version=1.0.0").await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use pintle_tests::objects::{last_due, template};
-use pintle_tests::{ApiClient, PatchKind};
+use pintle_tests::{ApiClient, PATIENCE, PatchKind, eventually};
 use serde_json::{Value, json};
 
 /// The controllers that act on them, by the names of their manifests.
@@ -87,9 +87,17 @@ async fn services(client: &ApiClient, deployment: &str) -> Result<()> {
     client.create("/api/v1/namespaces/default/endpoints", &endpoints).await.map(drop)
 }
 
-/// A Node that is not ready and has a taint, with a Pod that does not tolerate it, and one that does and whose device is tainted.
+/// A Node that comes and goes, and one that is not ready and has a taint, with a Pod that does not tolerate it, and one that does and
+/// whose device is tainted.
 async fn nodes(client: &ApiClient) -> Result<()> {
     const NAME: &str = "failed";
+    let gone = format!("{NODES}/gone");
+    client.create(NODES, &json!({"metadata": {"name": "gone"}})).await?;
+    eventually(PATIENCE, "a range of a Node", async || {
+        Ok(client.get(&gone).await?["spec"]["podCIDR"].is_string().then_some(()))
+    })
+    .await?;
+    client.delete(&gone, None).await?;
     let taint = json!({"key": "example.com/failed", "effect": "NoExecute"});
     client.create(NODES, &json!({"metadata": {"name": NAME}, "spec": {"taints": [taint]}})).await?;
     let ready = json!({"type": "Ready", "status": "False", "lastHeartbeatTime": null, "lastTransitionTime": null});
