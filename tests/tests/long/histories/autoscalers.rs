@@ -10,10 +10,11 @@ pub(super) const KIND: Kind = Kind {
     name: "HorizontalPodAutoscalers",
     compared: &[AUTOSCALERS],
     // Longer than the autoscaler waits for its next look at the metrics.
-    n_quiet_looks: 50,
+    n_quiet_looks: 25,
     has_metrics: true,
     begin,
     step,
+    last: Vec::new,
 };
 
 const AUTOSCALERS: &str = "horizontalpodautoscalers";

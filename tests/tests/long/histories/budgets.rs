@@ -13,6 +13,7 @@ pub(super) const KIND: Kind = Kind {
     has_metrics: false,
     begin,
     step,
+    last,
 };
 
 const BUDGETS: &str = "poddisruptionbudgets";
@@ -72,4 +73,10 @@ fn step(random: &mut StdRng) -> Step {
         16 => create(random, name),
         _ => Step::Delete(BUDGETS, name.to_owned(), "Background"),
     }
+}
+
+/// Changes both budgets: kube-controller-manager runs only one of those that select a Pod, and none that selected it before.
+fn last() -> Vec<Step> {
+    let patch = json!({"metadata": {"annotations": {"example.com/last": "true"}}});
+    ["one", "two"].map(|name| Step::Patch(BUDGETS, name.to_owned(), patch.clone())).into()
 }

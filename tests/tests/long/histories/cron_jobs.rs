@@ -13,6 +13,7 @@ pub(super) const KIND: Kind = Kind {
     has_metrics: false,
     begin,
     step,
+    last: Vec::new,
 };
 
 /// The first of January 2026, as the minutes in the name of a Job.

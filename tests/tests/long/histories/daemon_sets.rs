@@ -13,6 +13,7 @@ pub(super) const KIND: Kind = Kind {
     has_metrics: false,
     begin,
     step,
+    last: Vec::new,
 };
 
 const NODES: &str = "/api/v1/nodes";

@@ -6,8 +6,15 @@ use serde_json::{Value, json};
 
 use super::plan::{Kind, PodStep, QUIET_LOOKS, Step, new_image, one, pod, pod_step, propagation, template, value};
 
-pub(super) const KIND: Kind =
-    Kind { name: "Deployments", compared: &[], n_quiet_looks: QUIET_LOOKS, has_metrics: false, begin, step };
+pub(super) const KIND: Kind = Kind {
+    name: "Deployments",
+    compared: &[],
+    n_quiet_looks: QUIET_LOOKS,
+    has_metrics: false,
+    begin,
+    step,
+    last: Vec::new,
+};
 
 fn begin(random: &mut StdRng) -> Vec<Step> {
     vec![create(random), Step::Run(random.random_range(0..6))]

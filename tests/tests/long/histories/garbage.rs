@@ -13,6 +13,7 @@ pub(super) const KIND: Kind = Kind {
     has_metrics: false,
     begin,
     step,
+    last: Vec::new,
 };
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];

@@ -6,11 +6,18 @@ use serde_json::{Value, json};
 
 use super::plan::{Kind, PodStep, Step, ended, one, propagation, running, value};
 
-pub(super) const KIND: Kind =
-    Kind { name: "jobs", compared: &["jobs"], n_quiet_looks: QUIET_LOOKS_OF_JOBS, has_metrics: false, begin, step };
+pub(super) const KIND: Kind = Kind {
+    name: "jobs",
+    compared: &["jobs"],
+    n_quiet_looks: QUIET_LOOKS_OF_JOBS,
+    has_metrics: false,
+    begin,
+    step,
+    last: Vec::new,
+};
 
 /// Two seconds: kube-controller-manager collects the changes of Pods for one.
-const QUIET_LOOKS_OF_JOBS: usize = 40;
+const QUIET_LOOKS_OF_JOBS: usize = 20;
 
 fn begin(random: &mut StdRng) -> Vec<Step> {
     vec![create(random)]

@@ -13,11 +13,12 @@ pub(super) const KIND: Kind = Kind {
     has_metrics: false,
     begin,
     step,
+    last: Vec::new,
 };
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// kube-controller-manager looks at a namespace 5 s after its deletion.
-const SLOW: usize = 160;
+const SLOW: usize = 80;
 
 const HOLD: &str = "example.com/hold";
 

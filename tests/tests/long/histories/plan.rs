@@ -8,7 +8,7 @@ use rand::seq::IndexedRandom as _;
 use serde_json::{Value, json};
 
 /// How many looks must show no write where nothing waits on purpose.
-pub(super) const QUIET_LOOKS: usize = 10;
+pub(super) const QUIET_LOOKS: usize = 5;
 
 /// A kind of history.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(super) struct Kind {
     pub(super) begin: fn(&mut StdRng) -> Vec<Step>,
     /// One more step.
     pub(super) step: fn(&mut StdRng) -> Step,
+    /// The last steps, which no plan leaves out.
+    pub(super) last: fn() -> Vec<Step>,
 }
 
 /// The steps of one history.

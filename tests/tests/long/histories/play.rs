@@ -23,13 +23,13 @@ use tokio::time::Instant;
 use super::plan::{Plan, PodStep, Step, running};
 
 /// How long one look at both sides takes at least.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// How often the work queues are sampled.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(250);
 
 /// How many looks in a row must show no write in the end.
-const N_LAST_LOOKS: usize = 40;
+const N_LAST_LOOKS: usize = 20;
 
 /// How long sides that differ may take to become equal: longer than the delay of a retry that one of them has to wait for.
 const LATE: Duration = Duration::from_secs(40);
@@ -40,8 +40,9 @@ const NOBODY: &str = "11111111-2222-3333-4444-555555555555";
 /// What varies with kube-controller-manager itself: the order in which conditions changed last.
 const CHANCE: Chance = Chance { order: true, states: true, ..Chance::NONE };
 
-/// In events that are chance: a cache lagged behind; and how often a budget without Pods was looked at.
-const CHANCE_EVENTS: [&str; 2] = ["the object has been modified", " NoPods: "];
+/// In events that are chance: a cache lagged behind; how often a budget without Pods was looked at; and whether a Pod was seen before it
+/// was adopted.
+const CHANCE_EVENTS: [&str; 3] = ["the object has been modified", " NoPods: ", " UnmanagedPods: "];
 
 /// What comes before the choice of one of several budgets, and of one of several Pods without a request.
 const CHOICES: [&str; 2] = [" Chose ", "missing request for "];
@@ -70,12 +71,29 @@ struct Side {
 pub(super) struct Outcome {
     /// Writes to the compared objects on each side, without events.
     pub(super) n_writes: [usize; 2],
-    /// Where the sides differ, if they do.
-    pub(super) difference: Option<Difference>,
+    /// How each side ended.
+    pub(super) ends: Ends,
+}
+
+/// How the sides ended, as text: the state, or the first answer to the user that differs.
+pub(super) struct Ends {
+    /// With kube-controller-manager.
+    pub(super) reference: String,
+    /// With Pintle.
+    pub(super) ours: String,
 }
 
 /// A difference between the sides, as text.
 pub(super) struct Difference(String);
+
+impl Ends {
+    /// Where the sides differ, if they do.
+    pub(super) fn difference(&self) -> Option<Difference> {
+        let Ends { reference, ours } = self;
+        let diff = || TextDiff::from_lines(reference, ours).unified_diff().context_radius(6).to_string();
+        (reference != ours).then(|| Difference(diff()))
+    }
+}
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,34 +153,30 @@ impl Arena {
     /// Plays a plan on both sides, in a namespace of its own.
     pub(super) async fn play(&self, plan: &Plan) -> Result<Outcome> {
         let both = self.open(Compared { kinds: plan.kind.compared, ..Compared::default() }).await?;
-        for (n, step) in plan.steps.iter().enumerate() {
+        for (n, step) in plan.steps.iter().chain(&(plan.kind.last)()).enumerate() {
             let answers = tokio::try_join!(take(&both[0].stage, step), take(&both[1].stage, step))?;
             if answers.0 != answers.1 {
                 // One that waits for a retry may have seen less.
-                let text = format!("step {}: - {}, + {}", n + 1, answers.0, answers.1);
-                return Ok(Outcome { n_writes: n_writes(&both)?, difference: Some(Difference(text)) });
+                let [reference, ours] = [answers.0, answers.1].map(|answer| format!("step {}: {answer}\n", n + 1));
+                return Ok(Outcome { n_writes: n_writes(&both)?, ends: Ends { reference, ours } });
             }
             quiet(&both, plan.kind.n_quiet_looks).await?;
         }
-        let difference = compare(&both, LATE).await?;
-        let outcome = Outcome { n_writes: n_writes(&both)?, difference };
+        let ends = compare(&both, LATE).await?;
+        let outcome = Outcome { n_writes: n_writes(&both)?, ends };
         close(&both).await;
         Ok(outcome)
     }
 }
 
-/// Waits until both sides are quiet and equal, or still different after this time. Returns the difference.
-pub(super) async fn compare(both: &[Watched; 2], late: Duration) -> Result<Option<Difference>> {
+/// Waits until both sides are quiet and equal, or still different after this time.
+pub(super) async fn compare(both: &[Watched; 2], late: Duration) -> Result<Ends> {
     let until = Instant::now() + late;
     loop {
         quiet(both, N_LAST_LOOKS).await?;
-        let [wanted, got] = [both[0].state().await?, both[1].state().await?];
-        if wanted == got {
-            return Ok(None);
-        }
-        if Instant::now() > until {
-            let diff = TextDiff::from_lines(&wanted, &got);
-            return Ok(Some(Difference(diff.unified_diff().context_radius(6).to_string())));
+        let ends = Ends { reference: both[0].state().await?, ours: both[1].state().await? };
+        if ends.difference().is_none() || Instant::now() > until {
+            return Ok(ends);
         }
         // Each look costs requests.
         tokio::time::sleep(late / 20).await;
@@ -255,7 +269,8 @@ impl Watched {
             seen.insert("beside".to_owned(), self.beside().await?.as_ref().map_or(Value::Null, marks));
         }
         seen.sort_all_objects();
-        Ok(format!("{seen:#}\n"))
+        // States of several plays are compared, too.
+        Ok(format!("{seen:#}\n").replace(&self.stage.ns, "<namespace>"))
     }
 }
 

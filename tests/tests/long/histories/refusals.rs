@@ -592,7 +592,7 @@ async fn try_row<'a>(arena: &Arena, row: &'a Row, code: StatusCode, both: [Watch
     let counts = arena.proxies().map(|proxy| proxy.allow(&namespace));
     let difference = match row.ends_otherwise.contains(&code) || code == WAITING[0] && !row.ends_otherwise.is_empty() {
         true => None,
-        false => compare(&both, LATE).await?.map(|difference| difference.to_string()),
+        false => compare(&both, LATE).await?.difference().map(|difference| difference.to_string()),
     };
     close(&both).await;
     Ok(Line { row, code, counts, difference })

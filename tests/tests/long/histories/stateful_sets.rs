@@ -15,6 +15,7 @@ pub(super) const KIND: Kind = Kind {
     has_metrics: false,
     begin,
     step,
+    last: Vec::new,
 };
 
 fn begin(random: &mut StdRng) -> Vec<Step> {
