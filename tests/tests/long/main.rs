@@ -13,6 +13,7 @@ mod install;
 mod kinds;
 mod kubectl_real;
 mod languages;
+mod life;
 mod mistakes;
 mod monitoring;
 mod recipes;
