@@ -158,7 +158,9 @@ impl Arena {
             if answers.0 != answers.1 {
                 // One that waits for a retry may have seen less.
                 let [reference, ours] = [answers.0, answers.1].map(|answer| format!("step {}: {answer}\n", n + 1));
-                return Ok(Outcome { n_writes: n_writes(&both)?, ends: Ends { reference, ours } });
+                let outcome = Outcome { n_writes: n_writes(&both)?, ends: Ends { reference, ours } };
+                close(&both).await;
+                return Ok(outcome);
             }
             quiet(&both, plan.kind.n_quiet_looks).await?;
         }
@@ -183,12 +185,18 @@ pub(super) async fn compare(both: &[Watched; 2], late: Duration) -> Result<Ends>
     }
 }
 
-/// Deletes a namespace: the next ones need not share the control plane with what is left.
+/// Deletes a namespace with all that is held in it: what is left keeps the work queues busy, and with them the next histories waiting.
 pub(super) async fn close(both: &[Watched; 2]) {
-    for watched in both {
-        let path = format!("/api/v1/namespaces/{}", watched.stage.ns);
-        // It may be gone.
-        let _ = watched.stage.client.delete(&path, None).await;
+    for Watched { stage, .. } in both {
+        // It may be gone, and so may what is in it.
+        let _ = stage.client.delete(&format!("/api/v1/namespaces/{}", stage.ns), None).await;
+        for plural in stage.compared() {
+            for object in stage.list(plural).await.unwrap_or_default() {
+                if !object["metadata"]["finalizers"].is_null() {
+                    let _ = stage.patch(plural, name_of(&object), &json!({"metadata": {"finalizers": null}})).await;
+                }
+            }
+        }
     }
 }
 
