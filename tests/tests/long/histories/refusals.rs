@@ -43,9 +43,6 @@ const WAITING: [StatusCode; 1] = [StatusCode::TOO_MANY_REQUESTS];
 /// Its runs are 20 seconds apart. How many of them the minute has is chance where one takes longer than that.
 const TICKING: &str = "pod-garbage-collector";
 
-/// The controller that writes each Node, those of other rows as well: how long they exist beside this row is chance.
-const OF_ALL_NODES: &str = "ttl";
-
 /// In events about a refusal.
 const REFUSED: [&str; 1] = ["the API server is in trouble"];
 
@@ -659,7 +656,7 @@ async fn refuse(rows: Vec<Row>, codes: &[StatusCode]) -> Result<()> {
         }
     }
     for (controller, n_requests) in waiting {
-        if n_requests.contains(&0) || is_more(n_requests) && ![TICKING, OF_ALL_NODES].contains(&controller) {
+        if n_requests.contains(&0) || is_more(n_requests) && controller != TICKING {
             wrong.push(format!("{controller}: {n_requests:?} requests in all"));
         }
     }
