@@ -40,9 +40,8 @@ const NOBODY: &str = "11111111-2222-3333-4444-555555555555";
 /// What varies with kube-controller-manager itself: the order in which conditions changed last.
 const CHANCE: Chance = Chance { order: true, states: true, ..Chance::NONE };
 
-/// In events that are chance: a cache lagged behind; how often a budget without Pods was looked at; and whether a Pod was seen before it
-/// was adopted.
-const CHANCE_EVENTS: [&str; 3] = ["the object has been modified", " NoPods: ", " UnmanagedPods: "];
+/// In events that are chance: a cache lagged behind; and how often a budget without Pods was looked at.
+const CHANCE_EVENTS: [&str; 2] = ["the object has been modified", " NoPods: "];
 
 /// What comes before the choice of one of several budgets, and of one of several Pods without a request.
 const CHOICES: [&str; 2] = [" Chose ", "missing request for "];
